@@ -46,9 +46,12 @@ static void print_launch(const PlanKernel *k)
 
 static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
-    (void)ctx;
+    uint64_t insns = 0, cycles = 0;
     printf("  %-44s %12llu MACs %12llu bytes", k->kernel->name, (unsigned long long)(k->macs * times),
            (unsigned long long)(plan_kernel_bytes(k) * times));
+    if (measures_kernel(ctx, k, &insns, &cycles))
+        printf(" %12llu instructions %12llu cycles", (unsigned long long)(insns * times),
+               (unsigned long long)(cycles * times));
     if (p->caps->threads > 1 && k->threads.is_shared)
         printf("  split%s", k->threads.waits ? " after a barrier" : "");
     else if (p->caps->threads > 1)
@@ -117,7 +120,7 @@ static void print_flash(const Job *j, const MachineCode *code)
     printf("C text  %zu bytes\n", j->emitted.code_bytes);
 }
 
-static void print_text(const Job *j, const Totals *t, const MachineCode *code)
+static void print_text(const Job *j, const Totals *t, Measures *m)
 {
     const Plan *p = j->plan;
     printf("model   %s (%s), cpu %s\n", j->host.name, j->model, j->cpu.name);
@@ -135,14 +138,15 @@ static void print_text(const Job *j, const Totals *t, const MachineCode *code)
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_peak(p);
-    print_flash(j, code);
+    print_flash(j, m->code);
+    inspect_board_print(j, m);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
     if (p->caps->threads > 1)
         printf("threads %d, %u kernels split\n", p->caps->threads, shared_kernels(p));
     inspect_dispatch_print(p);
     print_buckets(j);
     plan_walk(p, print_trade, NULL);
-    plan_walk(p, print_kernel, NULL);
+    plan_walk(p, print_kernel, m);
 }
 
 static bool is_dot_printed(const Options *o)
@@ -159,7 +163,7 @@ static bool write_pages(Job *j, const char *before, const char *facts, const Tim
            (o->dot == NULL || pages_write_dot(j, o->dot));
 }
 
-static void print_figures(const Job *j, const Totals *t, const MachineCode *code, const char *facts)
+static void print_figures(const Job *j, const Totals *t, Measures *m, const char *facts)
 {
     const Options *o = &j->cli->options;
     if (is_dot_printed(o)) // and nothing else
@@ -167,7 +171,7 @@ static void print_figures(const Job *j, const Totals *t, const MachineCode *code
     if (o->json != NULL)
         fputs(facts, stdout);
     else if (o->html == NULL && o->dot == NULL)
-        print_text(j, t, code);
+        print_text(j, t, m);
     for (uint32_t i = 0; i < 2 && o->json == NULL; i++)
         if ((i == 0 ? o->html : o->dot) != NULL)
             printf("wrote %s\n", i == 0 ? o->html : o->dot);
@@ -209,11 +213,14 @@ ExitCode cmd_inspect(Cli *c)
     const bool is_counted = c->options.no_code == NULL && !is_dot_printed(&c->options);
     const MachineCode code =
         is_counted ? machine_code_count(&j) : (MachineCode){.unknown = "it was not asked for"};
-    const char *facts = inspect_json(&j, &t, &code);
+    const bool is_run = is_counted && board_is_emulated(j.cpu.name) && j.target->device == DEVICE_HOST;
+    const BoardCounts run = is_run ? board_count(&j) : (BoardCounts){0};
+    Measures m = {&code, is_run ? &run : NULL};
+    const char *facts = inspect_json(&j, &t, &m);
     if (!write_pages(&j, before, facts, &times))
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    print_figures(&j, &t, &code, facts);
+    print_figures(&j, &t, &m, facts);
     return EXIT_OK;
 }

@@ -142,6 +142,22 @@ static bool read_gpus(Job *j)
     return check_gpu_options(j);
 }
 
+// With --board, *cpu is the board's.
+static bool read_board(Job *j, const char **cpu)
+{
+    const Options *o = &j->cli->options;
+    if (o->board == NULL)
+        return true;
+    if (!board_find(j->cli->arena, o->board, &j->board))
+        return diag_error(j->cli->diag, (Span){0}, E0301,
+                          "--board %s: no such board; `rlxc targets` lists all", o->board);
+    if (o->cpu != NULL && strcmp(o->cpu, j->board.cpu) != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0003, "--board %s has a %s, not the %s that --cpu names",
+                          o->board, j->board.cpu, o->cpu);
+    *cpu = j->board.cpu;
+    return true;
+}
+
 static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
@@ -154,6 +170,8 @@ static bool read_target(Job *j, const char *default_cpu)
         return diag_error(j->cli->diag, (Span){0}, E0301,
                           "--target %s: expected c, cuda, vulkan or metal, or one of the last three with ,c",
                           target);
+    if (!read_board(j, &cpu))
+        return false;
     if (!cpu_find(cpu, &j->cpu)) {
         diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
         for (const char *const *name = cpu_names; *name != NULL; name++)

@@ -4,6 +4,7 @@
 #define COMPILER_JOB_JOB_H
 
 #include "codegen/host/host.h"
+#include "codegen/target/board.h"
 #include "compiler/job/buckets.h"
 #include "compiler/job/given.h"
 #include "compiler/images/metal_image.h"
@@ -17,6 +18,7 @@ typedef struct Job {
     Given given;       // about its inputs
     const Target *target;
     CpuInfo cpu;
+    Board board; // --board; name NULL: none
     TargetCaps caps;
     Nvrtc nvrtc;    // --target cuda
     SpirvJob spirv; // --target vulkan

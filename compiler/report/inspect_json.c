@@ -21,6 +21,7 @@ static void print_ios(const char *kind, const PlanIo *io, uint32_t n, Str *out)
 
 typedef struct Kernels {
     Str *out;
+    const Measures *measures;
     const char *comma;
 } Kernels;
 
@@ -56,6 +57,10 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
                    k->trade.what, (unsigned long long)k->trade.scratch_bytes,
                    (unsigned long long)k->trade.weight_bytes, (unsigned long long)k->trade.cycles,
                    (unsigned long long)k->trade.plain_cycles);
+    uint64_t insns = 0, cycles = 0;
+    if (measures_kernel(j->measures, k, &insns, &cycles))
+        str_printf(out, ", \"instructions\": %llu, \"cycles\": %llu", (unsigned long long)(insns * times),
+                   (unsigned long long)(cycles * times));
     str_add(out, "}");
     j->comma = ",";
 }
@@ -145,7 +150,7 @@ static void print_code(const MachineCode *code, Str *out)
                    json_text(out->arena, code->compiler));
 }
 
-const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code)
+const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
 {
     const Plan *p = j->plan;
     Str text = str_new(j->cli->arena), *out = &text;
@@ -156,14 +161,15 @@ const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code)
     print_ios("states", p->states.data, p->states.len, out);
     str_printf(out, "  %s", interface_json(j));
     print_totals(j, t, out);
-    print_code(code, out);
+    print_code(m->code, out);
+    inspect_board_json(j, m, out);
     if (!p->caps->is_gpu)
         str_printf(out, "  \"threads\": %d,\n", p->caps->threads);
     inspect_dispatch_json(p, out);
     print_buckets(j, out);
     print_memory(p, out);
     str_add(out, "  \"kernels\": [");
-    Kernels k = {out, ""};
+    Kernels k = {out, m, ""};
     plan_walk(j->plan, print_kernel, &k);
     str_add(out, "\n  ]\n}\n");
     return str_text(out);
