@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc inspect: what a model costs, before it is flashed.
+#include "compiler/pages/pages.h"
 #include "compiler/report/facts.h"
 #include "compiler/report/inspect_dispatch.h"
 #include "compiler/report/inspect_json.h"
-#include "compiler/pages/pages.h"
 #include "compiler/report/validation.h"
 #include <string.h>
 
@@ -109,6 +109,19 @@ static void print_buckets(const Job *j)
     }
 }
 
+// What pass_prune took out; nothing where it found nothing.
+static void print_pruned(const PlanPruned *p)
+{
+    if (p->channels == 0)
+        return;
+    printf("pruned  %llu of %llu channels of convolutions: %llu constant, %llu unread\n",
+           (unsigned long long)(p->constant + p->unread), (unsigned long long)p->channels,
+           (unsigned long long)p->constant, (unsigned long long)p->unread);
+    printf("  multiply-adds %.3f M to %.3f M, weights %llu to %llu bytes\n", (double)p->macs[0] * 1e-6,
+           (double)p->macs[1] * 1e-6, (unsigned long long)p->weight_bytes[0],
+           (unsigned long long)p->weight_bytes[1]);
+}
+
 static void print_flash(const Job *j, const MachineCode *code)
 {
     printf("flash   weights %zu bytes, ", j->emitted.weight_bytes);
@@ -134,6 +147,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
             printf(" %s %u", op_info[op].name, t->ops[op]);
     printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n",
            (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
+    print_pruned(&p->pruned);
     printf("RAM     arena %llu bytes, lower bound %llu, placement optimal: %s; state %llu\n",
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);

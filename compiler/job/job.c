@@ -81,6 +81,7 @@ static bool read_pipeline_options(Job *j)
                                     .memory_price = price,
                                     .is_dynamic = o->dynamic != NULL,
                                     .no_fuse = o->no_fuse != NULL,
+                                    .no_prune = o->no_prune != NULL,
                                     .no_reorder = o->no_reorder != NULL,
                                     .caps = &j->caps,
                                     .dump = o->dump,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // See inspect_json.h.
 #include "compiler/report/inspect_json.h"
-#include "compiler/report/inspect_dispatch.h"
 #include "compiler/job/interface.h"
+#include "compiler/report/inspect_dispatch.h"
 #include "compiler/system/json_text.h"
 #include "ir/plan/plan_table.h"
 
@@ -108,6 +108,19 @@ static void print_memory(const Plan *p, Str *out)
     str_printf(out, "%s],\n", *comma != '\0' ? "\n  " : "");
 }
 
+static void print_pruned(const PlanPruned *p, Str *out)
+{
+    if (p->channels == 0)
+        return;
+    str_printf(
+        out,
+        "  \"pruned\": {\"channels\": %llu, \"constant\": %llu, \"unread\": %llu, \"macs_before\": %llu, "
+        "\"macs\": %llu, \"weight_bytes_before\": %llu, \"weight_bytes\": %llu},\n",
+        (unsigned long long)p->channels, (unsigned long long)p->constant, (unsigned long long)p->unread,
+        (unsigned long long)p->macs[0], (unsigned long long)p->macs[1],
+        (unsigned long long)p->weight_bytes[0], (unsigned long long)p->weight_bytes[1]);
+}
+
 static void print_totals(const Job *j, const Totals *t, Str *out)
 {
     const Plan *p = j->plan;
@@ -161,6 +174,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     print_ios("states", p->states.data, p->states.len, out);
     str_printf(out, "  %s", interface_json(j));
     print_totals(j, t, out);
+    print_pruned(&p->pruned, out);
     print_code(m->code, out);
     inspect_board_json(j, m, out);
     if (!p->caps->is_gpu)

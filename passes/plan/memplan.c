@@ -110,14 +110,18 @@ static void place_exchanged(Planner *m)
 }
 
 // Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no
-// bytes.
+// bytes. On microcontrollers, which load words, they are next to each other in flash.
 static void place_region(Planner *m, Region region)
 {
+    enum { WORDS = 8 };
+    const bool is_close = region == REGION_WEIGHTS && m->pass->options->caps->prefers_ints;
     uint64_t next = 0;
     for (BufId b = 1; b < m->plan->buffers.len; b++) {
         PlanBuffer *buf = planner_buffer(m, b);
         if (buf->region != region || (region == REGION_WEIGHTS && buf->first == UINT32_MAX))
             continue;
+        if (is_close && buf->align > WORDS)
+            buf->align = WORDS;
         buf->offset = align_to(next, buf->align);
         next = buf->offset + align_to(buf->bytes, buf->align);
     }
