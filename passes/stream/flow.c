@@ -241,7 +241,8 @@ bool stream_lead(Streamer *s, Flow *f, NodeId before)
     if (n == 0)
         return true;
     if (!node_is_const(g, before))
-        return stream_refuse(s, "what it puts before the first element is no constant");
+        return stream_refuse(s, "what it puts before the first element is no constant. A model that keeps its own "
+                                "caches is a step already: compile it without --stream");
     const NodeId fill = f->late > 0 ? stream_same(s, before, f->axis) : 0;
     if (f->late > 0 && fill == 0)
         return stream_refuse(s, "what it puts before the first element is not the same everywhere");

@@ -142,17 +142,23 @@ static bool lstm_apart(Streamer *s, const Node *n, Flow *in, Flow *out)
     return true;
 }
 
-// Results of an op that goes along the axis: first those that have it, or those that are handed on.
-static void set_results(Streamer *s, const Node *n, const Flow *frames, uint32_t first, uint32_t end, Flow *out)
+// Is what is handed on at the end of a step that of the whole run?
+static FlowKind kind_of_last(const Streamer *s, NodeId whole, const Flow *f)
 {
-    const FlowKind other = stream_has_all(s, n->src[0], &s->flow[n->src[0]]) ? FLOW_LATEST : FLOW_NEVER;
+    return stream_has_all(s, whole, f) ? FLOW_LATEST : FLOW_NEVER;
+}
+
+// Results first to end - 1 of an op that goes along the axis have it; the others are of the kind `other`.
+static void set_results(Streamer *s, const Node *n, const Flow *frames, uint32_t first, uint32_t end,
+                        FlowKind other)
+{
     Flow *results = ARENA_ARRAY(s->arena, Flow, n->n_results);
     for (uint32_t i = 0; i < n->n_results; i++) {
         results[i] = i >= first && i < end ? *frames : (Flow){.kind = other};
         results[i].now = graph_result(s->step, frames->now, i);
     }
-    *out = results[0];
-    out->results = results;
+    results[0].results = results;
+    s->flow[s->id] = results[0];
 }
 
 static bool check_lstm(Streamer *s, const Node *n, const Flow *in)
@@ -160,6 +166,8 @@ static bool check_lstm(Streamer *s, const Node *n, const Flow *in)
     double steps = 0;
     if (in[0].axis == 2)
         return stream_refuse(s, "it sums along the axis");
+    if (dtype_info[n->dtype].bits < 32) // which are f32 within a run
+        return stream_refuse(s, "its carried values would be rounded once in a step");
     if (!str_equal(node_get_str(n, A_lstm_direction), "forward"))
         return stream_refuse(s, "it reads the axis from the end (direction reverse or bidirectional)");
     if (n->n_src > LSTM_STEPS && n->src[LSTM_STEPS] != 0 &&
@@ -195,7 +203,7 @@ bool stream_lstm(Streamer *s, const Node *n, Flow *out)
     for (uint32_t i = 0; i < 2; i++)
         end_carried(s, n, LSTM_H0 + i, state[i], graph_result(s->step, frames.now, 1 + i), &frames);
     frames.axis = is_batch_major(n) ? 1 : 0;
-    set_results(s, n, &frames, 0, 1, out);
+    set_results(s, n, &frames, 0, 1, kind_of_last(s, n->src[0], &in[0]));
     return true;
 }
 
@@ -269,6 +277,7 @@ static NodeId make_loop(Streamer *s, const Node *n, NodeId *src, int64_t frames)
 bool stream_loop(Streamer *s, const Node *n, Flow *out)
 {
     Flow *in = stream_operands(s, n), frames = {0};
+    FlowKind last = FLOW_LATEST;
     const uint32_t n_carried = loop_form(n).n_carried;
     NodeId *src = ARENA_ARRAY(s->arena, NodeId, n->n_src + 1u);
     if (!check_rows(s, n, in) || !stream_align(s, in, n->n_src))
@@ -276,6 +285,7 @@ bool stream_loop(Streamer *s, const Node *n, Flow *out)
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (in[i].kind == FLOW_FRAMES && !settle(s, &in[i]))
             return false;
+        last = in[i].kind == FLOW_FRAMES ? kind_of_last(s, n->src[i], &in[i]) : last;
         frames = in[i].kind == FLOW_FRAMES ? in[i] : frames;
         src[i] = in[i].now;
     }
@@ -291,6 +301,7 @@ bool stream_loop(Streamer *s, const Node *n, Flow *out)
     for (uint32_t i = 0; i < n_carried; i++)
         end_carried(s, n, 2 + i, src[2 + i], graph_result(s->step, frames.now, i), &frames);
     frames.axis = 0;
-    set_results(s, n, &frames, n_carried, n->n_results - 1u, out);
+    set_results(s, n, &frames, n_carried, n->n_results - 1u, last);
+    (void)out; // set_results has written it
     return true;
 }

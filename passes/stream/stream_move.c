@@ -229,31 +229,22 @@ typedef struct Refold {
     int64_t joins, parts; // frames of the result: frames / joins * parts
 } Refold;
 
-// Sizes in front of the axis stay; it is joined with axes behind it, or parted from within.
+// Sizes in front of the axis stay; it is joined with axes behind it, or parted from within. Axes of size 1 say
+// nothing, but where the axis itself has it.
 static Refold refold(const Shape *from, uint32_t axis, const Shape *to)
 {
     int64_t before = 1, at = 1;
     const int64_t size = from->dim[axis];
-    Refold best = {0};
     for (uint32_t i = 0; i < axis; i++)
         before *= from->dim[i];
     for (uint32_t i = 0; i < to->rank && at <= before && size > 0; at *= to->dim[i++]) {
         const int64_t now = to->dim[i];
-        if (at != before || now == 0)
+        if (at != before || now == 0 || (now == 1 && size != 1))
             continue;
-        Refold r = {true, i, 1, 1};
-        if (now % size == 0)
-            r.parts = now / size;
-        else if (size % now == 0)
-            r.joins = size / now;
-        else
-            continue;
-        if (!best.is_there || (r.parts == 1 && r.joins == 1))
-            best = r;
-        if (now != 1)
-            break;
+        return (Refold){now % size == 0 || size % now == 0, i, now < size ? size / now : 1,
+                        now > size ? now / size : 1};
     }
-    return best;
+    return (Refold){0};
 }
 
 static NodeId make_reshaped(Streamer *s, const Node *n, const NodeId *src, int64_t frames)

@@ -12,6 +12,7 @@ typedef struct Stack {
     uint64_t seed;
     NodeId value[MAX_VALUES];
     uint32_t n;
+    bool is_padded, is_cut; // behind the end
 } Stack;
 
 static int64_t pick(Stack *r, int64_t n) // [0, n)
@@ -72,7 +73,8 @@ static NodeId conv(Stack *r, NodeId x, int64_t channels, int64_t stride)
     node_ints(&b, A_conv_pads, (const int64_t[]){style == 3 ? 0 : before, style == 3 ? 0 : behind}, 2);
     NodeId y = node_end(&b);
     if (style == 2 && stride == 1 && behind > 0)
-        y = cut(r, y, 0, time);
+        return cut(r, y, 0, time);
+    r->is_padded = r->is_padded || behind > 0;
     return y;
 }
 
@@ -80,6 +82,7 @@ static NodeId spread(Stack *r, NodeId x, int64_t stride)
 {
     const int64_t channels = size(r, x, 1), k = 1 + pick(r, 2 * stride + 1);
     const int64_t before = pick(r, k < 3 ? k : 3), behind = pick(r, 2) < k - before ? pick(r, 2) : 0;
+    r->is_cut = r->is_cut || behind > 0;
     NodeBuild b = node_begin(r->g, OP_conv_transpose, (Span){0}, NULL);
     node_src(&b, x);
     node_src(&b, weights(r, 3, (const int64_t[]){channels, channels, k}));
@@ -145,6 +148,7 @@ static NodeId join(Stack *r, NodeId x)
         if (more < 0 || more > 8 || y == x)
             continue;
         const int64_t from = pick(r, more + 1);
+        r->is_cut = r->is_cut || from < more;
         y = cut(r, y, from, from + size(r, x, 2));
         if (size(r, y, 1) == size(r, x, 1) && pick(r, 2))
             return graph_op2(r->g, OP_add, x, y);
@@ -172,7 +176,7 @@ static NodeId layer(Stack *r, NodeId x)
     }
 }
 
-void random_stack(Graph *g, uint64_t seed)
+int64_t random_stack(Graph *g, uint64_t seed)
 {
     Stack r = {.g = g, .seed = seed};
     pick(&r, 2);
@@ -187,4 +191,5 @@ void random_stack(Graph *g, uint64_t seed)
     graph_output(g, "y", x);
     if (pick(&r, 3) == 0 && r.value[r.n / 2] != x)
         graph_output(g, "inside", r.value[r.n / 2]);
+    return r.is_cut && r.is_padded ? TIME / 2 : 0;
 }

@@ -21,6 +21,7 @@ enum { MAX_AXES = 4, RANDOM_STACKS = 300 };
 typedef struct Asked {
     StreamAxis axes[MAX_AXES];
     StreamRequest request;
+    int64_t unsure; // elements at the end that may differ
     const char *refused; // NULL: it streams
 } Asked;
 
@@ -161,7 +162,7 @@ static void compare_output(Compared *c, const GraphOutput *whole, const Tensor *
     }
     for (int64_t i = 0; i < p->frames; i++) {
         const int64_t at = k * p->frames - p->late + i;
-        if (at < 0 || at >= want->dim[p->axis])
+        if (at < 0 || at >= want->dim[p->axis] - c->asked->unsure)
             continue;
         const Tensor a = frames_of(c->arena, want, p->axis, at, 1), b = frames_of(c->arena, got, p->axis, i, 1);
         c->frames++;
@@ -297,7 +298,7 @@ static void run_random(uint64_t seed)
     Graph *g = graph_new(&a, &d, "random");
     Asked asked = {.axes = {{0, 2}}};
     asked.request = (StreamRequest){asked.axes, 1, 0};
-    random_stack(g, seed);
+    asked.unsure = random_stack(g, seed);
     run_case(&a, g, arena_printf(&a, "random stack %llu", (unsigned long long)seed), &asked);
     arena_free(&a);
 }
