@@ -82,7 +82,7 @@ static NodeId spread(Stack *r, NodeId x, int64_t stride)
 {
     const int64_t channels = size(r, x, 1), k = 1 + pick(r, 2 * stride + 1);
     const int64_t before = pick(r, k < 3 ? k : 3), behind = pick(r, 2) < k - before ? pick(r, 2) : 0;
-    r->is_cut = r->is_cut || behind > 0;
+    r->is_cut = r->is_cut || behind > 0 || k < stride;
     NodeBuild b = node_begin(r->g, OP_conv_transpose, (Span){0}, NULL);
     node_src(&b, x);
     node_src(&b, weights(r, 3, (const int64_t[]){channels, channels, k}));
