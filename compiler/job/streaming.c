@@ -240,10 +240,10 @@ void streaming_print(const Streaming *s, const Plan *p, Str *out)
     str_printf(out, "stream  a step of %lld elements: %llu multiply-adds, %u states of %llu bytes\n",
                (long long)r->frames, (unsigned long long)macs, r->n_states, (unsigned long long)r->bytes);
     if (s->whole_macs != 0)
-        str_printf(out,
-                   "  the whole run of %lld elements: %llu multiply-adds; for each element %.1f, in steps %.1f\n",
+        str_printf(out, "  the whole run of %lld elements: %llu multiply-adds; for each element %llu, in steps %llu\n",
                    (long long)r->total, (unsigned long long)s->whole_macs,
-                   (double)s->whole_macs / (double)r->total, (double)macs / (double)r->frames);
+                   (unsigned long long)(s->whole_macs / (uint64_t)r->total),
+                   (unsigned long long)(macs / (uint64_t)r->frames));
     for (uint32_t i = 0; i < r->parts.len; i++) {
         const StreamPart *part = &r->parts.data[i];
         str_printf(out, "  output %s: %lld along axis %u", part->name, (long long)part->frames, part->axis);

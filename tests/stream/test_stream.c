@@ -243,9 +243,27 @@ static void check_refused(const char *name, const Diag *d, const char *words, bo
     report(name, streams ? "it was not refused" : strstr(message, words) == NULL ? message : NULL, d, "");
 }
 
+// With TEST_SAVE=FOLDER: the graph and what is asked, for check_stream.py.
+static void save(Arena *a, const Graph *g, const Asked *asked)
+{
+    const char *folder = getenv("TEST_SAVE");
+    Str text = str_new(a);
+    if (folder == NULL || asked->refused != NULL)
+        return;
+    for (uint32_t i = 0; i < asked->request.n_axes; i++)
+        str_printf(&text, "# %s:%u\n", node_name(g, g->inputs.data[asked->axes[i].input]), asked->axes[i].axis);
+    str_printf(&text, "# =%lld\n# unsure %lld\n", (long long)asked->request.frames, (long long)asked->unsure);
+    graph_print(g, &text, TEXT_FULL);
+    FILE *f = fopen(arena_printf(a, "%s/%u.rlx", folder, n_run), "w");
+    rlx_assert(f != NULL);
+    fputs(str_text(&text), f);
+    fclose(f);
+}
+
 static void run_case(Arena *a, Graph *g, const char *name, const Asked *asked)
 {
     StreamReport r = {0};
+    save(a, g, asked);
     Graph *step = NULL, *whole = to_core(a, g);
     const bool ok = whole != NULL && stream_graph(whole, &asked->request, &r, &step);
     if (asked->refused != NULL) {
