@@ -133,6 +133,13 @@ static void print_flash(const Job *j, const MachineCode *code)
     printf("C text  %zu bytes\n", j->emitted.code_bytes);
 }
 
+static void print_streaming(const Job *j)
+{
+    Str text = str_new(j->cli->arena);
+    streaming_print(&j->stream, j->plan, &text);
+    fputs(str_text(&text), stdout);
+}
+
 static void print_text(const Job *j, const Totals *t, Measures *m)
 {
     const Plan *p = j->plan;
@@ -151,6 +158,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
     printf("RAM     arena %llu bytes, lower bound %llu, placement optimal: %s; state %llu\n",
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
+    print_streaming(j);
     print_peak(p);
     print_flash(j, m->code);
     inspect_board_print(j, m);
@@ -222,6 +230,8 @@ ExitCode cmd_inspect(Cli *c)
     j.host.compile_gpu = NULL; // slow, and nothing of it is printed
     const bool is_validated = c->options.validate != NULL || c->options.certify != NULL;
     if (!job_emit(&j) || (is_validated && !validation_run(&j)))
+        return cli_fail(c);
+    if (!streaming_count_whole(&j.stream, c->diag, &j.pipeline))
         return cli_fail(c);
     const Totals t = facts_count(j.plan);
     const bool is_counted = c->options.no_code == NULL && !is_dot_printed(&c->options);

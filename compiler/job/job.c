@@ -386,7 +386,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
         !read_string_bytes(j) || !read_rounding(j) || !read_tune(j))
         return false;
-    if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
+    if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets) ||
+        !streaming_read(c, &j->given, &j->stream))
         return false;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         if (j->given.sizes.data[i].is == NULL) // else the import has put the expression for the symbol
@@ -412,7 +413,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
     options.signature = c->options.signature;
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
-           handles_apply(c, &c->options.handles, out) && keep_apply(c, &c->options.keeps, *out);
+           handles_apply(c, &c->options.handles, out) &&
+           streaming_apply(&j->stream, c->diag, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
 }
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)

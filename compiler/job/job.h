@@ -11,6 +11,7 @@
 #include "compiler/images/nvrtc.h"
 #include "compiler/job/pipeline.h"
 #include "compiler/images/spirv.h"
+#include "compiler/job/streaming.h"
 
 typedef struct Job {
     Cli *cli;
@@ -28,6 +29,7 @@ typedef struct Job {
     BucketSizes buckets;   // --bucket
     bool rounds_twice;     // --rounding=double
     uint32_t string_bytes; // --string-bytes; 0: not given
+    Streaming stream;    // --stream
     bool has_all_inputs;
     const char *cc_more; // one more argument of the C compiler, or NULL
     bool has_custom;     // the model has custom ops

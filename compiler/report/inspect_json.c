@@ -172,7 +172,9 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     print_ios("outputs", p->outputs.data, p->outputs.len, out);
     print_ios("params", p->params.data, p->params.len, out);
     print_ios("states", p->states.data, p->states.len, out);
-    str_printf(out, "  %s", interface_json(j));
+    str_add(out, "  ");
+    streaming_print_json(&j->stream, p, out);
+    str_add(out, interface_json(j));
     print_totals(j, t, out);
     print_pruned(&p->pruned, out);
     print_code(m->code, out);
