@@ -3,7 +3,6 @@
 // The bound beside the result is the largest sum of buffers that hold data at one time.
 #include "passes/plan/memplan.h"
 #include "passes/plan/dispatch.h"
-#include "passes/plan/place/place.h"
 
 enum { STAGED_ALIGN = 256, STAGED_PAD = 64 };
 
@@ -46,11 +45,13 @@ static void place_arena(Planner *m)
         if (!planner_is_arena(m, b) || m->owner[b] != b || buf->first == UINT32_MAX || m->is_staged[b])
             continue;
         ids[n] = b;
+        m->item[b] = n + 1;
         items[n++] = (PlaceItem){
             .first = buf->first, .last = buf->last, .size = buf->bytes, .align = buf->align, .fixed = -1};
     }
     PlaceResult result;
     place_solve(m->pass->scratch, items, n, (PlaceBudget){m->pass->options->place_budget}, &result);
+    memplan_overlap(m, items, n, &result);
     for (uint32_t i = 0; i < n; i++)
         p->buffers.data[ids[i]].offset = items[i].offset;
     for (BufId b = 1; b < p->buffers.len; b++)
@@ -195,6 +196,7 @@ static Planner planner_of(Pass *p)
                  .owner = ARENA_ARRAY(p->scratch, BufId, plan->buffers.len),
                  .is_output = ARENA_ARRAY(p->scratch, bool, plan->buffers.len),
                  .is_staged = ARENA_ARRAY(p->scratch, bool, plan->buffers.len),
+                 .item = ARENA_ARRAY(p->scratch, uint32_t, plan->buffers.len),
                  .is_latency = p->options->goal == PLAN_LATENCY && p->options->caps->is_gpu,
                  .has_exchange = p->options->caps->is_gpu && p->frame == NULL};
     for (BufId b = 1; b < plan->buffers.len; b++)

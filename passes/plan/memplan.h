@@ -5,6 +5,7 @@
 #define PASSES_PLAN_MEMPLAN_H
 
 #include "passes/pass.h"
+#include "passes/plan/place/place.h"
 
 typedef struct Planner {
     Pass *pass;
@@ -14,6 +15,7 @@ typedef struct Planner {
     bool *is_staged;   // by buffer: part of what a GPU and its host exchange (Plan.gpu.staged)
     bool has_exchange; // a GPU and its host exchange inputs, outputs and more
     bool is_latency;   // memory is not used again where that costs a barrier
+    uint32_t *item;    // by buffer: 1 + its item for the placer, 0: none
 } Planner;
 
 static inline PlanBuffer *planner_buffer(const Planner *m, BufId b)
@@ -31,5 +33,8 @@ static inline bool planner_is_arena(const Planner *m, BufId b)
 void memplan_carry(Planner *m);
 // Roots of kernels that overwrite an operand which nothing needs any more share its bytes.
 void memplan_share(Planner *m);
+// Places items, where results may lie over what their kernels read: one thread of a microcontroller. Turns
+// kernels around that have to run backwards for that.
+void memplan_overlap(Planner *m, PlaceItem *items, uint32_t n, PlaceResult *result);
 
 #endif
