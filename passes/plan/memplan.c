@@ -32,6 +32,33 @@ static void align_buffers(Plan *p)
     }
 }
 
+// Where memory is short, buffers begin at multiples of a word, or of their elements. What loops pass on to the
+// kernels of their bodies keeps its alignment.
+static void align_closely(Plan *p, Arena *scratch)
+{
+    enum { WORD = 4 };
+    uint64_t *align = ARENA_ARRAY(scratch, uint64_t, p->buffers.len);
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        for (uint32_t j = 0; j < k->args.len; j++) {
+            const uint64_t own = k->loop != NULL ? 64 : dtype_info[k->kernel->params.data[j].dtype].bytes;
+            uint64_t *of = &align[k->args.data[j].buf];
+            *of = own > *of ? own : *of;
+        }
+    }
+    for (uint32_t i = 0; i < p->inputs.len + p->outputs.len; i++) {
+        const PlanIo *io = i < p->inputs.len ? &p->inputs.data[i] : &p->outputs.data[i - p->inputs.len];
+        const uint64_t own = dtype_info[io->dtype].bytes;
+        align[io->buf] = own > align[io->buf] ? own : align[io->buf];
+    }
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        PlanBuffer *buf = &p->buffers.data[b];
+        const uint64_t least = align[b] > WORD ? align[b] : WORD;
+        if (buf->region == REGION_ARENA && buf->align > least)
+            buf->align = least;
+    }
+}
+
 // --- offsets -------------------------------------------------------------------------------------
 
 static void place_arena(Planner *m)
@@ -257,19 +284,26 @@ static bool are_buffers_placed(const Plan *p)
     return true;
 }
 
-bool pass_memplan(Pass *p)
+void memplan_run(Pass *p)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->n_check_kernels <= p->plan->kernels.len);
-    const bool is_gpu = p->options->caps->is_gpu;
-    if (is_gpu)
-        align_buffers(p->plan);
+    if (memplan_is_serial(p))
+        align_closely(p->plan, p->scratch);
     Planner m = planner_of(p);
     settle_buffers(&m);
     place_buffers(&m);
+}
+
+bool pass_memplan(Pass *p)
+{
+    const bool is_gpu = p->options->caps->is_gpu;
+    if (is_gpu)
+        align_buffers(p->plan);
+    p->failed = !memplan_fit(p);
     if (is_gpu)
         align_regions(p->plan);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
     rlx_assert(are_buffers_placed(p->plan));
-    return true;
+    return !p->failed;
 }

@@ -28,6 +28,14 @@ static inline bool planner_is_arena(const Planner *m, BufId b)
     return b != 0 && planner_buffer(m, b)->region == REGION_ARENA;
 }
 
+// Places all buffers of the plan as its kernels are now.
+void memplan_run(Pass *p);
+// The same, with kernels that run row by row in turns where the plan takes too much otherwise (--ram). False:
+// it takes too much in any case, which it has reported.
+bool memplan_fit(Pass *p);
+// One thread of a microcontroller: memory counts more than what parallel loops promise.
+bool memplan_is_serial(const Pass *p);
+
 // In the body of a loop: carried values change in place where all readers of the old value come before; the
 // kernels that would copy them go away. Before lifetimes are known.
 void memplan_carry(Planner *m);

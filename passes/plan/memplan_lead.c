@@ -24,13 +24,6 @@ typedef struct Overlap {
     VEC(PlaceLead) leads; // by pair
 } Overlap;
 
-static bool is_possible(const Planner *m)
-{
-    const PassOptions *o = m->pass->options;
-    return o->caps->prefers_ints && !o->caps->is_gpu && o->caps->threads <= 1 && m->pass->frame == NULL &&
-           o->opt_level >= 1;
-}
-
 // --- pairs ---------------------------------------------------------------------------------------
 
 // Which arguments of a kernel are of this buffer; false: the kernel does something else with it as well.
@@ -150,7 +143,7 @@ void memplan_overlap(Planner *m, PlaceItem *items, uint32_t n, PlaceResult *resu
 {
     Overlap o = {.m = m};
     Arena *scratch = m->pass->scratch;
-    if (!is_possible(m) || n > MAX_ITEMS)
+    if (!memplan_is_serial(m->pass) || n > MAX_ITEMS)
         return;
     for (uint32_t i = 0; i < m->plan->kernels.len; i++)
         add_pairs_of(&o, i);

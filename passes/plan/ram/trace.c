@@ -41,6 +41,11 @@ static bool is_point(Range s)
     return s.lo == s.hi;
 }
 
+static Range point(int64_t v)
+{
+    return (Range){v, v};
+}
+
 static int64_t clamp(int64_t v)
 {
     return v < LEAST ? LEAST : v > MOST ? MOST : v;
@@ -108,12 +113,12 @@ static Range hull(Range a, Range b)
 
 static Range negate(Range a)
 {
-    return subtract((Range){0, 0}, a);
+    return subtract(point(0), a);
 }
 
 static Range complement(Range a)
 {
-    return subtract((Range){1, 1}, a);
+    return subtract(point(1), a);
 }
 
 // always: it holds for all values; never: for none.
@@ -183,7 +188,7 @@ static Range fitted(const KInst *n, Range s)
 static Range span_of_expression(const Trace *t, const KInst *n)
 {
     if (n->kind == KI_const)
-        return fitted(n, kt_is_float(n->dtype) ? anything : (Range){n->imm, n->imm});
+        return fitted(n, kt_is_float(n->dtype) ? anything : point(n->imm));
     if (n->kind == KI_op)
         return fitted(n, op_span(t, n));
     if (n->kind == KI_cast && n->imm == KCAST_VALUE)
@@ -264,13 +269,10 @@ static void run_at_once(Trace *t, KRef loop, KRef end, Range values)
 static void run_loop(Trace *t, KRef loop, uint32_t depth)
 {
     const KInst *n = k_inst(t->k, loop);
-    const Range lo = t->value[n->a], hi = t->value[n->b];
+    const bool is_only = loop == t->only.loop;
+    const Range lo = is_only ? point(t->only.begin) : t->value[n->a];
+    const Range hi = is_only ? point(t->only.end) : t->value[n->b];
     const KRef end = t->end[loop];
-    if (loop == t->only.loop) {
-        t->value[loop] = (Range){t->only.value, t->only.value};
-        run(t, loop + 1, end, depth);
-        return;
-    }
     if (hi.hi <= lo.lo)
         return;
     const bool is_exact = is_point(lo) && is_point(hi);
@@ -281,7 +283,7 @@ static void run_loop(Trace *t, KRef loop, uint32_t depth)
         return;
     }
     for (int64_t i = lo.lo; i <= last && !t->is_failed; i += n->imm) {
-        t->value[loop] = (Range){i, i};
+        t->value[loop] = point(i);
         run(t, loop + 1, end, depth - 1);
     }
 }

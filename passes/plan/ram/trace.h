@@ -15,10 +15,10 @@ typedef struct TraceAccess {
 } TraceAccess;
 typedef void (*TraceFn)(void *ctx, const TraceAccess *access);
 
-// One outermost loop whose variable has but one value.
+// A loop of which only the iterations [begin, end) run.
 typedef struct TraceOnly {
     KRef loop; // 0: all loops run
-    int64_t value;
+    int64_t begin, end;
 } TraceOnly;
 
 typedef struct TraceWatch {
