@@ -24,6 +24,7 @@ typedef struct PassOptions {
         strips; // for tests: 1: stages never share a kernel, 2: they do wherever they can; 0: it is chosen
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
+    uint64_t ram;          // the most bytes of arena and state; 0: any
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
     bool no_fuse;            // every node is a kernel of its own

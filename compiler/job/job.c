@@ -62,11 +62,29 @@ static bool read_goal(Job *j)
     return true;
 }
 
+// "64000" or "64K": 1024 bytes each.
+static bool read_ram(Job *j, uint64_t *ram)
+{
+    const char *given = j->cli->options.ram;
+    const size_t n = given != NULL ? strlen(given) : 0;
+    const bool is_kilo = n > 0 && given[n - 1] == 'K';
+    int64_t v = 0;
+    if (given == NULL)
+        return true;
+    if (!str_parse_i64(given, n - is_kilo, &v) || v <= 0 || v > INT64_MAX / 1024)
+        return wrong_value(j, "--ram", given, "a number of bytes, such as 65536 or 64K");
+    if (j->target->caps.is_gpu)
+        return wrong_value(j, "--ram", given, "a target without a device, whose memory this is");
+    *ram = (uint64_t)v * (is_kilo ? 1024 : 1);
+    return true;
+}
+
 static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
     double accuracy = 1e-5, price = 0.03;
+    uint64_t ram = 0;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
     if (o->accuracy != NULL &&
@@ -75,10 +93,13 @@ static bool read_pipeline_options(Job *j)
     if (o->memory_price != NULL &&
         (!str_parse_f64(o->memory_price, strlen(o->memory_price), &price) || !(price >= 0)))
         return wrong_value(j, "--memory-price", o->memory_price, "a number that is not negative");
+    if (!read_ram(j, &ram))
+        return false;
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
                                     .memory_price = price,
+                                    .ram = ram,
                                     .is_dynamic = o->dynamic != NULL,
                                     .no_fuse = o->no_fuse != NULL,
                                     .no_prune = o->no_prune != NULL,
