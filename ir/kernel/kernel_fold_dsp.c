@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single instructions of CPUs with Arm's DSP extension, found in longer expressions while a kernel is built: the
-// upper half of a product, with an addition, and shifts that saturate to a byte. C compilers find few of them.
+// Single instructions of CPUs with Arm's DSP extension, found in longer expressions while a kernel is built:
+// the upper half of a product, with an addition, and shifts that saturate to a byte. C compilers find few of
+// them.
 #include "ir/kernel/kernel_fold.h"
 
 static bool is_op(const Kernel *k, KRef r, KOp op)
