@@ -354,7 +354,8 @@ typedef struct TargetCaps {
     bool counts_up;        // indices of elements are never negative
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     bool prefers_ints;     // integers are cheap, floats are not: microcontrollers
-    bool has_dsp;          // the operations on halves and the saturating ones (kops.def) are one instruction
+    bool has_dsp;          // the operations on halves and the saturating ones (kops.def) are one instruction; device
+                           // functions for pairs of halfwords (ir/kernel/dsp.h), for one thread
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

@@ -86,6 +86,9 @@ void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero);
 // For targets that prefer integers: the whole kernel for constant weights and up to two spatial axes; false
 // where it is for neither.
 bool int_conv_bytes(IntConv *c, const Domain *d);
+// The same with products of pairs of halfwords, where the target has them and they are exact. values: of the
+// weights, less their zero points.
+bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
 // The narrowest type for n of these values.
