@@ -15,8 +15,13 @@ static const TypeSpell types[DTYPE_COUNT + 1] = {
 #undef TYPE
 };
 
-static const char *const *const prelude[] = {prelude_c_base, prelude_c_scalar, prelude_c_vector,
-                                             prelude_c_math, prelude_c_matrix, NULL};
+static const char *const *const prelude[] = {prelude_c_base,
+                                             prelude_c_scalar,
+                                             prelude_c_vector,
+                                             prelude_c_math,
+                                             prelude_c_matrix,
+                                             prelude_c_dsp,
+                                             NULL};
 
 const Target target_c = {
     .name = "c",

@@ -28,6 +28,8 @@ const char *device_call_text(Arena *a, const KInst *n, const char *const *operan
         str_printf(&s, "rlx_%s", info->name);
     if (info->constant == KDEV_TEMPLATE)
         str_printf(&s, "<%lld>", (long long)kdev_constant(n));
+    if (info->constant == KDEV_NUMBER)
+        str_printf(&s, "_%lld", (long long)kdev_constant(n));
     str_char(&s, '(');
     for (uint32_t i = 0; i < n_operands; i++)
         str_printf(&s, "%s%s", i > 0 ? ", " : "", operand[i]);

@@ -125,6 +125,45 @@ static inline uint64_t num_dot8(uint64_t a, uint64_t b, uint64_t c)
     return c;
 }
 
+// Bits 0 to 15 or 16 to 31 as a signed number, modulo 2^64.
+static inline uint64_t num_half(uint64_t a, uint32_t is_upper)
+{
+    const uint64_t half = a >> 16 * is_upper & 65535;
+    return half - (half >> 15 << 16);
+}
+
+static inline uint64_t num_dot16(uint64_t a, uint64_t b, uint64_t c)
+{
+    return c + num_half(a, 0) * num_half(b, 0) + num_half(a, 1) * num_half(b, 1);
+}
+
+// The halves of a + bytes 0 and 2 of b as signed numbers.
+static inline uint64_t num_add_bytes(uint64_t a, uint64_t b)
+{
+    const uint64_t low = b & 255, high = b >> 16 & 255;
+    return ((a + low - (low >> 7 << 8)) & 65535) | ((((a >> 16) + high - (high >> 7 << 8)) & 65535) << 16);
+}
+
+static inline int64_t num_sat8_i64(int64_t a)
+{
+    return a < -128 ? -128 : a > 127 ? 127 : a;
+}
+
+static inline uint64_t num_sat8_u64(uint64_t a)
+{
+    return a > 127 ? 127 : a;
+}
+
+static inline int64_t num_satu8_i64(int64_t a)
+{
+    return a < 0 ? 0 : a > 255 ? 255 : a;
+}
+
+static inline uint64_t num_satu8_u64(uint64_t a)
+{
+    return a > 255 ? 255 : a;
+}
+
 // The upper or the lower one of two bf16 that an f32 holds.
 static inline float num_half_of(double pair, bool is_upper)
 {
@@ -150,5 +189,7 @@ static inline double num_dot_bf16(double a, double b, double c)
 #define num_ipow(a, b)    K_INT(ipow, a, b)
 #define num_shl(a, b)     K_INT(shl, a, b)
 #define num_shr(a, b)     K_INT(shr, a, b)
+#define num_sat8(a)       _Generic((a), int64_t : num_sat8_i64, uint64_t : num_sat8_u64)(a)
+#define num_satu8(a)      _Generic((a), int64_t : num_satu8_i64, uint64_t : num_satu8_u64)(a)
 
 #endif

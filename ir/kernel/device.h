@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device functions: what kernels use of a GPU beyond the statements of the kernel IR (copy engine, matrix
-// units, barriers in shared memory). One row of device.def each; schedules that call them ask the target's
+// units, barriers in shared memory), and inner loops for CPUs that compilers do not find. One row of
+// device.def each; schedules that call them ask the target's
 // capabilities first.
 #ifndef IR_KERNEL_DEVICE_H
 #define IR_KERNEL_DEVICE_H
@@ -14,8 +15,8 @@ typedef enum KDevice {
     KDEV_COUNT
 } KDevice;
 
-typedef enum KDeviceTarget { KDEV_CUDA, KDEV_METAL, KDEV_VULKAN } KDeviceTarget;
-typedef enum KDeviceConstant { KDEV_NONE, KDEV_TEMPLATE, KDEV_PRODUCT } KDeviceConstant;
+typedef enum KDeviceTarget { KDEV_CUDA, KDEV_METAL, KDEV_VULKAN, KDEV_CPU } KDeviceTarget;
+typedef enum KDeviceConstant { KDEV_NONE, KDEV_TEMPLATE, KDEV_PRODUCT, KDEV_NUMBER } KDeviceConstant;
 
 enum { KDEV_VOID = -1, KDEV_MAX_OPERANDS = 9 };
 

@@ -187,7 +187,9 @@ KRef k_cast(Kernel *k, KRef a, int type)
     rlx_assert(a != 0 && type >= 0 && type <= KT_INDEX);
     if (n->dtype == type)
         return a;
-    const KRef folded = n->lanes > 1 ? kernel_fold_cast(k, a, type) : 0;
+    const KRef folded = n->lanes > 1                           ? kernel_fold_cast(k, a, type)
+                        : k->has_dsp && type == (int)DTYPE_i32 ? kernel_fold_high(k, a)
+                                                               : 0;
     if (folded)
         return folded;
     n = k_inst(k, a);

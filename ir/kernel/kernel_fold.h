@@ -28,6 +28,10 @@ const char *kt_name(int type);
 // False for combinations that kops.def calls NONE (and, or ... on floats; exp ... on ints).
 bool kop_is_defined(KOp op, int type);
 
+// What an operation, or a cast to i32, becomes where the target has the DSP extension (Kernel.has_dsp); or 0.
+KRef kernel_fold_dsp(Kernel *k, KOp op, const KRef src[3]);
+KRef kernel_fold_high(Kernel *k, KRef a);
+
 // What a cast of vectors folds into, or 0.
 KRef kernel_fold_cast(Kernel *k, KRef a, int type);
 // A cast of the kind KCAST_ROUND.

@@ -5,8 +5,8 @@
 #include <math.h>
 
 // With these, start and the steps of a byte stay below 2^62. NEAR: how far from the line's factor others are
-// tried.
-enum { MAX_SHIFT = 20, MAX_BITS = 29, NEAR = 64 };
+// tried with exceptions; FAR: with other starts.
+enum { MAX_SHIFT = 20, MAX_BITS = 29, NEAR = 64, FAR = 1 << 24 };
 static const double two_32 = 4294967296.0;
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -112,6 +112,48 @@ static bool fit_factor(RequantChannel *c, const int64_t *at)
     return lo <= hi;
 }
 
+// Where the start has to be for all steps to be right with this factor: [lo, hi], or nowhere.
+typedef struct Starts {
+    int64_t lo, hi;
+} Starts;
+
+static Starts starts_for(const RequantChannel *c, const int64_t *at, const Requant *r, int64_t factor)
+{
+    const int64_t one = one_of(c);
+    Starts s = {c->first == r->least ? INT64_MIN : c->first * one - c->lo * factor,
+                c->last == r->most ? INT64_MAX : (c->last + 1) * one - 1 - c->hi * factor};
+    for (int64_t v = c->first + 1; v <= c->last; v++) {
+        const int64_t lo = v * one - at[v - c->first - 1] * factor, hi = lo + factor - 1;
+        s.lo = lo > s.lo ? lo : s.lo;
+        s.hi = hi < s.hi ? hi : s.hi;
+    }
+    return s;
+}
+
+// A factor and a start with which the integers take their steps at `at`. The room for the start is a concave
+// function of the factor, so bisection by its slope finds where it is widest.
+static bool fit_line(RequantChannel *c, const int64_t *at, const Requant *r)
+{
+    int64_t lo = c->factor - FAR < 0 ? 0 : c->factor - FAR;
+    int64_t hi = c->factor + FAR > INT32_MAX ? INT32_MAX : c->factor + FAR;
+    if (c->zone != 0 || c->first == c->last)
+        return false;
+    while (lo <= hi) {
+        const int64_t factor = lo + (hi - lo) / 2;
+        const Starts here = starts_for(c, at, r, factor), next = starts_for(c, at, r, factor + 1);
+        if (here.lo <= here.hi) {
+            c->factor = factor;
+            c->start = here.lo + (here.hi - here.lo) / 2;
+            return true;
+        }
+        if (here.lo - here.hi > next.lo - next.hi)
+            lo = factor + 1;
+        else
+            hi = factor - 1;
+    }
+    return false;
+}
+
 static bool add_exceptions(int64_t *list, uint32_t *n, int64_t from, int64_t to)
 {
     for (int64_t sum = from; sum < to; sum++) {
@@ -167,7 +209,7 @@ static bool find_channel(const Steps *f, RequantChannel *c, uint32_t channel, co
     if (fit_factor(c, c->at) && has_ends(c, r))
         return true;
     c->factor = factor;
-    return fit_exceptions(c, c->at, r);
+    return fit_line(c, c->at, r) || fit_exceptions(c, c->at, r);
 }
 
 // The largest shift with which a factor stays below 2^31; -1: none.

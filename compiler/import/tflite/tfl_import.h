@@ -176,6 +176,8 @@ typedef struct TflRange {
 TflRange tfl_range(TflNode *n, const TflTensor *t, int64_t activation);
 // An integer (not yet with zero point) with the zero point of t, clamped, in its type.
 NodeId tfl_finish(TflNode *n, NodeId x, const TflTensor *t, int64_t activation);
+// The same of an integer that has it.
+NodeId tfl_saturate(TflNode *n, NodeId x, const TflTensor *t, int64_t activation);
 // A real factor as a 31-bit one and a power of two: factor = multiplier * 2^(shift - 31).
 typedef struct TflFactor {
     int32_t multiplier, shift;

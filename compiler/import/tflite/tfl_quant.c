@@ -142,13 +142,18 @@ NodeId tfl_from_steps(TflNode *n, NodeId x, const TflTensor *t, int64_t activati
     return tfl_cast(n, y, t->dtype);
 }
 
-NodeId tfl_finish(TflNode *n, NodeId x, const TflTensor *t, int64_t activation)
+NodeId tfl_saturate(TflNode *n, NodeId x, const TflTensor *t, int64_t activation)
 {
     const TflRange r = tfl_range(n, t, activation);
+    return tfl_cast(n, tfl_clamp(n, x, (double)r.lo, (double)r.hi), t->dtype);
+}
+
+NodeId tfl_finish(TflNode *n, NodeId x, const TflTensor *t, int64_t activation)
+{
     const TflQuant q = tfl_quant(n, t);
     if (q.zero != 0)
         x = tfl_op_number(n, OP_add, x, (double)q.zero);
-    return tfl_cast(n, tfl_clamp(n, x, (double)r.lo, (double)r.hi), t->dtype);
+    return tfl_saturate(n, x, t, activation);
 }
 
 NodeId tfl_activate(TflNode *n, NodeId x, int64_t activation)

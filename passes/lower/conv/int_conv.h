@@ -86,5 +86,18 @@ void int_conv_matrix(const IntConv *c, const Domain *d, KRef zero);
 // For targets that prefer integers: the whole kernel for constant weights and up to two spatial axes; false
 // where it is for neither.
 bool int_conv_bytes(IntConv *c, const Domain *d);
+// The same with products of pairs of halfwords, where the target has them and they are exact. values: of the
+// weights, less their zero points.
+bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same for one input channel a group; values: of the weights, less their zero points.
+bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
+// The narrowest type for n of these values.
+DType int_conv_weight_type(const int32_t *values, int64_t n);
+// Bias - zero * sum of the weights by output channel, where these are constants.
+uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero);
+// The zero point of the input, which it has, as i32.
+KRef int_conv_zero(const IntConv *c);
+// The input, where its channels are words, as i32: four channels to an element.
+uint32_t int_conv_words(const IntConv *c);
 
 #endif

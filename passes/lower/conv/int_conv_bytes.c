@@ -29,7 +29,7 @@ typedef struct Bytes {
 
 // --- weights -------------------------------------------------------------------------------------
 
-static DType weight_type(const int32_t *v, int64_t n)
+DType int_conv_weight_type(const int32_t *v, int64_t n)
 {
     int32_t least = 0, most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -59,20 +59,17 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-// Bias - zero point * sum of the weights, as far as these are known.
-static uint32_t begin_param(const Bytes *b)
+uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero)
 {
-    const IntConv *c = &b->c;
     Lower *l = c->l;
-    const int64_t n = b->runs * b->length, each = c->ic * c->kh * c->kw;
+    const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
     const Tensor bias = tensor_if_const(l->g, c->bias);
-    const Tensor zero = tensor_of_const(l->g, c->x_zero);
     int32_t *begin = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
     for (int64_t o = 0; o < n; o++) {
         int64_t sum = 0; // what does not fit i32 wraps, as sums do
         for (int64_t i = 0; i < each; i++)
-            sum += b->values[o * each + i];
-        sum = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - tensor_get_i64(&zero, 0) * sum;
+            sum += values[o * each + i];
+        sum = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - zero * sum;
         begin[o] = (int32_t)(uint32_t)(uint64_t)sum;
     }
     return lower_param_data(l, "begin", DTYPE_i32, begin, (uint64_t)n * 4);
@@ -240,7 +237,7 @@ static bool fits(const IntConv *c, const Domain *d)
            shape_numel(lower_node(l, c->w)->shape) > 0;
 }
 
-static KRef zero_point(const IntConv *c)
+KRef int_conv_zero(const IntConv *c)
 {
     Lower *l = c->l;
     if (!node_is_const(l->g, c->x_zero))
@@ -264,22 +261,27 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     const Tensor zero = tensor_if_const(l->g, c->w_zero);
     Bytes b = {.c = *c, .d = d, .is_apart = c->oc == 1};
     b.values = tensor_centred(l->pass->perm, &w, &zero);
+    if (int_conv_planes(c, d, b.values))
+        return true;
     b.runs = b.is_apart ? 1 : c->group;
     b.length = b.is_apart ? c->group : c->oc;
     b.is_inside = stays_inside(c->h, c->sh, c->kh, c->dh, c->pad_h, c->in_h) &&
                   stays_inside(c->w_out, c->sw, c->kw, c->dw, c->pad_w, c->in_w);
+    if (int_conv_dsp(c, d, b.values, b.is_inside))
+        return true;
     b.is_run = c->dw == 1 && c->stride_w == c->ic && (c->stride_c == 1 || c->ic == 1);
-    b.type = weight_type(b.values, w.numel);
+    b.type = int_conv_weight_type(b.values, w.numel);
     b.x = lower_param(l, c->x, PARAM_READ);
     Bytes *packing = ARENA_NEW(l->pass->perm, Bytes);
     *packing = b;
     b.weights = lower_param_filled(l, node_name(l->g, c->w), b.type, pack, packing,
                                    (uint64_t)w.numel * dtype_info[b.type].bytes);
     const bool knows_begin = c->bias == 0 || node_is_const(l->g, c->bias);
-    if (b.is_inside && knows_begin && c->x_zero != 0 && node_is_const(l->g, c->x_zero))
-        b.begin = 1 + begin_param(&b);
-    else if (c->x_zero != 0)
-        b.zero = zero_point(c);
+    if (b.is_inside && knows_begin && c->x_zero != 0 && node_is_const(l->g, c->x_zero)) {
+        const Tensor x_zero = tensor_of_const(l->g, c->x_zero);
+        b.begin = 1 + int_conv_begin_param(c, b.values, tensor_get_i64(&x_zero, 0));
+    } else if (c->x_zero != 0)
+        b.zero = int_conv_zero(c);
     emit_pixels(&b);
     return true;
 }

@@ -176,7 +176,7 @@ static bool has_padding(const IntConv *c)
 }
 
 // The input as i32, four channels to an element.
-static uint32_t word_param(const IntConv *c)
+uint32_t int_conv_words(const IntConv *c)
 {
     const Shape *s = lower_node(c->l, c->x)->shape;
     TensorType t = {DTYPE_i32, *s};
@@ -296,7 +296,7 @@ static void prepare_input(IntConv *c)
 {
     const int64_t rows = reach(c->h, c->sh, c->kh, c->dh), columns = reach(c->w_out, c->sw, c->kw, c->dw);
     if (has_words(c))
-        c->source = word_param(c);
+        c->source = int_conv_words(c);
     if (has_words(c) && !has_padding(c)) {
         c->in = (IntInput){
             .param = c->source, .image = c->stride_n / 4, .row = c->stride_h / 4, .column = c->stride_w / 4};

@@ -26,11 +26,16 @@ static NodeId sum_by_shift(TflNode *n, double a, double b, double sign, int64_t 
     const TflQuant x = tfl_quant(n, tfl_in(n, 0)), y = tfl_quant(n, tfl_in(n, 1));
     const int shift = 20 - ilogb(a > b ? a : b);
     const double ma = rint(ldexp(a, shift)), mb = sign * rint(ldexp(b, shift));
-    const double bias = ldexp(1, shift - 1) - ma * (double)x.zero - mb * (double)y.zero;
+    double bias = ldexp(1, shift - 1) - ma * (double)x.zero - mb * (double)y.zero;
+    // The zero point of the result is a part of the bias where no sum leaves i32 then.
+    const double zero = ldexp((double)tfl_quant(n, tfl_of_out(n, 0)).zero, shift);
+    const bool has_zero = fabs(bias + zero) + 256 * (fabs(ma) + fabs(mb)) < ldexp(1, 31);
+    bias += has_zero ? zero : 0;
     const NodeId p = tfl_op_number(n, OP_mul, tfl_cast(n, tfl_src(n, 0), DTYPE_i32), ma);
     const NodeId q = tfl_op_number(n, OP_mul, tfl_cast(n, tfl_src(n, 1), DTYPE_i32), mb);
-    const NodeId sum = tfl_op_number(n, OP_add, tfl_op2(n, OP_add, p, q), bias);
-    return tfl_finish(n, tfl_op_number(n, OP_shift_right, sum, shift), tfl_of_out(n, 0), activation);
+    const NodeId sum = tfl_op2(n, OP_add, p, tfl_op_number(n, OP_add, q, bias));
+    const NodeId steps = tfl_op_number(n, OP_shift_right, sum, shift);
+    return (has_zero ? tfl_saturate : tfl_finish)(n, steps, tfl_of_out(n, 0), activation);
 }
 
 // The built-in kernels: both operands with more bits, over twice the larger scale.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device functions of microcontrollers (ir/kernel/dsp.h).
+#include "ir/interp/state.h"
+#include "ir/kernel/dsp.h"
+
+// --- memory --------------------------------------------------------------------------------------
+
+// What a thread reads and writes. poison: something that it read was not written.
+typedef struct Access {
+    const Call *c;
+    uint32_t t;
+    bool is_poison, is_wrong;
+} Access;
+
+static Address element(const Access *a, uint32_t operand, int64_t i, int64_t bytes)
+{
+    Address at = call_address(a->c, operand, a->t);
+    at.byte += i * bytes;
+    return at;
+}
+
+static int32_t read_word(Access *a, uint32_t operand, int64_t i)
+{
+    int32_t v = 0;
+    a->is_wrong =
+        a->is_wrong || !param_read(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, &a->is_poison);
+    return v;
+}
+
+static void write_word(Access *a, uint32_t operand, int64_t i, int32_t v)
+{
+    a->is_wrong =
+        a->is_wrong || !param_write(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, a->is_poison);
+}
+
+static int32_t read_byte(Access *a, uint32_t operand, int64_t i, DType type)
+{
+    uint8_t v = 0;
+    a->is_wrong =
+        a->is_wrong || !param_read(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, &a->is_poison);
+    return type == DTYPE_i8 ? (int8_t)v : v;
+}
+
+// --- windows -------------------------------------------------------------------------------------
+
+// n elements, of which those from lo to hi - 1 are at `from` of operand x.
+typedef struct Run {
+    DType type;
+    uint32_t x;
+    int64_t from, lo, hi, n, zero;
+} Run;
+
+static int32_t halfword(Access *a, const Run *r, int64_t i)
+{
+    return i < r->lo || i >= r->hi ? 0 : read_byte(a, r->x, r->from + i - r->lo, r->type) - (int32_t)r->zero;
+}
+
+// To words from `to` on of operand 0, every second one.
+static void widen(Access *a, const Run *r, int64_t to)
+{
+    for (int64_t i = 0; i < dsp_words(r->n) && !a->is_wrong; i++) {
+        const DspWord w = dsp_word(r->n, i);
+        a->is_poison = false;
+        const uint32_t lo = (uint32_t)halfword(a, r, w.lo) & 0xffff;
+        const uint32_t hi = w.hi < 0 ? 0 : (uint32_t)halfword(a, r, w.hi);
+        write_word(a, 0, to + 2 * i, (int32_t)(lo | hi << 16));
+    }
+}
+
+static CallResult pair(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t rows = call_int(c, 3, t), n = call_int(c, 4, t), pitch = call_int(c, 5, t);
+        Access a = {.c = c, .t = t};
+        for (int64_t r = 0; r < rows; r++)
+            for (uint32_t pixel = 0; pixel < 2; pixel++)
+                widen(&a, &(Run){type, 1 + pixel, r * pitch, 0, n, n, call_int(c, 6, t)},
+                      r * dsp_words(n) * 2 + pixel);
+    }
+    return CALL_DONE;
+}
+
+static CallResult edge(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Access a = {.c = c, .t = t};
+        widen(&a,
+              &(Run){type, 1, 0, call_int(c, 2, t), call_int(c, 3, t), call_int(c, 4, t), call_int(c, 5, t)},
+              0);
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_pair_i8(Call *c)
+{
+    return pair(c, DTYPE_i8);
+}
+
+CallResult interp_dsp_pair_u8(Call *c)
+{
+    return pair(c, DTYPE_u8);
+}
+
+CallResult interp_dsp_edge_i8(Call *c)
+{
+    return edge(c, DTYPE_i8);
+}
+
+CallResult interp_dsp_edge_u8(Call *c)
+{
+    return edge(c, DTYPE_u8);
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// The word of inputs at a step.
+typedef int32_t (*InputFn)(Access *a, int64_t step, int64_t pixel);
+
+static int32_t widened(Access *a, int64_t step, int64_t pixel)
+{
+    return read_word(a, 1, 2 * step + pixel);
+}
+
+static int32_t in_place(Access *a, int64_t step, DType type)
+{
+    const DspWord w = dsp_word(INT64_MAX / 4 * 4, step);
+    const uint32_t lo = (uint32_t)read_byte(a, 1, w.lo, type) & 0xffff;
+    return (int32_t)(lo | (uint32_t)read_byte(a, 1, w.hi, type) << 16);
+}
+
+static int32_t in_place_i8(Access *a, int64_t step, int64_t pixel)
+{
+    (void)pixel;
+    return in_place(a, step, DTYPE_i8);
+}
+
+static int32_t in_place_u8(Access *a, int64_t step, int64_t pixel)
+{
+    (void)pixel;
+    return in_place(a, step, DTYPE_u8);
+}
+
+static uint32_t products(uint32_t sum, int32_t x, int32_t w)
+{
+    return sum + (uint32_t)((int16_t)x * (int16_t)w) + (uint32_t)((x >> 16) * (w >> 16));
+}
+
+// The first and third bytes of a word as halfwords.
+static int32_t low_bytes(int32_t w)
+{
+    const uint32_t v = (uint32_t)w;
+    return (int32_t)(((uint32_t)(int8_t)v & 0xffff) | (uint32_t)(int8_t)(v >> 16) << 16);
+}
+
+// Two channels of a pixel. at: of the words that the sums begin with; first, by: of the weights.
+static void two_sums(Access *a, InputFn input, int64_t pixel, const int64_t at[3], int64_t steps,
+                     uint32_t sum[2])
+{
+    uint32_t both = (uint32_t)read_word(a, 2, at[0]), low = (uint32_t)read_word(a, 2, at[0] + 1);
+    for (int64_t i = 0; i < steps && !a->is_wrong; i++) {
+        const int32_t x = input(a, i, pixel), w = read_word(a, 2, at[1] + i * at[2]);
+        both = products(both, x, w);
+        low = products(low, x, low_bytes(w));
+    }
+    sum[0] = low;
+    sum[1] = (uint32_t)((int32_t)(both - low) >> 8);
+}
+
+typedef struct Sums {
+    InputFn input;
+    int64_t pixels, channels; // of a block
+    int64_t words;            // to a step of the call
+} Sums;
+
+static CallResult sums(Call *c, Sums s)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t steps = call_int(c, 3, t) * s.words, blocks = call_int(c, 4, t), pairs = s.channels / 2;
+        Access a = {.c = c, .t = t};
+        for (int64_t i = 0; i < blocks * s.pixels * pairs && !a.is_wrong; i++) {
+            const int64_t block = i / s.pixels / pairs, pixel = i / pairs % s.pixels, j = i % pairs;
+            const int64_t w = block * (s.channels + steps * pairs);
+            uint32_t sum[2];
+            a.is_poison = false;
+            two_sums(&a, s.input, pixel, (const int64_t[]){w + 2 * j, w + s.channels + j, pairs}, steps, sum);
+            write_word(&a, 0, 2 * i, (int32_t)sum[0]);
+            write_word(&a, 0, 2 * i + 1, (int32_t)sum[1]);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_sums2(Call *c)
+{
+    return sums(c, (Sums){widened, 2, DSP_BLOCK, 1});
+}
+
+CallResult interp_dsp_sums1(Call *c)
+{
+    return sums(c, (Sums){widened, 1, DSP_BLOCK, 1});
+}
+
+CallResult interp_dsp_row_i8(Call *c)
+{
+    return sums(c, (Sums){in_place_i8, 1, DSP_ROW_BLOCK, 2});
+}
+
+CallResult interp_dsp_row_u8(Call *c)
+{
+    return sums(c, (Sums){in_place_u8, 1, DSP_ROW_BLOCK, 2});
+}

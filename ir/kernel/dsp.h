@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the device functions dsp_NAME do, for microcontrollers that multiply pairs of halfwords (device.def).
+// They share layouts, so all of them are here.
+//
+// Inputs are words of two halfwords, each an element less the zero point. Weights are words as well: a byte
+// each, for two inputs and two output channels, w[c] + 256 * w[c + 1] in the halfword of each input. The
+// product of the two words is S0 + 256 * S1; that with the first and third bytes alone is S0, from which S1
+// follows, if it is in -2^23 .. 2^23 - 1.
+//
+// dsp_pair(d, x, y, rows, n, pitch, zero): the windows of two pixels, `rows` runs of n elements each, `pitch`
+// apart,
+//   at x and y, to words at d: those of the two pixels in turn.
+// dsp_edge(d, x, lo, hi, n, zero): one run of one pixel, of which only the elements lo .. hi - 1 exist (at
+// x); the
+//   others are the zero point. Every second word is written.
+// dsp_sums2(s, x, w, steps, blocks): sums of two pixels, whose words are at x, by blocks of four channels:
+//   s[(block * 2 + pixel) * 4 + channel]. w: a block is what the sums begin with, as C01, b0, C23, b2 (Cij =
+//   bi + 256 * bj), then `steps` times the words of channels 0, 1 and of channels 2, 3.
+// dsp_sums1(s, x, w, steps, blocks): of the first of the two: s[block * 4 + channel].
+// dsp_row(s, x, w, steps, blocks): sums of 4 * steps elements at x, whatever the zero point, by blocks of
+// eight
+//   channels: s[block * 8 + channel]. w: a block is C01, b0, C23, b2, C45, b4, C67, b6, then for each word of
+//   a run as below the words of channels 0, 1 to 6, 7.
+#ifndef IR_KERNEL_DSP_H
+#define IR_KERNEL_DSP_H
+
+#include <stdint.h>
+
+enum { DSP_BLOCK = 4, DSP_ROW_BLOCK = 8 };
+
+// Words of a run of n elements.
+static inline int64_t dsp_words(int64_t n)
+{
+    return n / 4 * 2 + (n % 4 + 1) / 2;
+}
+
+typedef struct DspWord {
+    int64_t lo, hi; // elements of the run; hi = -1: 0
+} DspWord;
+
+// Word i of a run: elements 0 and 2 of each four, then 1 and 3; of what is left the first and the last, then
+// the middle one.
+static inline DspWord dsp_word(int64_t n, int64_t i)
+{
+    const int64_t whole = n / 4 * 4, rest = n - whole, at = i / 2 * 4 + i % 2;
+    if (at < whole)
+        return (DspWord){at, at + 2};
+    return i % 2 == 0 ? (DspWord){whole, rest > 1 ? n - 1 : -1} : (DspWord){whole + 1, -1};
+}
+
+#endif

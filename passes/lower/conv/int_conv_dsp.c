@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// int_conv for microcontrollers with products of pairs of halfwords (ir/kernel/dsp.h). The windows of two
+// pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
+// up blocks of four channels for both. A single pixel whose window is one run of bytes needs no window:
+// blocks of eight channels read it where it is. Weights are a byte each, in the order in which they are read.
+// Sums are exact, so their order does not matter.
+#include "ir/graph/tensor.h"
+#include "ir/kernel/device.h"
+#include "ir/kernel/dsp.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/conv/int_conv.h"
+#include "passes/lower/operand.h"
+
+enum {
+    LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
+    CHUNK = 4,       // blocks whose sums are in memory at a time
+    LEAST_STEPS = 2, // below, windows take longer than products
+};
+
+typedef struct Dsp {
+    IntConv c;
+    const Domain *d;
+    const int32_t *values; // of the weights, less their zero points
+    const int64_t *begin;  // what sums begin with, by output channel
+    bool is_inside;        // no tap can leave the input
+    bool is_joined;        // a run has all columns of the kernel
+    bool is_row;           // the input is one run, read in place
+    int64_t runs, n;       // of a window, elements of each
+    int64_t steps;         // words of a window
+    int64_t width;         // channels of a block
+    int64_t block_words, group_words;
+    uint32_t x, weights, window, sums; // params
+    KRef zero;
+} Dsp;
+
+static bool is_signed(const Dsp *s)
+{
+    return lower_node(s->c.l, s->c.x)->dtype == DTYPE_i8;
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// Of channel o of a group; 0 beyond the last one.
+static int64_t weight(const Dsp *s, int64_t group, int64_t o, int64_t run, int64_t element)
+{
+    const IntConv *c = &s->c;
+    if (o >= c->oc || element < 0)
+        return 0;
+    const int64_t tap = s->is_joined ? run * c->kw + element / c->ic : run;
+    return s->values[((group * c->oc + o) * c->ic + element % c->ic) * c->kh * c->kw + tap];
+}
+
+// The bias, and in a row what the zero point adds: inputs are read as they are there.
+static const int64_t *begin_of(const Dsp *s)
+{
+    const IntConv *c = &s->c;
+    const Graph *g = c->l->g;
+    const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
+    const Tensor bias = tensor_if_const(g, c->bias), zero = tensor_if_const(g, c->x_zero);
+    int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
+    for (int64_t o = 0; o < n; o++) {
+        begin[o] = c->bias != 0 ? tensor_get_i64(&bias, o) : 0;
+        for (int64_t i = 0; s->is_row && c->x_zero != 0 && i < each; i++)
+            begin[o] -= tensor_get_i64(&zero, 0) * s->values[o * each + i];
+    }
+    return begin;
+}
+
+static uint32_t joined(int64_t even, int64_t odd)
+{
+    return (uint32_t)(uint64_t)(even + 256 * odd);
+}
+
+static void pack_block(const Dsp *s, int64_t group, int64_t first, uint32_t **out)
+{
+    for (int64_t j = 0; j < s->width; j += 2) {
+        const int64_t *const begin = &s->begin[group * s->c.oc], at = first + j;
+        const int64_t even = at < s->c.oc ? begin[at] : 0, odd = at + 1 < s->c.oc ? begin[at + 1] : 0;
+        *(*out)++ = joined(even, odd);
+        *(*out)++ = joined(even, 0);
+    }
+    for (int64_t run = 0; run < s->runs; run++)
+        for (int64_t i = 0; i < dsp_words(s->n); i++) {
+            const DspWord at = dsp_word(s->n, i);
+            for (int64_t o = first; o < first + s->width; o += 2) {
+                const uint32_t lo =
+                    joined(weight(s, group, o, run, at.lo), weight(s, group, o + 1, run, at.lo));
+                const uint32_t hi =
+                    joined(weight(s, group, o, run, at.hi), weight(s, group, o + 1, run, at.hi));
+                *(*out)++ = (lo & 0xffff) | hi << 16;
+            }
+        }
+}
+
+// [group][block]
+static void pack(const void *ctx, void *bytes)
+{
+    const Dsp *s = ctx;
+    uint32_t *out = bytes;
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t o = 0; o < s->c.oc; o += s->width)
+            pack_block(s, g, o, &out);
+}
+
+// --- windows -------------------------------------------------------------------------------------
+
+// row, column: of tap 0 in the input; x: the index of its first element. Both may be outside.
+typedef struct Pixel {
+    KRef row, column, x;
+    Point at;
+} Pixel;
+
+static Pixel pixel_of(const Dsp *s, KRef number, KRef group)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const uint32_t last = s->d->rank - 1;
+    Pixel p = {.at = {.lanes = 1, .count = 1, .vec_axis = 1}};
+    const int64_t size = c->h * c->w_out;
+    const KRef image = c->n == 1 ? k_index(k, 0) : k_expr(k, "$ / #", number, size);
+    const KRef in_image = c->n == 1 ? number : k_expr(k, "$ % #", number, size);
+    const KRef y = c->h == 1 ? k_index(k, 0) : k_expr(k, "$ / #", in_image, c->w_out);
+    p.at.idx[0] = image;
+    if (s->d->rank > 3)
+        p.at.idx[2] = y;
+    p.at.idx[last] = c->h == 1 ? in_image : k_expr(k, "$ % #", in_image, c->w_out);
+    p.row = k_expr(k, "$ * # + #", y, c->sh, -c->pad_h);
+    p.column = k_expr(k, "$ * # + #", p.at.idx[last], c->sw, -c->pad_w);
+    p.x = k_expr(k, "$ * # + $ * # + $ * #", image, c->stride_n, p.row, c->stride_h, p.column, c->stride_w);
+    p.x = k_expr(k, "$ + $ * #", p.x, group, c->ic * c->stride_c);
+    return p;
+}
+
+static KRef is_whole(const Dsp *s, const Pixel *p)
+{
+    const IntConv *c = &s->c;
+    return k_expr(c->l->k, "0 <= $ & $ < # & 0 <= $ & $ < #", p->row, p->row, c->in_h - (c->kh - 1) * c->dh,
+                  p->column, p->column, c->in_w - (c->kw - 1) * c->dw);
+}
+
+// Both pixels: rows of the kernel, or all runs at once.
+static void widen_pair(const Dsp *s, const Pixel *p)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    const int64_t turns = s->is_joined ? 1 : c->kh, rows = s->runs / turns;
+    const KRef turn = lower_open_count(k, turns, KFOR_SERIAL, "k0", &opened);
+    const KRef to = k_expr(k, "$ * #", turn, 2 * rows * dsp_words(s->n));
+    const KRef skip = k_expr(k, "$ * #", turn, c->dh * c->stride_h);
+    const int64_t pitch = s->is_joined ? c->dh * c->stride_h : c->dw * c->stride_w;
+    k_device(k, is_signed(s) ? KDEV_dsp_pair_i8 : KDEV_dsp_pair_u8, k_address(k, s->window, to),
+             k_address(k, s->x, k_add(k, p[0].x, skip)), k_address(k, s->x, k_add(k, p[1].x, skip)),
+             k_index(k, rows), k_index(k, s->n), k_index(k, pitch), s->zero);
+    lower_close(c->l, opened);
+}
+
+// Pixel i of two, run by run, with what lies outside.
+static void widen_edge(const Dsp *s, const Pixel *p, int64_t i)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &opened);
+    const KRef x = s->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &opened);
+    const KRef row = k_expr(k, "$ + $ * #", p->row, y, c->dh);
+    const KRef column = k_expr(k, "$ + $ * #", p->column, x, c->dw);
+    const int64_t columns = s->is_joined ? c->kw : 1;
+    const KRef lo = k_expr(k, "max(0, 0 - $)", column),
+               hi = k_expr(k, "min(#, # - $)", columns, c->in_w, column);
+    const KRef is_there = k_expr(k, "0 <= $ & $ < # & $ < $", row, row, c->in_h, lo, hi);
+    const KRef zero = k_index(k, 0);
+    KRef from =
+        k_expr(k, "$ + $ * # + ($ * # + $) * #", p->x, y, c->dh * c->stride_h, x, c->dw, lo, c->stride_w);
+    from = k_select(k, is_there, from, zero);
+    const KRef to = k_expr(k, "($ * # + $) * # + #", y, s->runs / c->kh, x, 2 * dsp_words(s->n), i);
+    k_device(k, is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
+             k_address(k, s->x, from), k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
+             k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, s->n), s->zero);
+    lower_close(c->l, opened);
+}
+
+static void widen(const Dsp *s, const Pixel *p, int64_t pixels)
+{
+    Kernel *k = s->c.l->k;
+    if (pixels == 2 && s->is_inside) {
+        widen_pair(s, p);
+        return;
+    }
+    if (pixels == 2) {
+        k_if(k, k_and(k, is_whole(s, &p[0]), is_whole(s, &p[1])));
+        widen_pair(s, p);
+        k_else(k);
+    }
+    for (int64_t i = 0; i < pixels; i++)
+        widen_edge(s, &p[i], i);
+    if (pixels == 2)
+        k_end(k);
+}
+
+// --- blocks of channels --------------------------------------------------------------------------
+
+typedef struct Blocks {
+    const Pixel *p;
+    int64_t pixels;
+    KRef group;
+} Blocks;
+
+static void call_sums(const Dsp *s, const Blocks *b, KRef block, KRef count)
+{
+    Kernel *k = s->c.l->k;
+    const KRef from = s->is_row ? b->p->x : k_index(k, 0);
+    const KRef w = k_expr(k, "$ * # + $ * #", b->group, s->group_words, block, s->block_words);
+    const KDevice f = !s->is_row ? (b->pixels == 2 ? KDEV_dsp_sums2 : KDEV_dsp_sums1)
+                                 : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
+    k_device(k, f, k_address(k, s->sums, k_index(k, 0)), k_address(k, s->is_row ? s->x : s->window, from),
+             k_address(k, s->weights, w), k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
+}
+
+// The first `channels` of a block, whose sums are the one of number `at`.
+static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at, int64_t channels)
+{
+    Kernel *k = s->c.l->k;
+    for (int64_t i = 0; i < b->pixels; i++)
+        for (int64_t j = 0; j < channels; j++) {
+            Point to = b->p[i].at;
+            to.idx[1] = k_expr(k, "$ * # + ($ * # + #)", b->group, s->c.oc, block, s->width, j);
+            const KRef sum = k_expr(k, "($ * # + #) * # + #", at, b->pixels, i, s->width, j);
+            pull_store_root(s->c.l, s->d, to, k_load(k, s->sums, sum, 1, 1));
+        }
+}
+
+static void emit_blocks(const Dsp *s, const Blocks *b)
+{
+    const int64_t whole = s->c.oc / s->width, rest = s->c.oc % s->width;
+    const int64_t chunks = ceil_div(whole, CHUNK);
+    Kernel *k = s->c.l->k;
+    uint32_t opened = 0;
+    if (whole > 0) {
+        const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
+        const KRef block = k_expr(k, "$ * #", chunk, CHUNK);
+        const KRef count = chunks == 1          ? k_index(k, whole)
+                           : whole % CHUNK == 0 ? k_index(k, CHUNK)
+                                                : k_expr(k, "min(#, # - $)", CHUNK, whole, block);
+        call_sums(s, b, block, count);
+        const KRef at = whole == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
+        store_block(s, b, k_add(k, block, at), at, s->width);
+        lower_close(s->c.l, opened + (whole > 1));
+    }
+    if (rest > 0) {
+        call_sums(s, b, k_index(k, whole), k_index(k, 1));
+        store_block(s, b, k_index(k, whole), k_index(k, 0), rest);
+    }
+}
+
+// --- pixels --------------------------------------------------------------------------------------
+
+// Pixels from number `first` on.
+static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
+{
+    Kernel *k = s->c.l->k;
+    uint32_t opened = 0;
+    const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
+    Pixel p[2];
+    for (int64_t i = 0; i < pixels; i++)
+        p[i] = pixel_of(s, k_expr(k, "$ + #", first, i), group);
+    if (!s->is_row)
+        widen(s, p, pixels);
+    emit_blocks(s, &(Blocks){.p = p, .pixels = pixels, .group = group});
+    lower_close(s->c.l, opened);
+}
+
+static void emit(const Dsp *s)
+{
+    Kernel *k = s->c.l->k;
+    const int64_t pixels = s->c.n * s->c.h * s->c.w_out, pairs = pixels / 2;
+    uint32_t opened = 0;
+    if (pairs > 0) {
+        const KRef pair = lower_open_count(k, pairs, KFOR_SERIAL, "pair", &opened);
+        emit_pixels(s, k_expr(k, "$ * 2", pair), 2);
+        lower_close(s->c.l, opened);
+    }
+    if (pixels % 2 != 0)
+        emit_pixels(s, k_index(k, 2 * pairs), 1);
+}
+
+// --- which convolutions --------------------------------------------------------------------------
+
+// Can the sums of two neighbours be kept in one word?
+static bool fits_pair(const Dsp *s, int64_t group, int64_t o)
+{
+    const IntConv *c = &s->c;
+    const Tensor bias = tensor_if_const(c->l->g, c->bias), zero = tensor_if_const(c->l->g, c->x_zero);
+    const bool knows_zero = c->x_zero == 0 || node_is_const(c->l->g, c->x_zero);
+    const int64_t z = c->x_zero != 0 && knows_zero ? tensor_get_i64(&zero, 0) : 0;
+    const int64_t least = (is_signed(s) ? -128 : 0) - (knows_zero ? z : 127);
+    const int64_t most = (is_signed(s) ? 127 : 255) - (knows_zero ? z : -128);
+    const int64_t each = c->ic * c->kh * c->kw;
+    const int32_t *even = &s->values[(group * c->oc + o) * each], *odd = o + 1 < c->oc ? even + each : NULL;
+    int64_t lo = 0, hi = 0;
+    if (odd != NULL && c->bias != 0)
+        lo = hi = tensor_get_i64(&bias, group * c->oc + o + 1);
+    for (int64_t i = 0; i < each; i++) {
+        const int64_t v = odd != NULL ? odd[i] : 0, both = even[i] + 256 * v;
+        if (even[i] < INT8_MIN || even[i] > INT8_MAX || both < INT16_MIN || both > INT16_MAX)
+            return false;
+        lo += v * (v >= 0 ? least : most);
+        hi += v * (v >= 0 ? most : least);
+    }
+    return lo > -LIMIT && hi < LIMIT;
+}
+
+static bool fits(const Dsp *s)
+{
+    const IntConv *c = &s->c;
+    const bool knows_bias = c->bias == 0 || node_is_const(c->l->g, c->bias);
+    const bool is_dense = c->stride_c == 1 || c->ic == 1;
+    if (!c->l->caps->has_dsp || c->l->caps->threads > 1 || !knows_bias || !is_dense ||
+        s->steps < LEAST_STEPS || c->oc < 2 || (c->group > 1 && c->oc < DSP_BLOCK))
+        return false;
+    for (int64_t g = 0; g < c->group; g++)
+        for (int64_t o = 0; o < c->oc; o += 2)
+            if (!fits_pair(s, g, o))
+                return false;
+    return true;
+}
+
+static void add_params(Dsp *s)
+{
+    Lower *l = s->c.l;
+    s->block_words = s->width * (2 + s->steps) / 2;
+    s->group_words = ceil_div(s->c.oc, s->width) * s->block_words;
+    s->x = lower_param(l, s->c.x, PARAM_READ);
+    s->begin = begin_of(s);
+    Dsp *packing = ARENA_NEW(l->pass->perm, Dsp);
+    *packing = *s;
+    s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
+                                    (uint64_t)(s->c.group * s->group_words) * 4);
+    if (!s->is_row)
+        s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
+    const int64_t most = ceil_div(s->c.oc, s->width) < CHUNK ? ceil_div(s->c.oc, s->width) : CHUNK;
+    const int64_t pixels = s->c.n * s->c.h * s->c.w_out;
+    s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)(most * s->width * (pixels > 1 ? 2 : 1)));
+}
+
+bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    Lower *l = c->l;
+    Dsp s = {.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
+    s.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
+    s.runs = s.is_joined ? c->kh : c->kh * c->kw;
+    s.n = s.is_joined ? c->kw * c->ic : c->ic;
+    s.steps = s.runs * dsp_words(s.n);
+    if (!fits(&s))
+        return false;
+    const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
+    s.is_row = c->n * c->h * c->w_out == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 &&
+               c->group == 1 && c->oc > DSP_BLOCK;
+    if (s.is_row)
+        s.width = DSP_ROW_BLOCK;
+    s.zero = c->x_zero == 0
+                 ? k_index(l->k, 0)
+                 : k_cast(l->k, operand_scalar(l, c->x_zero, k_index(l->k, 0), DTYPE_i32), KT_INDEX);
+    add_params(&s);
+    emit(&s);
+    return true;
+}

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: Apache-2.0
+// int_conv of one input channel a group for microcontrollers: depthwise convolutions, with any multiplier.
+// The rows that some output rows need are gathered, channel by channel, into planes in scratch memory with
+// their borders, where windows are read without a test, two outputs of a row at a time. With the DSP
+// extension planes are halfwords less the zero point, of four channels at once where these are words of the
+// input; neighbouring taps are multiplied in pairs. Elsewhere they are bytes without a sign, and the zero
+// point is a part of what sums begin with. Rows and columns change places where that leaves fewer outputs
+// without a partner.
+#include "ir/graph/tensor.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/conv/int_conv.h"
+#include "passes/lower/operand.h"
+
+enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4, SIGN = 128 };
+
+typedef struct Planes {
+    IntConv c; // rows and columns as they are walked
+    const Domain *d;
+    bool is_turned;      // they have changed places
+    bool has_pairs;      // the DSP extension
+    int64_t width;       // channels that are gathered at once
+    int64_t strip;       // output rows at a time
+    int64_t rows, pitch; // of a plane; pitch in elements
+    int64_t before;      // columns of a plane in front of the input's first one
+    const int32_t *values;
+    DType type; // of the packed weights
+    uint32_t x, weights, planes;
+    uint32_t begin; // 1 + the param that sums begin with; 0: the bias, or nothing
+    KRef offset;    // has_pairs: what is added to the inputs, in both halves
+} Planes;
+
+// --- taps of a row -------------------------------------------------------------------------------
+
+// One instruction: the product of a word (or element) of the plane and one of weights.
+typedef struct Step {
+    int64_t output; // 0 or 1
+    int64_t at;     // of the word in the row of the plane, from the first output's on
+    int64_t first;  // the word of weights has taps first and first + 1
+    bool is_pair;   // both taps
+    bool is_upper;  // else: the half of the plane's word,
+    bool is_next;   // and the tap first + 1
+} Step;
+
+// A word of weights that tap j is a half of: with a pair of taps, if a row has two.
+static void choose_half(const IntConv *c, int64_t j, Step *s)
+{
+    s->is_next = j > 0 && j == c->kw - 1;
+    s->first = s->is_next ? j - 1 : j;
+}
+
+static uint32_t steps_of(const Planes *p, int64_t outputs, Step *step)
+{
+    const IntConv *c = &p->c;
+    uint32_t n = 0;
+    const bool joins = p->has_pairs && c->dw == 1;
+    for (int64_t j = 0; j < c->kw; j++)
+        for (int64_t o = 0; o < outputs; o++) {
+            const int64_t at = o * c->sw + j * c->dw;
+            const bool is_even = at % 2 == 0;
+            if (joins && j > 0 && !is_even)
+                continue; // it is the second one of a pair
+            Step s = {.output = o, .at = p->has_pairs ? at / 2 : at, .first = j, .is_upper = !is_even};
+            s.is_pair = joins && is_even && j + 1 < c->kw;
+            if (p->has_pairs && !s.is_pair)
+                choose_half(c, j, &s);
+            step[n++] = s;
+        }
+    return n;
+}
+
+// Instructions for a row of outputs.
+static int64_t cost_of(const Planes *p)
+{
+    Step step[2 * MAX_TAPS];
+    const int64_t pairs = p->c.w_out / OUTPUTS, rest = p->c.w_out % OUTPUTS, fixed = 10;
+    return p->c.h * (pairs * ((int64_t)steps_of(p, OUTPUTS, step) * p->c.kh + fixed) +
+                     rest * ((int64_t)steps_of(p, 1, step) * p->c.kh + fixed));
+}
+
+static KRef multiply(const Planes *p, const Step *s, KRef x, KRef w, KRef sum)
+{
+    Kernel *k = p->c.l->k;
+    if (!p->has_pairs)
+        return k_fma(k, x, w, sum);
+    if (s->is_pair)
+        return k_dot16(k, x, w, sum);
+    if (s->is_upper == s->is_next)
+        return k_op(k, s->is_upper ? KOP_mad_tt : KOP_mad_bb, x, w, sum);
+    return s->is_next ? k_mad_bt(k, x, w, sum) : k_mad_bt(k, w, x, sum);
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// [channel][row][column]
+static void pack(const void *ctx, void *bytes)
+{
+    const Planes *p = ctx;
+    const IntConv *c = &p->c;
+    const int64_t taps = c->kh * c->kw, channels = c->group * c->oc;
+    Tensor out = {.dtype = p->type, .data = bytes, .numel = channels * taps};
+    for (int64_t o = 0; o < channels; o++)
+        for (int64_t i = 0; i < taps; i++) {
+            const int64_t from = p->is_turned ? i % c->kw * c->kh + i / c->kw : i;
+            tensor_set_i64(&out, o * taps + i, p->values[o * taps + from]);
+        }
+}
+
+// Tap j, with the next one in the upper half where has_pairs.
+static KRef weight_word(const Planes *p, KRef row, int64_t j)
+{
+    Kernel *k = p->c.l->k;
+    const KRef low = k_cast(k, k_load(k, p->weights, k_expr(k, "$ + #", row, j), 1, 1), DTYPE_i32);
+    if (!p->has_pairs || j + 1 >= p->c.kw)
+        return low;
+    return k_pack_b(k, low,
+                    k_cast(k, k_load(k, p->weights, k_expr(k, "$ + #", row, j + 1), 1, 1), DTYPE_i32));
+}
+
+// --- outputs -------------------------------------------------------------------------------------
+
+typedef struct Channel {
+    KRef image, channel, plane; // plane: index of its first word (or element)
+    KRef first;                 // output row of the strip
+    KRef weights;               // index of the first tap
+    KRef begin;
+    KRef word[MAX_TAPS]; // by tap, where all rows stand in the text; 0: not used
+} Channel;
+
+static bool is_unrolled(const Planes *p)
+{
+    return p->c.kh * p->c.kw <= UNROLLED_TAPS;
+}
+
+static int64_t unit(const Planes *p)
+{
+    return p->has_pairs ? 2 : 1; // elements of a word
+}
+
+static void load_words(const Planes *p, Channel *at)
+{
+    Step step[2 * MAX_TAPS];
+    const IntConv *c = &p->c;
+    for (int64_t i = 0; i < c->kh * c->kw; i++)
+        at->word[i] = 0;
+    for (int64_t outputs = 1; outputs <= OUTPUTS && is_unrolled(p); outputs++) {
+        const bool is_used = outputs == 1 ? c->w_out % OUTPUTS != 0 : c->w_out >= OUTPUTS;
+        const uint32_t n = is_used ? steps_of(p, outputs, step) : 0;
+        for (int64_t r = 0; r < c->kh; r++)
+            for (uint32_t i = 0; i < n; i++) {
+                KRef *word = &at->word[r * c->kw + step[i].first];
+                const KRef row = k_expr(c->l->k, "$ + #", at->weights, r * c->kw);
+                *word = *word != 0 ? *word : weight_word(p, row, step[i].first);
+            }
+    }
+}
+
+// A row of the window: x is the index of its first word.
+static void add_row(const Planes *p, const KRef *word, KRef weights, KRef x, int64_t outputs, KRef *sum)
+{
+    Step step[2 * MAX_TAPS];
+    Kernel *k = p->c.l->k;
+    const uint32_t n = steps_of(p, outputs, step);
+    for (uint32_t i = 0; i < n; i++) {
+        const Step *s = &step[i];
+        const KRef v = k_cast(k, k_load(k, p->planes, k_expr(k, "$ + #", x, s->at), 1, 1), DTYPE_i32);
+        const KRef w = word != NULL ? word[s->first] : weight_word(p, weights, s->first);
+        sum[s->output] = multiply(p, s, v, w, sum[s->output]);
+    }
+}
+
+// The same for all rows, in the text or in a loop.
+static void add_rows(const Planes *p, const Channel *at, KRef x, int64_t outputs, KRef *sum)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    const int64_t step = c->dh * p->pitch / unit(p);
+    if (is_unrolled(p)) {
+        for (int64_t r = 0; r < c->kh; r++)
+            add_row(p, at->word + r * c->kw, 0, k_expr(k, "$ + #", x, r * step), outputs, sum);
+        return;
+    }
+    KRef var[OUTPUTS];
+    for (int64_t o = 0; o < outputs; o++)
+        var[o] = k_var(k, sum[o], o == 0 ? "a0" : "a1");
+    const KRef r = k_loop(k, c->kh, KFOR_SERIAL, "k0");
+    for (int64_t o = 0; o < outputs; o++)
+        sum[o] = k_get(k, var[o]);
+    add_row(p, NULL, k_expr(k, "$ + $ * #", at->weights, r, c->kw), k_expr(k, "$ + $ * #", x, r, step),
+            outputs, sum);
+    for (int64_t o = 0; o < outputs; o++)
+        k_set(k, var[o], sum[o]);
+    k_end(k);
+    for (int64_t o = 0; o < outputs; o++)
+        sum[o] = k_get(k, var[o]);
+}
+
+// Outputs from `column` on of row y of the strip.
+static void emit_outputs(const Planes *p, const Channel *at, KRef y, KRef column, int64_t outputs)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    KRef sum[OUTPUTS] = {at->begin, at->begin};
+    const KRef row = k_expr(k, "$ + $ * #", at->plane, y, c->sh * p->pitch / unit(p));
+    const KRef x = k_expr(k, "$ + $ * # / #", row, column, c->sw, unit(p));
+    add_rows(p, at, x, outputs, sum);
+    for (int64_t o = 0; o < outputs; o++) {
+        const KRef v = k_expr(k, "$ + $", at->first, y), u = k_expr(k, "$ + #", column, o);
+        const Point to = conv_point(p->d, at->image, at->channel, p->is_turned ? u : v, p->is_turned ? v : u);
+        pull_store_root(c->l, p->d, to, sum[o]);
+    }
+}
+
+static KRef begin_of(const Planes *p, KRef channel)
+{
+    const IntConv *c = &p->c;
+    Lower *l = c->l;
+    if (p->begin != 0)
+        return k_load(l->k, p->begin - 1, channel, 1, 1);
+    return c->bias == 0 ? k_integer(l->k, DTYPE_i32, 0)
+                        : operand_scalar(l, c->bias, operand_index(l, c->bias, &channel), DTYPE_i32);
+}
+
+// All outputs of a strip for one channel of the result.
+static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    at->weights = k_expr(k, "$ * #", at->channel, c->kh * c->kw);
+    at->begin = begin_of(p, at->channel);
+    load_words(p, at);
+    const KRef y = p->strip == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "y");
+    const int64_t whole = c->w_out / OUTPUTS * OUTPUTS;
+    if (whole > 0) {
+        const KRef i = lower_open_count(k, c->w_out / OUTPUTS, KFOR_SERIAL, "i", &opened);
+        emit_outputs(p, at, y, k_expr(k, "$ * #", i, OUTPUTS), OUTPUTS);
+        lower_close(c->l, opened);
+    }
+    if (whole < c->w_out)
+        emit_outputs(p, at, y, k_index(k, whole), 1);
+    lower_close(c->l, p->strip > 1);
+}
+
+// --- planes --------------------------------------------------------------------------------------
+
+// One column: its channels as halves of words, less the zero point.
+static void load_column(const Planes *p, KRef x, KRef *even, KRef *odd)
+{
+    Kernel *k = p->c.l->k;
+    const bool is_signed = lower_node(p->c.l, p->c.x)->dtype == DTYPE_i8;
+    KRef v = k_load(k, p->x, x, 1, 1);
+    if (p->width == 1) {
+        *even = k_add(k, k_cast(k, v, DTYPE_i32), p->offset);
+        return;
+    }
+    v = is_signed ? v : k_xor(k, v, k_integer(k, DTYPE_i32, (int32_t)0x80808080u));
+    *even = k_even8(k, p->offset, v);
+    *odd = k_odd8(k, p->offset, v);
+}
+
+// Two neighbouring columns, of which one may be 0 (beside the input), to their words.
+static void put_columns(const Planes *p, KRef x0, KRef x1, KRef to)
+{
+    Kernel *k = p->c.l->k;
+    const int64_t plane = p->rows * p->pitch / 2;
+    const KRef zero = k_integer(k, DTYPE_i32, 0);
+    KRef even[2] = {zero, zero}, odd[2] = {zero, zero};
+    if (x0 != 0)
+        load_column(p, x0, &even[0], &odd[0]);
+    if (x1 != 0)
+        load_column(p, x1, &even[1], &odd[1]);
+    k_store(k, p->planes, to, k_pack_b(k, even[0], even[1]), 1);
+    if (p->width == 1)
+        return;
+    k_store(k, p->planes, k_expr(k, "$ + #", to, plane), k_pack_b(k, odd[0], odd[1]), 1);
+    k_store(k, p->planes, k_expr(k, "$ + #", to, 2 * plane), k_pack_t(k, even[0], even[1]), 1);
+    k_store(k, p->planes, k_expr(k, "$ + #", to, 3 * plane), k_pack_t(k, odd[0], odd[1]), 1);
+}
+
+// Columns of the input that are read.
+static int64_t columns_of(const Planes *p)
+{
+    const IntConv *c = &p->c;
+    const int64_t end = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1 - c->pad_w;
+    return end < c->in_w ? end : c->in_w;
+}
+
+// A row of the input at x to that of the planes at `to`.
+static void gather_pairs(const Planes *p, KRef x, KRef to)
+{
+    Kernel *k = p->c.l->k;
+    const int64_t step = p->c.stride_w / p->width, n = columns_of(p), lead = p->c.pad_w % 2;
+    const int64_t pairs = (n - lead) / 2, at = (p->c.pad_w + lead) / 2;
+    uint32_t opened = 0;
+    if (lead != 0)
+        put_columns(p, 0, x, k_expr(k, "$ + #", to, at - 1));
+    if (pairs > 0) {
+        const KRef i = lower_open_count(k, pairs, KFOR_SERIAL, "i", &opened);
+        const KRef from = k_expr(k, "$ + $ * # + #", x, i, 2 * step, lead * step);
+        put_columns(p, from, k_expr(k, "$ + #", from, step), k_expr(k, "$ + $ + #", to, i, at));
+        lower_close(p->c.l, opened);
+    }
+    if ((n - lead) % 2 != 0)
+        put_columns(p, k_expr(k, "$ + #", x, (n - 1) * step), 0, k_expr(k, "$ + #", to, at + pairs));
+}
+
+static void gather_bytes(const Planes *p, KRef x, KRef to)
+{
+    Kernel *k = p->c.l->k;
+    const bool is_signed = lower_node(p->c.l, p->c.x)->dtype == DTYPE_i8;
+    const KRef i = k_loop(k, columns_of(p), KFOR_SERIAL, "i");
+    KRef v = k_load(k, p->x, k_expr(k, "$ + $ * #", x, i, p->c.stride_w), 1, 1);
+    v = is_signed ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
+    k_store(k, p->planes, k_expr(k, "$ + $ + #", to, i, p->c.pad_w), k_cast(k, v, DTYPE_u8), 1);
+    k_end(k);
+}
+
+// `n` elements of the planes become the zero point.
+static void clear(const Planes *p, KRef from, int64_t n)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
+    const bool is_signed = lower_node(c->l, c->x)->dtype == DTYPE_i8;
+    const int64_t v =
+        (c->x_zero != 0 && !p->has_pairs ? tensor_get_i64(&zero, 0) : 0) + (is_signed ? SIGN : 0);
+    const KRef none = k_integer(k, DTYPE_i32, 0); // packed: else compilers call memset, which small C
+                                                  // libraries have by bytes
+    const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, DTYPE_u8, v);
+    const KRef i = k_loop(k, n / unit(p), KFOR_SERIAL, "i");
+    k_store(k, p->planes, k_expr(k, "$ + $", from, i), value, 1);
+    k_end(k);
+}
+
+// Rows of the planes from the input's row `first` on, which may be outside.
+static void gather(const Planes *p, KRef x, KRef first, KRef n_rows)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    const int64_t pitch = p->pitch / unit(p), end = c->pad_h + c->in_h;
+    const bool is_whole = p->strip == c->h; // then rows outside stay clear
+    const KRef r = is_whole ? k_for(k, k_index(k, c->pad_h), k_index(k, p->rows < end ? p->rows : end), 1,
+                                    KFOR_SERIAL, "r")
+                            : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "r");
+    const KRef row = k_expr(k, "$ + $", first, r), to = k_expr(k, "$ * #", r, pitch);
+    if (!is_whole)
+        k_if(k, k_expr(k, "(0 <= $) & ($ < #)", row, row, c->in_h));
+    (p->has_pairs ? gather_pairs : gather_bytes)(p, k_expr(k, "$ + $ * #", x, row, c->stride_h / p->width),
+                                                 to);
+    if (is_whole) {
+        k_end(k);
+        return;
+    }
+    k_else(k);
+    for (int64_t i = 0; i < p->width; i++)
+        clear(p, k_expr(k, "$ + #", to, i * p->rows * pitch), p->pitch);
+    k_end(k);
+    k_end(k);
+}
+
+// --- loops ---------------------------------------------------------------------------------------
+
+// A block of channels of one image: strip by strip.
+static void emit_strips(const Planes *p, KRef image, KRef block)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0, inner = 0;
+    const int64_t strips = ceil_div(c->h, p->strip);
+    const KRef s = lower_open_count(k, strips, KFOR_SERIAL, "s", &opened);
+    Channel at = {.image = image, .first = k_expr(k, "$ * #", s, p->strip)};
+    const KRef n_rows =
+        c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, at.first);
+    const KRef x =
+        k_expr(k, "$ * # + $ * #", image, c->stride_n / p->width, block, p->width == 1 ? c->stride_c : 1);
+    gather(p, x, k_expr(k, "$ * # - #", at.first, c->sh, c->pad_h),
+           k_expr(k, "($ - 1) * # + #", n_rows, c->sh, (c->kh - 1) * c->dh + 1));
+    const KRef i = lower_open_count(k, p->width, KFOR_SERIAL, "c", &inner);
+    const KRef j = lower_open_count(k, c->oc, KFOR_SERIAL, "m", &inner);
+    at.plane = k_expr(k, "$ * #", i, p->rows * p->pitch / unit(p));
+    at.channel = k_expr(k, "($ * # + $) * # + $", block, p->width, i, c->oc, j);
+    emit_channel(p, &at, n_rows);
+    lower_close(c->l, opened + inner);
+}
+
+static void emit_planes(const Planes *p)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    clear(p, k_index(k, 0), p->width * p->rows * p->pitch);
+    const KRef n = lower_open_count(k, c->n, KFOR_SERIAL, "n", &opened);
+    const KRef o = lower_open_count(k, c->group / p->width, KFOR_SERIAL, "o", &opened);
+    emit_strips(p, n, o);
+    lower_close(c->l, opened);
+}
+
+// --- which convolutions --------------------------------------------------------------------------
+
+static void swap(int64_t *a, int64_t *b)
+{
+    const int64_t was = *a;
+    *a = *b;
+    *b = was;
+}
+
+// Rows become columns.
+static void turn(Planes *p)
+{
+    IntConv *c = &p->c;
+    p->is_turned = !p->is_turned;
+    swap(&c->h, &c->w_out);
+    swap(&c->in_h, &c->in_w);
+    swap(&c->kh, &c->kw);
+    swap(&c->sh, &c->sw);
+    swap(&c->dh, &c->dw);
+    swap(&c->pad_h, &c->pad_w);
+    swap(&c->stride_h, &c->stride_w);
+}
+
+static bool fits(const Planes *p)
+{
+    const IntConv *c = &p->c;
+    const Lower *l = c->l;
+    const bool is_reused = c->kh > c->sh || c->kw > c->sw;
+    bool is_known =
+        (c->bias == 0 || node_is_const(l->g, c->bias)) && (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
+    for (uint32_t i = 0; i < p->d->rank; i++)
+        if (lower_knows(l, &p->d->live[i]))
+            return false;
+    return c->ic == 1 && c->group > 1 && c->h * c->w_out >= MIN_OUTPUTS && is_reused && c->kh <= MAX_TAPS &&
+           c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 && (p->has_pairs || is_known);
+}
+
+// Can four channels be read as a word?
+static bool has_words(const IntConv *c)
+{
+    const int64_t offset = lower_loc(c->l, c->x)->offset;
+    return c->stride_c == 1 && c->group % 4 == 0 && offset % 4 == 0 && c->stride_n % 4 == 0 &&
+           c->stride_h % 4 == 0 && c->stride_w % 4 == 0;
+}
+
+static int64_t bytes_of_rows(const Planes *p, int64_t n)
+{
+    return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * unit(p);
+}
+
+static void measure(Planes *p)
+{
+    const IntConv *c = &p->c;
+    const int64_t columns = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    const int64_t inside = c->pad_w + columns_of(p), needed = columns > inside ? columns : inside;
+    p->pitch = ceil_div(needed, unit(p)) * unit(p);
+    int64_t most = 1;
+    while (most < c->h && bytes_of_rows(p, most + 1) <= MAX_BYTES)
+        most++;
+    p->strip = ceil_div(c->h, ceil_div(c->h, most));
+    p->rows = (p->strip - 1) * c->sh + (c->kh - 1) * c->dh + 1;
+}
+
+static void add_params(Planes *p)
+{
+    const IntConv *c = &p->c;
+    Lower *l = c->l;
+    const bool is_signed = lower_node(l, c->x)->dtype == DTYPE_i8;
+    const int64_t channels = c->group * c->oc, taps = c->kh * c->kw;
+    p->x = p->width == 1 ? lower_param(l, c->x, PARAM_READ) : int_conv_words(c);
+    Planes *packing = ARENA_NEW(l->pass->perm, Planes);
+    p->type = int_conv_weight_type(p->values, channels * taps);
+    *packing = *p;
+    p->weights = lower_param_filled(l, node_name(l->g, c->w), p->type, pack, packing,
+                                    (uint64_t)(channels * taps) * dtype_info[p->type].bytes);
+    p->planes = lower_param_scratch(l, "planes", p->has_pairs ? DTYPE_i32 : DTYPE_u8,
+                                    (uint64_t)(p->width * p->rows * p->pitch / unit(p)));
+    const Tensor zero = tensor_if_const(l->g, c->x_zero);
+    const int64_t z = c->x_zero != 0 && node_is_const(l->g, c->x_zero) ? tensor_get_i64(&zero, 0) : 0;
+    if (!p->has_pairs)
+        p->begin = 1 + int_conv_begin_param(c, p->values, z + (is_signed ? SIGN : 0));
+}
+
+// What load_column adds.
+static KRef offset_of(const Planes *p)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    const int64_t moved = p->width > 1 && lower_node(c->l, c->x)->dtype == DTYPE_u8 ? SIGN : 0;
+    if (c->x_zero != 0 && !node_is_const(c->l->g, c->x_zero)) {
+        const KRef offset = k_sub(k, k_integer(k, DTYPE_i32, moved), int_conv_zero(c));
+        return p->width > 1 ? k_pack_b(k, offset, offset) : offset;
+    }
+    const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
+    const int64_t offset = moved - (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0);
+    const uint32_t half = (uint32_t)offset & 65535;
+    return k_integer(k, DTYPE_i32, p->width > 1 ? (int32_t)(half << 16 | half) : offset);
+}
+
+bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
+{
+    Planes p = {.c = *c, .d = d, .values = values, .has_pairs = c->l->caps->has_dsp};
+    if (!fits(&p))
+        return false;
+    const int64_t cost = cost_of(&p);
+    turn(&p);
+    if (d->rank < 4 || !fits(&p) || cost_of(&p) >= cost)
+        turn(&p);
+    p.width = p.has_pairs && has_words(c) ? 4 : 1;
+    measure(&p);
+    add_params(&p);
+    if (p.has_pairs)
+        p.offset = offset_of(&p);
+    emit_planes(&p);
+    return true;
+}
