@@ -304,7 +304,9 @@ bool pass_prune(Pass *p)
         return false;
     const uint32_t errors = p->diag->n_errors;
     Arena scratch = {0};
-    Prune prune = {.g = p->graph, .arena = &scratch};
+    // Rounded operands of matrix units, and what schedules with fewer multiplications are allowed.
+    const double room = 1.0 / 256 + p->options->accuracy;
+    Prune prune = {.g = p->graph, .arena = &scratch, .room = room};
     const bool changed = prune_graph(&prune, p);
     arena_free(&scratch);
     p->failed = p->diag->n_errors != errors;
