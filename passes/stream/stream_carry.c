@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for ops that go along the axis one frame after another: running sums, LSTMs and loops. What they carry
-// from one frame to the next is a state, which stays as it is until the first real frame has come.
+// Rules for ops that go along the axis one frame after another: running sums, LSTMs and loops. What they
+// carry from one frame to the next is a state, which stays as it is until the first real frame has come.
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
@@ -25,8 +25,8 @@ static int64_t state_of(const Streamer *s, NodeId id)
     return -1;
 }
 
-// What operand i, which has the type t, is at the begin of a step. A state of the model that is handed on from
-// run to run is so from step to step.
+// What operand i, which has the type t, is at the begin of a step. A state of the model that is handed on
+// from run to run is so from step to step.
 static bool begin_carried(Streamer *s, const Node *n, uint32_t i, const TensorType *t, NodeId *state)
 {
     const NodeId id = i < n->n_src ? n->src[i] : 0;
@@ -37,7 +37,8 @@ static bool begin_carried(Streamer *s, const Node *n, uint32_t i, const TensorTy
     if (state_of(s, id) >= 0)
         return true;
     if (init != 0 && !node_is_const(s->step, init))
-        return stream_refuse(s, "it begins with what is given in each run: keep that in a state, with --handle IN=OUT");
+        return stream_refuse(
+            s, "it begins with what is given in each run: keep that in a state, with --handle IN=OUT");
     return stream_state(s, "carried", t, init, state);
 }
 

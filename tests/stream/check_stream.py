@@ -26,7 +26,7 @@ FAILED = []
 
 
 def call(*args):
-    return subprocess.run([RLXC, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run([RLXC, *map(str, args)], capture_output=True, text=True)
 
 
 def call_json(*args):
@@ -48,8 +48,8 @@ def numel(shape):
 
 
 class Library:
-    """The flags keep gcc's vectorizer from leaving some products and sums apart that it joins to multiply-adds
-    elsewhere: emitted code has the same ones in one expression everywhere."""
+    """The flags keep gcc's vectorizer from leaving some products and sums apart that it joins to
+    multiply-adds elsewhere: emitted code has the same ones in one expression everywhere."""
 
     def __init__(self, folder, name, model, cpu, options):
         options = ["--cpu", cpu, "--accuracy", "0", *options]
@@ -147,8 +147,8 @@ def compare(folder, model, axes, cpu="generic", options=(), unsure=0, more=(), n
         compared.append(0)
         for k in range(total // per_step):
             part = {
-                name: frames(value, shapes[name], axes[name], k * per_step, per_step) if name in axes else value
-                for name, value in inputs.items()
+                name: frames(v, shapes[name], axes[name], k * per_step, per_step) if name in axes else v
+                for name, v in inputs.items()
             }
             got = step.run(part)
             compared[-1] += compare_outputs(whole, step, want, got, k, unsure, nearly)
@@ -198,8 +198,8 @@ def saved_graphs(folder):
     return graphs[: ours + RANDOM_STACKS]
 
 
-# Rows of fewer than four elements take the C library's functions, longer ones vectors; attention adds its keys
-# in blocks (ir/NOTES.md).
+# Rows of fewer than four elements take the C library's functions, longer ones vectors; attention adds its
+# keys in blocks (docs/STREAMING.md).
 INEXACT = re.compile("= (tanh|sigmoid|softplus|attention|lstm|loop)\\(")
 
 
@@ -223,7 +223,8 @@ class Network:
 
     def __init__(self, shape, dtype="f32", seed=1):
         self.rng = random.Random(seed)
-        self.model = {"rlxc": 1, "inputs": {"x": {"dtype": dtype, "shape": shape}}, "weights": {}, "nodes": []}
+        x = {"dtype": dtype, "shape": shape}
+        self.model = {"rlxc": 1, "inputs": {"x": x}, "weights": {}, "nodes": []}
 
     def weights(self, *shape, dtype="f32", low=-0.5, high=0.5):
         name = f"w{len(self.model['weights'])}"
@@ -255,7 +256,8 @@ def wavenet(folder, time):
     x = n.conv("x", 1, c, 2, pads=[1, 0])
     for dilation in (1, 2, 4, 8, 1, 2, 4, 8):
         pads = {"pads": [dilation, 0], "dilations": [dilation]}
-        gate = n.node("mul", n.node("tanh", n.conv(x, c, c, 2, **pads)), n.node("sigmoid", n.conv(x, c, c, 2, **pads)))
+        a, b = n.conv(x, c, c, 2, **pads), n.conv(x, c, c, 2, **pads)
+        gate = n.node("mul", n.node("tanh", a), n.node("sigmoid", b))
         skips.append(n.conv(gate, c, c, 1))
         x = n.node("add", n.conv(gate, c, c, 1), x)
     total = skips[0]
@@ -265,7 +267,7 @@ def wavenet(folder, time):
 
 
 def seanet(folder, time):
-    """An encoder with strides 2, 4 and 5, an LSTM, and the decoder that mirrors it; residual units with dilations."""
+    """An encoder with strides 2, 4 and 5, an LSTM, and the decoder that mirrors it; residual units."""
     n, channels, strides = Network([1, 1, time]), 8, (2, 4, 5)
 
     def unit(x, c):
@@ -307,7 +309,8 @@ def ds_cnn_bytes(folder, time):
 
     def conv(x, into, out, *kernel, group=1, **attributes):
         w = n.weights(out, into // group, *kernel, dtype="i8", low=-90, high=90)
-        y = n.node("int_conv", x, w, n.weights(out, dtype="i32", low=-99, high=99), "zero", group=group, **attributes)
+        b = n.weights(out, dtype="i32", low=-99, high=99)
+        y = n.node("int_conv", x, w, b, "zero", group=group, **attributes)
         y = n.node("mul", n.node("cast", y, to="f32"), 0.003)
         return n.node("cast", n.node("clamp", n.node("round", y), -128.0, 127.0), to="i8")
 
@@ -359,7 +362,7 @@ def check_network(folder, make, time, axis, nearly, cpu):
     model = make(folder, time)
     few = compare(folder, model, {"x": axis}, cpu, ["--stream", f"x:{axis}"], nearly=nearly)
     step = call_json("inspect", model, "--no-code", "--stream", f"x:{axis}")["stream"]
-    return f"{few} elements; {step['macs']} multiply-adds in a step of {step['frames']}, {step['state_bytes']} bytes"
+    return f"{few} elements; {step['macs']} multiply-adds a step, states of {step['state_bytes']} bytes"
 
 
 def check_longer(folder, make, time, axis, nearly, cpu):
@@ -374,10 +377,11 @@ def check_longer(folder, make, time, axis, nearly, cpu):
 
 
 def check_keywords(folder, cpu):
-    """MLPerf Tiny's network: its last pool needs the whole axis, and what stands before it streams, 6 late."""
+    """MLPerf Tiny's network: its last pool needs the whole axis; what stands before it streams, 6 late."""
     model = SHARED / "mlperf_tiny/kws_ref_model.tflite"
     whole = call("inspect", model, "--no-code", "--stream", "input_1:1")
-    assert "average_pooling2d/AvgPool" in whole.stderr and "its window is the whole axis" in whole.stderr, whole.stderr
+    for words in ("average_pooling2d/AvgPool", "its window is the whole axis"):
+        assert words in whole.stderr, whole.stderr
     nodes = json.loads(call("convert", model).stdout)["nodes"]
     pool = next(n for n in nodes if "average_pooling2d" in n["name"])
     end = re.sub(r"_[0-9]+$", "", pool["inputs"][0])  # of several nodes of that name, the last
