@@ -56,47 +56,38 @@ static void end_carried(Streamer *s, const Node *n, uint32_t i, NodeId state, No
 
 // --- running sums --------------------------------------------------------------------------------
 
-typedef struct Running {
-    OpId op, joins;
-    bool on_floats; // the same bits, however the axis is cut
-} Running;
-
-static const Running running_ops[] = {
-    {OP_cumsum, OP_add, false}, {OP_cumprod, OP_mul, false}, {OP_cummax, OP_max, true}};
-
-// The value of the type that joins with others to these.
-static NodeId neutral(Streamer *s, const Running *r, const TensorType *t)
+// The op on other frames; of an exclusive one the first result is what counts for nothing.
+static NodeId run_along(Streamer *s, const Node *n, NodeId x, bool is_exclusive)
 {
-    if (r->joins == OP_add)
-        return 0;
-    const bool is_float = dtype_info[t->dtype].cls == DCLASS_FLOAT;
-    const double low = is_float ? -__builtin_inf() : (double)tensor_saturate(t->dtype, -1e300);
-    return stream_filled(s, t->dtype, &t->shape,
-                         graph_scalar(s->step, t->dtype, r->joins == OP_mul ? 1 : low, (Span){0}));
+    NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
+    node_src(&b, x);
+    node_int(&b, node_find_attr(n, "exclusive")->id, is_exclusive);
+    return fold_node(s->step, node_end(&b));
 }
 
+// The last result of the step before goes in front.
 bool stream_running(Streamer *s, const Node *n, Flow *out)
 {
     Flow *in = stream_operands(s, n);
-    const Running *r = running_ops;
+    const uint32_t axis = in[0].axis;
     NodeId state = 0;
-    while (r->op != n->op)
-        r++;
-    if (in[0].axis != node_find_attr(n, "axis")->u.i)
-        return stream_apply(s, n, in, in[0].axis, NULL, out);
+    if (axis != node_find_attr(n, "axis")->u.i)
+        return stream_apply(s, n, in, axis, NULL, out);
     if (node_find_attr(n, "exclusive")->u.i != 0 || node_find_attr(n, "reverse")->u.i != 0)
         return stream_refuse(s, "it is exclusive, or goes from the back");
-    if (!r->on_floats && dtype_info[n->dtype].cls == DCLASS_FLOAT)
+    if (n->op != OP_cummax && dtype_info[n->dtype].cls == DCLASS_FLOAT)
         return stream_refuse(s, "sums of floats would be rounded once in a step");
-    if (!settle(s, &in[0]) || !stream_apply(s, n, in, in[0].axis, NULL, out))
+    if (!settle(s, &in[0]))
         return false;
-    TensorType t = {(DType)n->dtype, *graph_node(s->step, out->now)->shape};
-    t.shape.dim[out->axis] = 1;
-    if (!stream_state(s, "carried", &t, neutral(s, r, &t), &state))
+    TensorType t = {(DType)n->dtype, *graph_node(s->step, in[0].now)->shape};
+    t.shape.dim[axis] = 1;
+    const NodeId first = run_along(s, n, stream_filled(s, t.dtype, &t.shape, 0), true);
+    if (!stream_state(s, "carried", &t, first, &state))
         return false;
-    out->now = graph_op2(s->step, r->joins, out->now, state);
-    end_carried(s, n, n->n_src, state, stream_cut(s->step, out->now, out->axis, out->frames - 1, out->frames),
-                out);
+    *out = in[0];
+    const NodeId all = run_along(s, n, stream_join(s->step, state, in[0].now, axis), false);
+    out->now = stream_cut(s->step, all, axis, 1, 1 + out->frames);
+    end_carried(s, n, n->n_src, state, stream_cut(s->step, all, axis, out->frames, 1 + out->frames), out);
     return true;
 }
 
