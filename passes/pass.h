@@ -24,9 +24,11 @@ typedef struct PassOptions {
         strips; // for tests: 1: stages never share a kernel, 2: they do wherever they can; 0: it is chosen
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
+    uint64_t ram;          // the most bytes of arena and state; 0: any
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
     bool no_fuse;            // every node is a kernel of its own
+    bool no_prune;           // channels that are constant or unread stay
     bool no_reorder;         // kernels stay in the order in which they were placed
     const PlanChoice *tuned; // choices that a measurement made; they win over the cost model
     uint32_t n_tuned;
@@ -52,6 +54,7 @@ typedef struct Pass {
     const PassOptions *options;
     Graph *graph;           // a pass that rebuilds puts the new graph here
     Plan *plan;             // made by pass_layout
+    PlanPruned pruned;      // by pass_prune; the plan gets it
     const BodyFrame *frame; // NULL: the graph is a whole model, not the body of a loop
     bool failed;            // a diagnostic was reported
 } Pass;

@@ -288,9 +288,10 @@ static void emit_set_slots(const HostEmit *e, Str *out)
         str_printf(out, "#define %s_SET_%s %uu\n", e->upper, p->sets.data[i].name, i);
     for (uint32_t i = 0; i < p->outputs.len; i++)
         bytes += 64 + (p->outputs.data[i].bytes + 63u) / 64u * 64u;
-    const uint32_t own = host_count_kernels(e);
+    const uint32_t own = host_listed_kernels(e);
     const uint32_t other = e->fallback != NULL ? host_count_kernels(e->fallback) : 0;
-    str_printf(out, "#define %s_KERNELS %uu\n", e->upper, own > other ? own : other);
+    if (own + other != 0)
+        str_printf(out, "#define %s_KERNELS %uu\n", e->upper, own > other ? own : other);
     if (e->options->api == API_FULL)
         str_printf(out, "#define %s_SNAPSHOT_BYTES %lluu // rlx_take_snapshot\n", e->upper,
                    (unsigned long long)bytes);

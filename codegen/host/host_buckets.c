@@ -54,6 +54,14 @@ uint32_t host_count_kernels(const HostEmit *e)
     return n;
 }
 
+uint32_t host_listed_kernels(const HostEmit *e)
+{
+    const HostOptions *o = e->options;
+    const bool is_read = o->api != API_CORE || o->has_profile || o->has_tables || o->has_source ||
+                         e->device != NULL || e->fallback != NULL || e->plan->caps->is_gpu;
+    return is_read ? host_count_kernels(e) : 0;
+}
+
 void host_emit_bucket_header(const HostEmit *e, Str *out)
 {
     const PlanBuckets *b = e->plan->buckets;

@@ -71,7 +71,7 @@ void host_emit_kernel_table(const HostEmit *e, Str *out)
 {
     KernelTable t = {.e = e, .out = out};
     const uint32_t n = host_n_plans(e->plan);
-    if (host_count_kernels(e) == 0)
+    if (host_listed_kernels(e) == 0)
         return;
     for (uint32_t i = 0; i < n && e->options->has_source; i++)
         plan_walk(host_plan(e->plan, i), emit_text, &t);

@@ -207,7 +207,7 @@ static void emit_sizes(const HostEmit *e, const Common *c, Str *out)
 static void emit_lists(const HostEmit *e, const HostEmit *largest, Str *out)
 {
     const Plan *p = e->plan;
-    const uint32_t kernels = host_count_kernels(largest);
+    const uint32_t kernels = host_listed_kernels(largest);
     number(out, "n_inputs", p->inputs.len);
     number(out, "n_outputs", p->outputs.len);
     number(out, "n_params", p->params.len);

@@ -125,6 +125,9 @@ Plan *host_plan(const Plan *p, uint32_t i);
 HostEmit host_variant(const HostEmit *e, uint32_t i);
 void host_name_variants(HostEmit *e);
 uint32_t host_count_kernels(const HostEmit *e); // of all plans
+// The same, or 0 where the descriptor has no table of them: their names are for people, and take more flash
+// than small models have code.
+uint32_t host_listed_kernels(const HostEmit *e);
 void host_emit_bucket_header(const HostEmit *e, Str *out);
 // The table of the descriptors, which all of them point to; after them.
 void host_emit_buckets(const HostEmit *e, Str *out);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc passes, header, targets, explain, dev-place: what the tables say.
 #include "codegen/host/host.h"
+#include "codegen/target/board.h"
 #include "compiler/cli/cli.h"
-#include "compiler/system/rawfile.h"
 #include "compiler/system/json_text.h"
+#include "compiler/system/rawfile.h"
 #include "passes/pass.h"
 #include "passes/plan/place/place.h"
 #include <string.h>
@@ -62,7 +63,37 @@ static void print_targets_json(void)
                cpu.machine.l2_bytes, cpu.cc_flags);
         comma = ",";
     }
+    printf("\n  ],\n");
+}
+
+static void print_boards_json(Arena *a)
+{
+    Board b;
+    printf("  \"boards\": [");
+    for (uint32_t i = 0; board_at(a, i, &b); i++) {
+        printf("%s\n    {\"name\": \"%s\", \"chip\": \"%s\", \"cpu\": \"%s\", \"mhz\": %u, \"flash_bytes\": "
+               "%llu, \"banks\": [",
+               i == 0 ? "" : ",", b.name, b.chip, b.cpu, b.mhz, (unsigned long long)b.flash_bytes);
+        for (uint32_t k = 0; k < b.n_banks; k++)
+            printf("%s{\"name\": \"%s\", \"bytes\": %llu, \"slow\": %s}", k == 0 ? "" : ", ", b.bank[k].name,
+                   (unsigned long long)b.bank[k].bytes, b.bank[k].is_slow ? "true" : "false");
+        printf("]}");
+    }
     printf("\n  ]\n}\n");
+}
+
+static void print_boards(Arena *a)
+{
+    Board b;
+    for (uint32_t i = 0; board_at(a, i, &b); i++) {
+        printf("board  %-19s %s, %s, %u MHz, flash %llu KiB%s, RAM", b.name, b.chip, b.cpu, b.mhz,
+               (unsigned long long)b.flash_bytes >> 10, b.has_xip ? " (a chip of its own)" : "");
+        for (uint32_t k = 0; k < b.n_banks; k++)
+            printf("%s %s %llu KiB%s", k == 0 ? "" : ",", b.bank[k].name,
+                   (unsigned long long)b.bank[k].bytes >> 10,
+                   b.bank[k].is_slow ? " (a chip of its own)" : "");
+        printf("\n");
+    }
 }
 
 ExitCode cmd_targets(Cli *c)
@@ -71,6 +102,7 @@ ExitCode cmd_targets(Cli *c)
         return cli_fail(c);
     if (c->options.json != NULL) {
         print_targets_json();
+        print_boards_json(c->arena);
         return EXIT_OK;
     }
     for (const char *const *name = target_names; *name != NULL; name++)
@@ -83,6 +115,7 @@ ExitCode cmd_targets(Cli *c)
                    cpu.name, cpu.f32_lanes, cpu.vector_regs, cpu.machine.l1_bytes / 1024,
                    cpu.machine.l2_bytes / 1024, cpu.cc_flags[0] != '\0' ? cpu.cc_flags : "none");
     }
+    print_boards(c->arena);
     return EXIT_OK;
 }
 
@@ -110,11 +143,10 @@ static void add_placement(const Cli *c, const char *path, uint32_t n, const Plac
 {
     const unsigned long long arena = (unsigned long long)r->arena, bound = (unsigned long long)r->lower_bound;
     if (c->options.json == NULL)
-        str_add(out,
-                arena_printf(c->arena,
-                             "%s: %u buffers, arena %llu, lower bound %llu, ratio %.4f, optimal: %s", path, n,
-                             arena, bound, bound == 0 ? 1.0 : (double)arena / (double)bound,
-                             r->optimal ? "yes" : "no"));
+        str_add(out, arena_printf(c->arena,
+                                  "%s: %u buffers, arena %llu, lower bound %llu, ratio %.4f, optimal: %s",
+                                  path, n, arena, bound, bound == 0 ? 1.0 : (double)arena / (double)bound,
+                                  r->optimal ? "yes" : "no"));
     else
         str_printf(out,
                    "%s\n  {\"file\": \"%s\", \"buffers\": %u, \"arena_bytes\": %llu, "
@@ -140,9 +172,9 @@ static bool place_file(Cli *c, const char *path, Str *out)
     if (wrong != NULL)
         diag_bug(path, 0, wrong);
     add_placement(c, path, n, &result, out);
-    str_add(out, arena_printf(c->arena, c->options.json != NULL ? ", \"seconds\": %.2f}" : ", %.2f s\n",
-                              (double)(end.tv_sec - start.tv_sec) +
-                                  (double)(end.tv_nsec - start.tv_nsec) * 1e-9));
+    str_add(out,
+            arena_printf(c->arena, c->options.json != NULL ? ", \"seconds\": %.2f}" : ", %.2f s\n",
+                         (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9));
     return true;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc inspect: what a model costs, before it is flashed.
+#include "compiler/pages/pages.h"
 #include "compiler/report/facts.h"
 #include "compiler/report/inspect_dispatch.h"
 #include "compiler/report/inspect_json.h"
-#include "compiler/pages/pages.h"
 #include "compiler/report/validation.h"
 #include <string.h>
 
@@ -46,9 +46,12 @@ static void print_launch(const PlanKernel *k)
 
 static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
-    (void)ctx;
+    uint64_t insns = 0, cycles = 0;
     printf("  %-44s %12llu MACs %12llu bytes", k->kernel->name, (unsigned long long)(k->macs * times),
            (unsigned long long)(plan_kernel_bytes(k) * times));
+    if (measures_kernel(ctx, k, &insns, &cycles))
+        printf(" %12llu instructions %12llu cycles", (unsigned long long)(insns * times),
+               (unsigned long long)(cycles * times));
     if (p->caps->threads > 1 && k->threads.is_shared)
         printf("  split%s", k->threads.waits ? " after a barrier" : "");
     else if (p->caps->threads > 1)
@@ -106,6 +109,19 @@ static void print_buckets(const Job *j)
     }
 }
 
+// What pass_prune took out; nothing where it found nothing.
+static void print_pruned(const PlanPruned *p)
+{
+    if (p->channels == 0)
+        return;
+    printf("pruned  %llu of %llu channels of convolutions: %llu constant, %llu unread\n",
+           (unsigned long long)(p->constant + p->unread), (unsigned long long)p->channels,
+           (unsigned long long)p->constant, (unsigned long long)p->unread);
+    printf("  multiply-adds %.3f M to %.3f M, weights %llu to %llu bytes\n", (double)p->macs[0] * 1e-6,
+           (double)p->macs[1] * 1e-6, (unsigned long long)p->weight_bytes[0],
+           (unsigned long long)p->weight_bytes[1]);
+}
+
 static void print_flash(const Job *j, const MachineCode *code)
 {
     printf("flash   weights %zu bytes, ", j->emitted.weight_bytes);
@@ -117,7 +133,14 @@ static void print_flash(const Job *j, const MachineCode *code)
     printf("C text  %zu bytes\n", j->emitted.code_bytes);
 }
 
-static void print_text(const Job *j, const Totals *t, const MachineCode *code)
+static void print_streaming(const Job *j)
+{
+    Str text = str_new(j->cli->arena);
+    streaming_print(&j->stream, j->plan, &text);
+    fputs(str_text(&text), stdout);
+}
+
+static void print_text(const Job *j, const Totals *t, Measures *m)
 {
     const Plan *p = j->plan;
     printf("model   %s (%s), cpu %s\n", j->host.name, j->model, j->cpu.name);
@@ -131,18 +154,21 @@ static void print_text(const Job *j, const Totals *t, const MachineCode *code)
             printf(" %s %u", op_info[op].name, t->ops[op]);
     printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n",
            (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
+    print_pruned(&p->pruned);
     printf("RAM     arena %llu bytes, lower bound %llu, placement optimal: %s; state %llu\n",
            (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
+    print_streaming(j);
     print_peak(p);
-    print_flash(j, code);
+    print_flash(j, m->code);
+    inspect_board_print(j, m);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
     if (p->caps->threads > 1)
         printf("threads %d, %u kernels split\n", p->caps->threads, shared_kernels(p));
     inspect_dispatch_print(p);
     print_buckets(j);
     plan_walk(p, print_trade, NULL);
-    plan_walk(p, print_kernel, NULL);
+    plan_walk(p, print_kernel, m);
 }
 
 static bool is_dot_printed(const Options *o)
@@ -159,7 +185,7 @@ static bool write_pages(Job *j, const char *before, const char *facts, const Tim
            (o->dot == NULL || pages_write_dot(j, o->dot));
 }
 
-static void print_figures(const Job *j, const Totals *t, const MachineCode *code, const char *facts)
+static void print_figures(const Job *j, const Totals *t, Measures *m, const char *facts)
 {
     const Options *o = &j->cli->options;
     if (is_dot_printed(o)) // and nothing else
@@ -167,7 +193,7 @@ static void print_figures(const Job *j, const Totals *t, const MachineCode *code
     if (o->json != NULL)
         fputs(facts, stdout);
     else if (o->html == NULL && o->dot == NULL)
-        print_text(j, t, code);
+        print_text(j, t, m);
     for (uint32_t i = 0; i < 2 && o->json == NULL; i++)
         if ((i == 0 ? o->html : o->dot) != NULL)
             printf("wrote %s\n", i == 0 ? o->html : o->dot);
@@ -205,15 +231,20 @@ ExitCode cmd_inspect(Cli *c)
     const bool is_validated = c->options.validate != NULL || c->options.certify != NULL;
     if (!job_emit(&j) || (is_validated && !validation_run(&j)))
         return cli_fail(c);
+    if (!streaming_count_whole(&j.stream, c->diag, &j.pipeline))
+        return cli_fail(c);
     const Totals t = facts_count(j.plan);
     const bool is_counted = c->options.no_code == NULL && !is_dot_printed(&c->options);
     const MachineCode code =
         is_counted ? machine_code_count(&j) : (MachineCode){.unknown = "it was not asked for"};
-    const char *facts = inspect_json(&j, &t, &code);
+    const bool is_run = is_counted && board_is_emulated(j.cpu.name) && j.target->device == DEVICE_HOST;
+    const BoardCounts run = is_run ? board_count(&j) : (BoardCounts){0};
+    Measures m = {&code, is_run ? &run : NULL};
+    const char *facts = inspect_json(&j, &t, &m);
     if (!write_pages(&j, before, facts, &times))
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    print_figures(&j, &t, &code, facts);
+    print_figures(&j, &t, &m, facts);
     return EXIT_OK;
 }

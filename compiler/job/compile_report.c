@@ -33,6 +33,7 @@ static void make_json(const Job *j, Str *head, Str *tail)
     str_add(head, "  \"files\": [");
     str_add(tail, "],\n  ");
     print_symbols(j, tail);
+    streaming_print_json(&j->stream, j->plan, tail);
     str_add(tail, interface_json(j));
     str_printf(tail, ",\n  \"arena_bytes\": %zu,\n  \"state_bytes\": %zu,\n  \"weight_bytes\": %zu",
                j->emitted.arena_bytes, j->emitted.state_bytes, j->emitted.weight_bytes);
@@ -51,6 +52,7 @@ static void make_text(const Job *j, Str *tail)
                (unsigned long long)j->plan->region_bytes[REGION_ARENA],
                (unsigned long long)j->plan->arena_lower_bound, j->emitted.state_bytes,
                j->emitted.weight_bytes, plan_count_kernels(j->plan));
+    streaming_print(&j->stream, j->plan, tail);
     if (j->emitted.device_bytes != 0)
         str_printf(tail, "on the device %zu bytes; the program's arena block %zu\n", j->emitted.device_bytes,
                    j->emitted.arena_bytes);

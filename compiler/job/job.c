@@ -62,11 +62,29 @@ static bool read_goal(Job *j)
     return true;
 }
 
+// "64000" or "64K": 1024 bytes each.
+static bool read_ram(Job *j, uint64_t *ram)
+{
+    const char *given = j->cli->options.ram;
+    const size_t n = given != NULL ? strlen(given) : 0;
+    const bool is_kilo = n > 0 && given[n - 1] == 'K';
+    int64_t v = 0;
+    if (given == NULL)
+        return true;
+    if (!str_parse_i64(given, n - is_kilo, &v) || v <= 0 || v > INT64_MAX / 1024)
+        return wrong_value(j, "--ram", given, "a number of bytes, such as 65536 or 64K");
+    if (j->target->caps.is_gpu)
+        return wrong_value(j, "--ram", given, "a target without a device, whose memory this is");
+    *ram = (uint64_t)v * (is_kilo ? 1024 : 1);
+    return true;
+}
+
 static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
     double accuracy = 1e-5, price = 0.03;
+    uint64_t ram = 0;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
     if (o->accuracy != NULL &&
@@ -75,12 +93,16 @@ static bool read_pipeline_options(Job *j)
     if (o->memory_price != NULL &&
         (!str_parse_f64(o->memory_price, strlen(o->memory_price), &price) || !(price >= 0)))
         return wrong_value(j, "--memory-price", o->memory_price, "a number that is not negative");
+    if (!read_ram(j, &ram))
+        return false;
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
                                     .memory_price = price,
+                                    .ram = ram,
                                     .is_dynamic = o->dynamic != NULL,
                                     .no_fuse = o->no_fuse != NULL,
+                                    .no_prune = o->no_prune != NULL,
                                     .no_reorder = o->no_reorder != NULL,
                                     .caps = &j->caps,
                                     .dump = o->dump,
@@ -142,6 +164,22 @@ static bool read_gpus(Job *j)
     return check_gpu_options(j);
 }
 
+// With --board, *cpu is the board's.
+static bool read_board(Job *j, const char **cpu)
+{
+    const Options *o = &j->cli->options;
+    if (o->board == NULL)
+        return true;
+    if (!board_find(j->cli->arena, o->board, &j->board))
+        return diag_error(j->cli->diag, (Span){0}, E0301,
+                          "--board %s: no such board; `rlxc targets` lists all", o->board);
+    if (o->cpu != NULL && strcmp(o->cpu, j->board.cpu) != 0)
+        return diag_error(j->cli->diag, (Span){0}, E0003, "--board %s has a %s, not the %s that --cpu names",
+                          o->board, j->board.cpu, o->cpu);
+    *cpu = j->board.cpu;
+    return true;
+}
+
 static bool read_target(Job *j, const char *default_cpu)
 {
     const Options *o = &j->cli->options;
@@ -154,6 +192,8 @@ static bool read_target(Job *j, const char *default_cpu)
         return diag_error(j->cli->diag, (Span){0}, E0301,
                           "--target %s: expected c, cuda, vulkan or metal, or one of the last three with ,c",
                           target);
+    if (!read_board(j, &cpu))
+        return false;
     if (!cpu_find(cpu, &j->cpu)) {
         diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
         for (const char *const *name = cpu_names; *name != NULL; name++)
@@ -367,7 +407,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
         !read_string_bytes(j) || !read_rounding(j) || !read_tune(j))
         return false;
-    if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets))
+    if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets) ||
+        !streaming_read(c, &j->given, &j->stream))
         return false;
     for (uint32_t i = 0; i < j->given.sizes.len; i++)
         if (j->given.sizes.data[i].is == NULL) // else the import has put the expression for the symbol
@@ -393,7 +434,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
     options.signature = c->options.signature;
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
-           handles_apply(c, &c->options.handles, out) && keep_apply(c, &c->options.keeps, *out);
+           handles_apply(c, &c->options.handles, out) &&
+           streaming_apply(&j->stream, c->diag, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
 }
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)

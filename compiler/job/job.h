@@ -4,12 +4,14 @@
 #define COMPILER_JOB_JOB_H
 
 #include "codegen/host/host.h"
+#include "codegen/target/board.h"
 #include "compiler/job/buckets.h"
 #include "compiler/job/given.h"
 #include "compiler/images/metal_image.h"
 #include "compiler/images/nvrtc.h"
 #include "compiler/job/pipeline.h"
 #include "compiler/images/spirv.h"
+#include "compiler/job/streaming.h"
 
 typedef struct Job {
     Cli *cli;
@@ -17,6 +19,7 @@ typedef struct Job {
     Given given;       // about its inputs
     const Target *target;
     CpuInfo cpu;
+    Board board; // --board; name NULL: none
     TargetCaps caps;
     Nvrtc nvrtc;    // --target cuda
     SpirvJob spirv; // --target vulkan
@@ -26,6 +29,7 @@ typedef struct Job {
     BucketSizes buckets;   // --bucket
     bool rounds_twice;     // --rounding=double
     uint32_t string_bytes; // --string-bytes; 0: not given
+    Streaming stream;    // --stream
     bool has_all_inputs;
     const char *cc_more; // one more argument of the C compiler, or NULL
     bool has_custom;     // the model has custom ops

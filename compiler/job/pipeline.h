@@ -13,9 +13,10 @@ typedef struct PipelineOptions {
     bool allow_fast;
     double accuracy;  // see PassOptions
     double memory_price; // the same
+    uint64_t ram;        // the same
     uint8_t winograd; // the same
     PlanGoal goal;
-    bool no_fuse, no_reorder;
+    bool no_fuse, no_prune, no_reorder;
     const TargetCaps *caps;
     const PlanChoice *tuned; // measured choices (--tune)
     uint32_t n_tuned;

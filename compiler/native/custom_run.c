@@ -44,6 +44,7 @@ static bool make_job(Job *j, const EvalCtx *c, Job *sub)
     sub->pipeline = (PipelineOptions){.opt_level = j->pipeline.opt_level,
                                       .accuracy = j->pipeline.accuracy,
                                       .memory_price = j->pipeline.memory_price,
+                                      .ram = j->pipeline.ram,
                                       .caps = &sub->caps};
     sub->host = (HostOptions){.name = "custom",
                               .compiler = j->host.compiler,

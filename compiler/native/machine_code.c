@@ -31,8 +31,7 @@ static const char here[] = "riscv64";
 static const char here[] = "";
 #endif
 
-// NULL: none.
-static const char *find_compiler(const Job *j)
+const char *machine_code_compiler(const Job *j)
 {
     const char *own = native_compiler(), *name = strcmp(j->cpu.name, "generic") == 0 ? own : NULL;
     for (uint32_t i = 0; i < sizeof cross / sizeof *cross && name == NULL; i++)
@@ -141,7 +140,7 @@ MachineCode machine_code_count(const Job *given)
     Diag quiet = diag_new(a);
     Cli cli = *given->cli;
     Job j = *given;
-    const char *compiler = find_compiler(given);
+    const char *compiler = machine_code_compiler(given);
     if (given->target->device != DEVICE_HOST)
         return (MachineCode){.unknown = "the kernels are those of a GPU"};
     if (compiler == NULL)

@@ -13,6 +13,8 @@ typedef struct MachineCode {
     uint64_t const_bytes; // constants, without the weights
 } MachineCode;
 
+// The compiler for the CPU of a job. NULL: there is none here.
+const char *machine_code_compiler(const Job *j);
 // Counts the code of an emitted job of target c. Reports nothing. The object is kept in the cache of
 // libraries.
 MachineCode machine_code_count(const Job *j);

@@ -192,7 +192,7 @@ static bool read_model(Cli *c, const char *path, DiffSide *out)
     if (!job_emit(&j))
         return false;
     const Totals t = facts_count(j.plan);
-    const char *json = inspect_json(&j, &t, NULL);
+    const char *json = inspect_json(&j, &t, &(Measures){0});
     read_report(c->arena, json, strlen(json), out);
     for (uint32_t i = 0; i < j.emitted.files.len; i++) {
         const EmittedFile *f = &j.emitted.files.data[i];

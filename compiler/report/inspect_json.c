@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // See inspect_json.h.
 #include "compiler/report/inspect_json.h"
-#include "compiler/report/inspect_dispatch.h"
 #include "compiler/job/interface.h"
+#include "compiler/report/inspect_dispatch.h"
 #include "compiler/system/json_text.h"
 #include "ir/plan/plan_table.h"
 
@@ -21,6 +21,7 @@ static void print_ios(const char *kind, const PlanIo *io, uint32_t n, Str *out)
 
 typedef struct Kernels {
     Str *out;
+    const Measures *measures;
     const char *comma;
 } Kernels;
 
@@ -56,6 +57,10 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
                    k->trade.what, (unsigned long long)k->trade.scratch_bytes,
                    (unsigned long long)k->trade.weight_bytes, (unsigned long long)k->trade.cycles,
                    (unsigned long long)k->trade.plain_cycles);
+    uint64_t insns = 0, cycles = 0;
+    if (measures_kernel(j->measures, k, &insns, &cycles))
+        str_printf(out, ", \"instructions\": %llu, \"cycles\": %llu", (unsigned long long)(insns * times),
+                   (unsigned long long)(cycles * times));
     str_add(out, "}");
     j->comma = ",";
 }
@@ -103,6 +108,19 @@ static void print_memory(const Plan *p, Str *out)
     str_printf(out, "%s],\n", *comma != '\0' ? "\n  " : "");
 }
 
+static void print_pruned(const PlanPruned *p, Str *out)
+{
+    if (p->channels == 0)
+        return;
+    str_printf(
+        out,
+        "  \"pruned\": {\"channels\": %llu, \"constant\": %llu, \"unread\": %llu, \"macs_before\": %llu, "
+        "\"macs\": %llu, \"weight_bytes_before\": %llu, \"weight_bytes\": %llu},\n",
+        (unsigned long long)p->channels, (unsigned long long)p->constant, (unsigned long long)p->unread,
+        (unsigned long long)p->macs[0], (unsigned long long)p->macs[1],
+        (unsigned long long)p->weight_bytes[0], (unsigned long long)p->weight_bytes[1]);
+}
+
 static void print_totals(const Job *j, const Totals *t, Str *out)
 {
     const Plan *p = j->plan;
@@ -145,7 +163,7 @@ static void print_code(const MachineCode *code, Str *out)
                    json_text(out->arena, code->compiler));
 }
 
-const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code)
+const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
 {
     const Plan *p = j->plan;
     Str text = str_new(j->cli->arena), *out = &text;
@@ -154,16 +172,20 @@ const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code)
     print_ios("outputs", p->outputs.data, p->outputs.len, out);
     print_ios("params", p->params.data, p->params.len, out);
     print_ios("states", p->states.data, p->states.len, out);
-    str_printf(out, "  %s", interface_json(j));
+    str_add(out, "  ");
+    streaming_print_json(&j->stream, p, out);
+    str_add(out, interface_json(j));
     print_totals(j, t, out);
-    print_code(code, out);
+    print_pruned(&p->pruned, out);
+    print_code(m->code, out);
+    inspect_board_json(j, m, out);
     if (!p->caps->is_gpu)
         str_printf(out, "  \"threads\": %d,\n", p->caps->threads);
     inspect_dispatch_json(p, out);
     print_buckets(j, out);
     print_memory(p, out);
     str_add(out, "  \"kernels\": [");
-    Kernels k = {out, ""};
+    Kernels k = {out, m, ""};
     plan_walk(j->plan, print_kernel, &k);
     str_add(out, "\n  ]\n}\n");
     return str_text(out);

@@ -5,9 +5,8 @@
 
 #include "compiler/report/facts.h"
 #include "compiler/job/job.h"
-#include "compiler/native/machine_code.h"
+#include "compiler/report/inspect_board.h"
 
-// code: NULL: it was not asked for.
-const char *inspect_json(const Job *j, const Totals *t, const MachineCode *code);
+const char *inspect_json(const Job *j, const Totals *t, const Measures *m);
 
 #endif

@@ -51,7 +51,7 @@ static void decode_groups(const Rows *r, int64_t n, float *row)
 // y[r] = the decoded rows times x[r / shared]; with an index, those of the expert that it names.
 static bool multiply_rows(EvalCtx *c, const Rows *w, const int64_t *index, int64_t experts, int64_t shared)
 {
-    rlx_assert(experts >= 1 && shared >= 1 && w->inner >= 0 && (experts == 1 || index != NULL));
+    rlx_assert(experts >= 0 && shared >= 1 && w->inner >= 0 && (experts == 1 || index != NULL));
     const int64_t rows = w->columns > 0 ? c->out[0].numel / w->columns : 0;
     const double *a = eval_doubles(c, 0);
     double *y = eval_scratch(c, c->out[0].numel);

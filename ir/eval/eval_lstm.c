@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meaning of lstm, as ONNX LSTM with the default activations (sigmoid, tanh, tanh) and gates in the order i,
-// o, f, c. Hidden and cell state stay in double from step to step; only the results are rounded.
+// o, f, c. Hidden and cell state are f32 (f64 for f64) from step to step, so that a run which begins with those
+// of the run before continues it exactly; sums within a step are in double.
 #include "ir/eval/eval_ops.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 typedef struct Lstm {
     int64_t seq, batch, dirs, input, hidden;
     int64_t steps; // that are made
-    bool batch_major, reverse_only;
+    bool batch_major, reverse_only, is_f64;
     const double *x, *w, *r, *b, *h0, *c0, *peephole; // the last four may be NULL
     double *y, *y_h, *y_c;
 } Lstm;
@@ -17,6 +18,11 @@ typedef struct Lstm {
 static int64_t state_at(const Lstm *l, int64_t dir, int64_t n)
 {
     return (l->batch_major ? n * l->dirs + dir : dir * l->batch + n) * l->hidden;
+}
+
+static double as_state(const Lstm *l, double v)
+{
+    return l->is_f64 ? v : (double)(float)v;
 }
 
 static double sigmoid(double v)
@@ -51,8 +57,8 @@ static void step(const Lstm *l, int64_t dir, const double *x, double *const stat
         const double f = sigmoid(gate_sum(l, dir, 2 * n + k, x, h) + (p ? p[2 * n + k] * cell[k] : 0));
         const double value = f * cell[k] + i * tanh(gate_sum(l, dir, 3 * n + k, x, h));
         const double o = sigmoid(gate_sum(l, dir, n + k, x, h) + (p ? p[n + k] * value : 0));
-        cell[k] = value;
-        next[k] = o * tanh(value);
+        cell[k] = as_state(l, value);
+        next[k] = as_state(l, o * tanh(value));
     }
     for (int64_t k = 0; k < n; k++)
         h[k] = next[k];
@@ -90,6 +96,7 @@ bool eval_lstm(EvalCtx *c)
         .input = c->in[0].dim[2],
         .hidden = c->in[2].dim[2],
         .batch_major = batch_major,
+        .is_f64 = c->out[0].dtype == DTYPE_f64,
         .reverse_only = str_equal(node_get_str(c->node, A_lstm_direction), "reverse"),
     };
     const int64_t given = eval_has(c, 7) ? tensor_get_i64(&c->in[7], 0) : l.seq;

@@ -41,7 +41,7 @@ const OpInfo op_info[OP_COUNT] = {
      0,                                                                                                      \
      0},
 #define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
-           fill, live)                                                                                       \
+           fill, live, stream)                                                                               \
     {#name,                                                                                                  \
      OPKIND_CORE,                                                                                            \
      min,                                                                                                    \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions about a finished plan: hazards between kernels as overlapping byte ranges, and an independent
 // check of the memory plan that shares no code with the pass that made it.
-#include "ir/plan/plan.h"
+#include "ir/plan/plan_check.h"
 
 typedef struct Range {
     Region region;
@@ -351,6 +351,8 @@ const char *plan_verify(const Plan *p)
             wrong = check_arg(p, k, j);
         if (wrong == NULL)
             wrong = replay_kernel(&r, k);
+        if (wrong == NULL)
+            wrong = plan_replay_kernel(p, k);
         if (wrong == NULL && k->loop != NULL)
             wrong = plan_verify(k->loop->body);
     }

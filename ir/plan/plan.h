@@ -321,6 +321,13 @@ typedef struct PlanGpu {
     uint64_t staged;
 } PlanGpu;
 
+// What pass_prune took out of convolutions: channels of their results, for which reason, and what the rest
+// takes, before and after.
+typedef struct PlanPruned {
+    uint64_t channels, constant, unread; // channels: all that there were
+    uint64_t macs[2], weight_bytes[2];
+} PlanPruned;
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
@@ -342,6 +349,7 @@ typedef struct Plan {
     const LiveTable *live;        // up to where values mean anything in a run; NULL: all of them everywhere
     const PlanExtent *extents; // by node, SHAPE_MAX_RANK axes each; NULL: nobody asked (--tables)
     PlanExperts experts;
+    PlanPruned pruned;
     const PlanFile *file; // where REGION_FILE lies; NULL: it is empty
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"

@@ -39,6 +39,11 @@ AttentionForm attention_form(const Node *n);
 // The axis along which a gather or a concat works; none: -1.
 int64_t gather_axis(const Node *n);
 int64_t concat_axis(const Node *n);
+// What a slice takes of an axis, as its attributes say; all of it: 0, step 1.
+typedef struct SliceForm {
+    int64_t start, step;
+} SliceForm;
+SliceForm slice_form(const Node *n, uint32_t axis);
 // What a pad adds at the begin of every axis, then at the end; none: NULL.
 const int64_t *pad_amounts(const Node *n);
 // Does an update_slice write its whole patch? none: no.

@@ -313,6 +313,15 @@ int64_t concat_axis(const Node *n)
     return n->op == OP_concat ? node_get_int(n, A_concat_axis) : -1;
 }
 
+SliceForm slice_form(const Node *n, uint32_t axis)
+{
+    const AttrVal *axes = node_attr(n, A_slice_axes);
+    for (uint32_t i = 0; i < node_attr(n, A_slice_starts)->len; i++)
+        if ((axes->len != 0 ? axes->u.ints[i] : (int64_t)i) == (int64_t)axis)
+            return (SliceForm){node_get_at(n, A_slice_starts, i, 0), node_get_at(n, A_slice_steps, i, 1)};
+    return (SliceForm){0, 1};
+}
+
 const int64_t *pad_amounts(const Node *n)
 {
     return n->op == OP_pad ? node_attr(n, A_pad_pads)->u.ints : NULL;

@@ -37,6 +37,7 @@ static NodeId step_run(Graph *g, NodeId id, void *ctx)
     bool is_changed = r->fn(&sub);
     is_changed |= bodies_run(&sub, r->fn);
     r->pass->failed = sub.failed;
+    r->pass->pruned = sub.pruned;
     arena_free(&scratch);
     if (!is_changed || sub.failed)
         return id;

@@ -15,7 +15,7 @@ typedef NodeId (*ExtentRule)(Graph *g, NodeId id);
 // extent_NAME, as ops.def says; NULL for ops that are expanded before.
 ExtentRule extent_rule(OpId op);
 #define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
-           fill, live)                                                                                       \
+           fill, live, stream)                                                                               \
     NodeId extent_##beyond(Graph *g, NodeId id);
 #include "ir/graph/ops.def"
 

@@ -15,7 +15,7 @@ static const struct {
     double fill;
 } rules[OP_COUNT] = {
 #define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
-           fill, live)                                                                                       \
+           fill, live, stream)                                                                               \
     [OP_##name] = {extent_##beyond, fill},
 #include "ir/graph/ops.def"
 };

@@ -60,6 +60,14 @@ static bool is_spread_weight(const Graph *g, const Fold *f, NodeId id)
 
 // --- folding -------------------------------------------------------------------------------------
 
+// What has no elements is known as well: windows of nothing but padding, sums of nothing.
+static bool is_known(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return node_is_const(g, id) ||
+           (n->n_results == 1 && shape_is_const(n->shape) && shape_numel(n->shape) == 0);
+}
+
 static bool is_foldable(Graph *g, NodeId id, const Fold *f)
 {
     const Node *n = graph_node(g, id);
@@ -68,7 +76,7 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
         !shape_is_const(n->shape))
         return false;
     for (uint32_t i = 0; i < n->n_src; i++) {
-        if (n->src[i] != 0 && !node_is_const(g, n->src[i]))
+        if (n->src[i] != 0 && !is_known(g, n->src[i]))
             return false;
         if (n->src[i] != 0)
             in += type_bytes((DType)graph_node(g, n->src[i])->dtype, graph_node(g, n->src[i])->shape);
@@ -76,7 +84,7 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
     const uint64_t out = type_bytes((DType)n->dtype, n->shape);
     if (n->op == OP_block_decode && out > FOLD_ALWAYS_BYTES) // blocks are there because they are small
         return false;
-    return (out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && out / FOLD_GROWTH <= in) ||
+    return (out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && (out / FOLD_GROWTH <= in || in == 0)) ||
             is_spread_weight(g, f, id)) &&
            eval_spend(g, id);
 }
@@ -88,9 +96,13 @@ static NodeId fold_one(Graph *g, NodeId id, Fold *f)
     if (!is_foldable(g, id, f))
         return id;
     Tensor *in = ARENA_ARRAY(f->scratch, Tensor, n->n_src);
-    for (uint32_t i = 0; i < n->n_src; i++)
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const Node *s = graph_node(g, n->src[i]);
         if (n->src[i] != 0)
-            in[i] = tensor_of_const(g, n->src[i]);
+            in[i] = node_is_const(g, n->src[i])
+                        ? tensor_of_const(g, n->src[i])
+                        : tensor_new(f->scratch, (DType)s->dtype, s->shape->rank, s->shape->dim);
+    }
     Tensor out = tensor_new(f->perm, (DType)n->dtype, n->shape->rank, n->shape->dim);
     EvalCtx e = {.arena = f->scratch, .g = g, .node = n, .id = id, .in = in, .out = &out};
     if (!eval_node(&e))

@@ -402,7 +402,7 @@ static LiveRule *const rules[OP_COUNT] = {
 #define LEAF(name)    [OP_##name] = live_none,
 #define EW(name, ...) [OP_##name] = live_pointwise,
 #define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
-           fill, live)                                                                                       \
+           fill, live, stream)                                                                               \
     [OP_##name] = live_##live,
 #include "ir/graph/ops.def"
 };

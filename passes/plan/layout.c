@@ -217,7 +217,11 @@ bool pass_layout(Pass *p)
     NodeId *map = NULL;
     Graph *packed = graph_compact(p->graph, &map);
     Plan *plan = ARENA_NEW(p->perm, Plan);
-    *plan = (Plan){.arena = p->perm, .graph = packed, .caps = p->options->caps, .prefix = "k"};
+    *plan = (Plan){.arena = p->perm,
+                   .graph = packed,
+                   .caps = p->options->caps,
+                   .prefix = "k",
+                   .pruned = p->pruned};
     for (uint32_t i = 0; i < packed->nodes.len; i++)
         vec_push(p->perm, &plan->orders, (uint8_t)ORDER_ROW_MAJOR);
     for (NodeId id = 1; id < p->graph->nodes.len; id++)

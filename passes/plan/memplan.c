@@ -3,7 +3,6 @@
 // The bound beside the result is the largest sum of buffers that hold data at one time.
 #include "passes/plan/memplan.h"
 #include "passes/plan/dispatch.h"
-#include "passes/plan/place/place.h"
 
 enum { STAGED_ALIGN = 256, STAGED_PAD = 64 };
 
@@ -33,6 +32,33 @@ static void align_buffers(Plan *p)
     }
 }
 
+// Where memory is short, buffers begin at multiples of a word, or of their elements. What loops pass on to the
+// kernels of their bodies keeps its alignment.
+static void align_closely(Plan *p, Arena *scratch)
+{
+    enum { WORD = 4 };
+    uint64_t *align = ARENA_ARRAY(scratch, uint64_t, p->buffers.len);
+    for (uint32_t i = 0; i < p->kernels.len; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        for (uint32_t j = 0; j < k->args.len; j++) {
+            const uint64_t own = k->loop != NULL ? 64 : dtype_info[k->kernel->params.data[j].dtype].bytes;
+            uint64_t *of = &align[k->args.data[j].buf];
+            *of = own > *of ? own : *of;
+        }
+    }
+    for (uint32_t i = 0; i < p->inputs.len + p->outputs.len; i++) {
+        const PlanIo *io = i < p->inputs.len ? &p->inputs.data[i] : &p->outputs.data[i - p->inputs.len];
+        const uint64_t own = dtype_info[io->dtype].bytes;
+        align[io->buf] = own > align[io->buf] ? own : align[io->buf];
+    }
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        PlanBuffer *buf = &p->buffers.data[b];
+        const uint64_t least = align[b] > WORD ? align[b] : WORD;
+        if (buf->region == REGION_ARENA && buf->align > least)
+            buf->align = least;
+    }
+}
+
 // --- offsets -------------------------------------------------------------------------------------
 
 static void place_arena(Planner *m)
@@ -46,11 +72,13 @@ static void place_arena(Planner *m)
         if (!planner_is_arena(m, b) || m->owner[b] != b || buf->first == UINT32_MAX || m->is_staged[b])
             continue;
         ids[n] = b;
+        m->item[b] = n + 1;
         items[n++] = (PlaceItem){
             .first = buf->first, .last = buf->last, .size = buf->bytes, .align = buf->align, .fixed = -1};
     }
     PlaceResult result;
     place_solve(m->pass->scratch, items, n, (PlaceBudget){m->pass->options->place_budget}, &result);
+    memplan_overlap(m, items, n, &result);
     for (uint32_t i = 0; i < n; i++)
         p->buffers.data[ids[i]].offset = items[i].offset;
     for (BufId b = 1; b < p->buffers.len; b++)
@@ -110,14 +138,18 @@ static void place_exchanged(Planner *m)
 }
 
 // Persistent regions: one after the other. Constants that no kernel reads any more (they were packed) get no
-// bytes.
+// bytes. On microcontrollers, which load words, they are next to each other in flash.
 static void place_region(Planner *m, Region region)
 {
+    enum { WORDS = 8 };
+    const bool is_close = region == REGION_WEIGHTS && m->pass->options->caps->prefers_ints;
     uint64_t next = 0;
     for (BufId b = 1; b < m->plan->buffers.len; b++) {
         PlanBuffer *buf = planner_buffer(m, b);
         if (buf->region != region || (region == REGION_WEIGHTS && buf->first == UINT32_MAX))
             continue;
+        if (is_close && buf->align > WORDS)
+            buf->align = WORDS;
         buf->offset = align_to(next, buf->align);
         next = buf->offset + align_to(buf->bytes, buf->align);
     }
@@ -195,6 +227,7 @@ static Planner planner_of(Pass *p)
                  .owner = ARENA_ARRAY(p->scratch, BufId, plan->buffers.len),
                  .is_output = ARENA_ARRAY(p->scratch, bool, plan->buffers.len),
                  .is_staged = ARENA_ARRAY(p->scratch, bool, plan->buffers.len),
+                 .item = ARENA_ARRAY(p->scratch, uint32_t, plan->buffers.len),
                  .is_latency = p->options->goal == PLAN_LATENCY && p->options->caps->is_gpu,
                  .has_exchange = p->options->caps->is_gpu && p->frame == NULL};
     for (BufId b = 1; b < plan->buffers.len; b++)
@@ -255,19 +288,26 @@ static bool are_buffers_placed(const Plan *p)
     return true;
 }
 
-bool pass_memplan(Pass *p)
+void memplan_run(Pass *p)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->n_check_kernels <= p->plan->kernels.len);
-    const bool is_gpu = p->options->caps->is_gpu;
-    if (is_gpu)
-        align_buffers(p->plan);
+    if (memplan_is_serial(p))
+        align_closely(p->plan, p->scratch);
     Planner m = planner_of(p);
     settle_buffers(&m);
     place_buffers(&m);
+}
+
+bool pass_memplan(Pass *p)
+{
+    const bool is_gpu = p->options->caps->is_gpu;
+    if (is_gpu)
+        align_buffers(p->plan);
+    p->failed = !memplan_fit(p);
     if (is_gpu)
         align_regions(p->plan);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         mark_empty_aliases(p->plan, &p->plan->kernels.data[i]);
     rlx_assert(are_buffers_placed(p->plan));
-    return true;
+    return !p->failed;
 }

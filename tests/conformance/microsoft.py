@@ -3,7 +3,7 @@
 """Compares operators of com.microsoft, and quantised matrices, with ONNX Runtime: `rlxc run` on small models.
 
 The cases stand in microsoft_cases.py. Runs again in the environment that RLXC_VENV names when the wheels are
-missing here, and exits with 77 when they are missing there too.
+missing here, and exits with 77 when they are missing there too. Half of the cases each day (rotation.py).
 `microsoft.py RLXC [--only NAME] [--keep FOLDER]`.
 """
 
@@ -15,6 +15,7 @@ import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
 import in_venv  # noqa: E402
+from rotation import part_of  # noqa: E402
 
 try:
     import numpy as np
@@ -105,7 +106,8 @@ def main():
     parser.add_argument("--keep", default="")
     options = parser.parse_args()
     failures = count = 0
-    for case in microsoft_cases.all_cases():
+    cases = microsoft_cases.all_cases()
+    for case in cases if options.only else part_of(list(cases), 2):
         if options.only not in case.name:
             continue
         with tempfile.TemporaryDirectory() as folder:

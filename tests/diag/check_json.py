@@ -105,6 +105,29 @@ def check_places():
     expect(json.loads(done.stdout)["ok"] is False and json.loads(done.stderr)["code"] == "E0001", done)
 
 
+def check_pruned():
+    """What inspect says about channels that left, in both forms; --no-prune keeps them."""
+    model = pathlib.Path(folder) / "pruned.rlx"
+    model.write_text("""graph "pruned" {
+  %1 = input "x" : i8[1, 1, 2, 2]
+  %2 = const : i8[3, 1, 1, 1] = {1, 0, 2}
+  %3 = const : i32[3] = {0, 7, 0}
+  %4 = int_conv(%1, %2, %3)
+  %5 = cast(%4) {to = i8}
+  %6 = const : i8[1, 3, 1, 1] = {1, 2, 0}
+  %7 = int_conv(%5, %6)
+  output "y" = %7
+}
+""")
+    found = json.loads(call("inspect", "--no-code", "--json", model)[1])
+    expect(found["pruned"] == {"channels": 4, "constant": 1, "unread": 1, "macs_before": 24, "macs": 8,
+                               "weight_bytes_before": 6, "weight_bytes": 2}, found["pruned"])
+    text = call("inspect", "--no-code", model)[1]
+    expect("pruned  2 of 4 channels of convolutions: 1 constant, 1 unread\n" in text, text)
+    for option in ("--no-prune", "-O0"):
+        expect("pruned" not in json.loads(call("inspect", "--no-code", "--json", option, model)[1]), option)
+
+
 def check_exit_codes():
     text = (ROOT / "docs" / "CLI.md").read_text()
     table = dict(re.findall(r"^\| (\d) \| (.*) \|$", text, re.MULTILINE))
@@ -170,6 +193,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_success(names, documented())
     check_failure(names)
     check_places()
+    check_pruned()
     check_exit_codes()
     check_help(names)
 for line in failed:

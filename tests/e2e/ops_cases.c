@@ -94,8 +94,9 @@ static void add_random_blocks(Arena *a, const BlockFormat *f, int64_t bytes, Rng
 
 // Replaces every " = random" by values, " = random q4_0" by blocks, " = random bits" by any bits of u8 or
 // u32.
-static const char *fill_random(Arena *a, const char *text)
+const char *ops_text(Arena *a, const OpsCase *c)
 {
+    const char *text = c->source;
     Str s = str_new(a);
     Rng r = {hash_text(text)};
     for (const char *mark = strstr(text, "= random"); mark != NULL; mark = strstr(text, "= random")) {
@@ -119,7 +120,7 @@ static const char *fill_random(Arena *a, const char *text)
         }
         str_add(&s, "}");
         text = mark + strlen("= random") +
-               (is_bits ? strlen(" bits")
+               (is_bits  ? strlen(" bits")
                 : format ? 1 + strlen(format->name)
                          : 0);
     }
@@ -141,7 +142,7 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
         begin += *begin == '\n';
         const char *end = strstr(begin, "\ngraph "), *name = strchr(begin, '"') + 1;
         OpsCase c = {.name = arena_strndup(a, name, (size_t)(strchr(name, '"') - name))};
-        c.text = fill_random(a, end ? arena_strndup(a, begin, (size_t)(end - begin)) : begin);
+        c.source = end ? arena_strndup(a, begin, (size_t)(end - begin)) : begin;
         if (is_wanted(c.name, filter))
             vec_push(a, out, c);
         begin = end;
@@ -180,7 +181,7 @@ Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed)
     Rng r = {seed ^ hash_text(name)};
     const DTypeClass cls = dtype_info[n->dtype].cls;
     const BlockFormat *format = block_format(a, name); // an input of that name holds blocks
-    const bool is_bits = strcmp(name, "bits") == 0; // and one of that any bits
+    const bool is_bits = strcmp(name, "bits") == 0;    // and one of that any bits
     if (format)
         random_blocks(format, t.data, t.numel / format->bytes, next_bits, &r);
     for (int64_t i = 0; i < t.numel && !format; i++) {

@@ -10,7 +10,8 @@
 #include "ir/graph/tensor.h"
 
 typedef struct OpsCase {
-    const char *name, *text;
+    const char *name;
+    const char *source; // as in the file
 } OpsCase;
 
 typedef VEC(OpsCase) OpsCases;
@@ -26,6 +27,8 @@ uint64_t hash_text(const char *s);
 // at each line that begins with "graph "; `const : f32[2, 3] = random` in it stands for random values, which
 // depend on the text only.
 void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *out);
+// Its text, with values.
+const char *ops_text(Arena *a, const OpsCase *c);
 
 // Whether a test that takes one of so many cases takes number i: another part each day, or as $TEST_ROTATE
 // says. All where `every` is 0 or 1, where TEST_ALL is set, and where TEST_OPS or TEST_CONFIG chooses.

@@ -15,7 +15,8 @@ Graph *ops_parse(Arena *a, const OpsCase *c)
     Diag *d = ARENA_NEW(a, Diag);
     Graph *g = NULL;
     *d = diag_new(a);
-    const uint32_t file = diag_add_file(d, c->name, c->text, strlen(c->text));
+    const char *text = ops_text(a, c);
+    const uint32_t file = diag_add_file(d, c->name, text, strlen(text));
     if (graph_parse(a, d, file, &g))
         return g;
     diag_print(d, stderr, DIAG_PLAIN);

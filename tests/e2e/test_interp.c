@@ -116,7 +116,7 @@ static void find_lack(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
         j->lacks = target_lacks(target_find(p->caps->name), k->kernel);
 }
 
-static void plan_gpu(Job *j, const GpuConfig *g)
+static void plan_gpu(Job *j, const GpuConfig *g, Graph *graph)
 {
     CpuInfo cpu;
     TargetCaps *caps = ARENA_NEW(&j->perm, TargetCaps);
@@ -132,7 +132,7 @@ static void plan_gpu(Job *j, const GpuConfig *g)
     }
     *o = (PassOptions){.opt_level = 1, .caps = caps, .place_budget = place_budget};
     o->accuracy = g->has_mma && has_digits(j->c) ? 1e-5 : 0;
-    j->plan = ops_plan_with(&j->perm, &j->scratch, j->c, o);
+    j->plan = ops_plan_with(&j->perm, &j->scratch, graph, o);
     j->has_wgmma = g->has_wgmma;
     j->has_coop = g->has_coop;
     j->tolerance = (OpsTolerance){.f32 = 1e-5};
@@ -248,7 +248,7 @@ static bool is_new(Job *j)
     if (map_get(&seen, key, sizeof key, &unused))
         return false;
     map_put(&perm, &seen, key, sizeof key, 1);
-    j->key[0] = hash_bytes64(j->c->text, strlen(j->c->text), 0);
+    j->key[0] = hash_bytes64(j->c->source, strlen(j->c->source), 0);
     j->key[1] =
         hash_bytes64(j->config, strlen(j->config), hash_bytes64(key + 1, sizeof key - sizeof *key, 0));
     return true;
@@ -408,13 +408,13 @@ static bool run_case(uint32_t i)
         ops_running = arena_printf(&a, "%s [%s]", c->name, j.config);
         const double begin = now();
         if (config != NULL) {
-            j.plan = ops_plan(&j.perm, &j.scratch, c, config);
+            j.plan = ops_plan(&j.perm, &j.scratch, ref.g, config);
             j.target = target_find("c");
             j.has_strips = config->strips != 0;
             j.threads = config->threads != 0 ? config->threads : 1;
             j.tolerance = ops_config_tolerance(config);
         } else {
-            plan_gpu(&j, gpu);
+            plan_gpu(&j, gpu, ref.g);
         }
         plan_seconds += now() - begin;
         is_right = finish_job(&j, &ref) && is_right;

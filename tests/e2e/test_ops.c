@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXTS_PER_UNIT = 40, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 8 };
+enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 16 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 
 typedef struct Job {
@@ -47,6 +47,7 @@ typedef struct Unit {
 
 static Arena perm, scratch;
 static OpsCases cases;
+static Graph **graphs; // of the cases, or NULL: not read yet
 static VEC(Job) jobs;
 static Map texts; // {hash, length} of the text to its number
 static Unit units[MAX_UNITS];
@@ -177,7 +178,9 @@ static bool is_compiled(const OpsConfig *c, uint32_t number)
 static void plan_job(uint32_t number, const OpsConfig *config)
 {
     const OpsCase *c = &cases.data[number];
-    const Job j = {.c = c, .config = config, .plan = ops_plan(&perm, &scratch, c, config)};
+    if (graphs[number] == NULL)
+        graphs[number] = ops_parse(&perm, c);
+    const Job j = {.c = c, .config = config, .plan = ops_plan(&perm, &scratch, graphs[number], config)};
     if (j.plan != NULL)
         vec_push(&perm, &jobs, j);
     else
@@ -379,6 +382,7 @@ int main(int argc, char **argv)
         printf("1..%u\n", is_validating() ? 1 : cases.len);
         ops_say_sample(ONE_OF);
     }
+    graphs = ARENA_ARRAY(&perm, Graph *, cases.len + 1);
     plan_jobs(dir);
     if (is_validating()) {
         printf("%s 1 - %u loops in %u units\n", n_failed == 0 ? "ok" : "not ok", n_loops, n_units);

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A quantised network on microcontrollers: compiled for each CPU without a floating-point register, linked
-with a linker script as for a board, and run by QEMU. Results must be those of the same network on this
-machine, where it is computed in floats; no routine for floats may be called; weights and activations must
-take a byte.
+"""Quantised networks on microcontrollers: compiled for each CPU of compiler/board/emulators.def with gcc and
+with clang, linked with a linker script as for a board, and run by QEMU. Results must be those of the same
+network on this machine, where it is computed in floats, or those that LiteRT stored; no routine for floats
+may be called; nothing may be written beside the arena, and nobody may ask for a heap. Instructions, modelled
+cycles and sizes are those of golden.txt, which says how far they may be off.
 
-The network has what convolutional networks for microcontrollers have: a first layer with a border, a
-depthwise and a pointwise one, an activation, a residual, a dense layer, and scales for each channel.
-Usage: check_firmware.py RLXC"""
+Our network has what convolutional networks for microcontrollers have: a first layer with a border, a
+depthwise and a pointwise one, an activation, a residual, a dense layer, and scales for each channel. The
+others are those of MLPerf Tiny, where they lie beside the tree.
+Usage: check_firmware.py RLXC [--update]   --update: rewrites golden.txt for the compilers of this machine"""
 
 import json
 import os
@@ -15,18 +17,23 @@ import pathlib
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
-RLXC = os.path.abspath(sys.argv[1])
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "../common"), str(HERE / "../../tools/bench")]
+import mcu_rig
+import tap
+
+RLXC = os.path.abspath(sys.argv[1])
 SKIPPED = 77
-# CPU, board of QEMU. The M3's board runs what is made for an M0+.
-BOARDS = [("cortex-m0plus", "mps2-an385"), ("cortex-m3", "mps2-an385"), ("cortex-m4", "mps2-an386"),
-          ("cortex-m7", "mps2-an500")]
-FLOATS = re.compile(r"__aeabi_(?:f|ui2f|i2f|l2f|ul2f|f2)\w*|\brintf|\bexpf")
-TIME_LIMIT = 60
+GOLDEN = HERE / "golden.txt"
+STORED = mcu_rig.ROOT / "../shared/models/mlperf_tiny"
+# Which networks of MLPerf Tiny run where: our own runs everywhere, with each compiler.
+ELSEWHERE = [("kws_ref_model", cpu) for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc")]
+ELSEWHERE += [(name, "cortex-m4") for name in ("vww_96_int8", "pretrainedResnet_quant", "ad01_int8")]
+FLOATS = re.compile(r"__aeabi_(?:f|ui2f|i2f|l2f|ul2f|f2)\w*|__(?:add|sub|mul|div)[sd]f3|\brintf|\bexpf")
+INPUTS = 12 * 11 * 3
 
 
 def constant(rng, dtype, shape, low, high):
@@ -84,8 +91,6 @@ def network():
     image = net.add(f"transpose({rows}) {{perm = [0, 3, 1, 2]}}")
     first = net.conv(image, [8, 3, 3, 3], 0.004, "pads = [1, 0, 1, 1], strides = [2, 2]")
     deep = net.conv(first, [8, 1, 3, 3], 0.006, "pads = [1, 1, 1, 1], group = 8")
-    deep = net.conv(deep, [16, 1, 2, 5], 0.006, "pads = [1, 4, 0, 4], dilations = [1, 2], group = 8")
-    deep = net.conv(deep, [8, 16, 1, 1], 0.003)
     active = net.add(f"silu({net.scaled(deep, 0.04)})")
     active = net.add(f"cast({net.add(f'round({net.scaled(active, 20.0)})')}) {{to = i8}}")
     point = net.conv(active, [8, 8, 1, 1], 0.005)
@@ -114,85 +119,225 @@ def windows():
     return net.text(net.add(f"reshape({dense}) {{shape = [1, 10]}}"))
 
 
-def run(command, **more):
-    command = [str(c) for c in command]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT, **more)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def compile_net(work, cpu):
-    run([RLXC, "compile", work / "net.rlx", "--cpu", cpu, "-o", work, "--name", "net", "--arena", "static",
-         "--weights", "rodata", "--api", "core", "--no-validate"])
-
-
-def on_this_machine(work):
+def on_this_machine(work, model):
     """What the network gives in floats, from the same program without a board."""
-    compile_net(work, "generic")
+    mcu_rig.check([RLXC, "compile", model, "-o", work, "--name", "net", "--no-validate", "--arena", "static"])
     main = work / "main.c"
     main.write_text('#include "net.h"\n#include <stdio.h>\n#include <string.h>\n'
-                    "extern const signed char board_input[];\nint main(void)\n{\n"
-                    "    memcpy(rlx_input(net_static(), 0), board_input, 396);\n"
+                    "extern const unsigned char rig_input[];\nint main(void)\n{\n"
+                    f"    memcpy(rlx_input(net_static(), 0), rig_input, {INPUTS});\n"
                     "    if (rlx_run(net_static()) != RLX_OK)\n        return 1;\n"
                     "    for (int i = 0; i < 10; i++)\n"
-                    '        printf("%d\\n", ((const signed char *)rlx_output(net_static(), 0))[i]);\n}\n')
-    run(["cc", "-O1", "-ffp-contract=off", "-I", work, main, work / "input.c", work / "net.c", "-o",
-         work / "here", "-lm"])
-    return [int(line) for line in run([work / "here"]).split()]
+                    '        printf("%d\\n", ((const unsigned char *)rlx_output(net_static(), 0))[i]);\n}\n')
+    mcu_rig.check(["cc", "-O1", "-ffp-contract=off", "-I", work, main, work / "input.c", work / "net.c", "-o",
+                   work / "here", "-lm"])
+    return [int(line) for line in mcu_rig.check([work / "here"]).split()]
 
 
-def on_board(work, cpu, board, cc):
-    compile_net(work, cpu)
-    program, kernels = work / f"{cpu}.elf", work / f"{cpu}.o"
-    flags = [f"-mcpu={cpu}", "-mthumb", "-mfloat-abi=soft", "-mgeneral-regs-only", "-O2", "-Wall", "-Wextra",
-             "-Werror", "-ffunction-sections", "-fdata-sections", "-I", work]
-    run([cc, *flags, "-c", work / "net.c", "-o", kernels])
-    run([cc, *flags, HERE / "board.c", work / "input.c", kernels, "-nostartfiles", "--specs=nano.specs",
-         "-Wl,--gc-sections", "-T", HERE / "board.ld", "-o", program])
-    floats = FLOATS.findall(run(["arm-none-eabi-nm", "-u", kernels]))
-    done = subprocess.run(["qemu-system-arm", "-M", board, "-nographic", "-semihosting-config",
-                           "enable=on,target=native", "-kernel", program], capture_output=True, text=True,
-                          timeout=TIME_LIMIT)
-    return [int(v) for v in (done.stdout + done.stderr).split()], floats
+# --- golden figures ------------------------------------------------------------------------------------
+
+def read_golden():
+    """{(network, cpu, compiler): {figure: value}}, {figure: how far off in percent}, and the lines before."""
+    lines = GOLDEN.read_text(encoding="ascii").splitlines()
+    head = [line for line in lines if line.startswith("#")]
+    columns, limits = (head[i].lstrip("# ").split() for i in (-2, -1))
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    found = {tuple(row[:3]): dict(zip(columns[3:], map(int, row[3:]), strict=True)) for row in rows}
+    return found, dict(zip(columns[3:], (float(word.rstrip("%")) for word in limits[3:]), strict=True)), head
+
+
+def write_golden(head, rows):
+    text = [f"{network:24} {cpu:14} {compiler:9} " + " ".join(f"{v:>10}" for v in figures.values())
+            for (network, cpu, compiler), figures in sorted(rows.items())]
+    GOLDEN.write_text("\n".join(head + text) + "\n", encoding="ascii")
+
+
+def differences(found, golden, limits):
+    return [f"{name} {value}, golden.txt has {golden[name]}" for name, value in found.items()
+            if abs(value - golden[name]) > limits[name] / 100 * golden[name]]
+
+
+# --- cases ---------------------------------------------------------------------------------------------
+
+class Cases:
+    """All that runs, and what golden.txt says of it."""
+
+    def __init__(self, work):
+        self.rig, self.machines = mcu_rig.Rig(RLXC, work), mcu_rig.machines()
+        self.golden, self.limits, self.head = read_golden()
+        self.found = {}
+
+    def figures(self, folder, said, kernels, counts):
+        sizes = mcu_rig.section_sizes([kernels])
+        arena = re.search(r"NET_ARENA_BYTES (\d+)", (folder / "net.h").read_text()).group(1)
+        return {"instructions": counts[0], "cycles": counts[1], "stack": int(said["stack"]),
+                "arena": int(arena), "text": sizes[".text"], "rodata": sizes[".rodata"]}
+
+    def judge(self, name, folder, run, kernels):
+        """Compares with golden.txt. Gives what is wrong, and why something was not looked at."""
+        if self.rig.plugin is None:
+            return [], "no counts: this QEMU has no plugins"
+        found = self.figures(folder, run.said, kernels, (run.total(0), run.total(1)))
+        self.found[name] = found
+        if name not in self.golden:
+            return [], f"no row of {name[2]} for it in golden.txt"
+        return differences(found, self.golden[name], self.limits), ""
+
+    def run(self, model, cpu, compiler, sources):
+        machine, name = self.machines[cpu], (pathlib.Path(model).stem, cpu, compiler)
+        folder = self.rig.compile_network(model, machine, ["--api", "core"])
+        command = mcu_rig.compilers(machine)[compiler]
+        program, kernels = self.rig.build(folder, machine, command, sources)
+        run = self.rig.run(program, machine)
+        said = {key: run.said.get(key) for key in ("differ", "beside")}
+        is_right = said == {"differ": "0", "beside": "0"} and run.status == 0
+        wrong = [] if is_right else [f"status {run.status}: {run.said}"]
+        floats = FLOATS.findall(mcu_rig.check(["nm", "-u", kernels]))
+        wrong += [f"routines for floats: {floats}"] if floats else []
+        more, why = ([], "") if wrong else self.judge(name, folder, run, kernels)
+        wrong += more
+        tap.result(not wrong, f"{name[0]} on {cpu} ({machine.board}) with {compiler}", "\n".join(wrong))
+        if why:
+            tap.result(True, f"counts of {name[0]} on {cpu} with {compiler}", skipped=why)
+
+    def planted(self, sources):
+        """The rig sees a heap that is used, a wrong result, and a byte beside the arena."""
+        machine = self.machines["cortex-m4"]
+        folder, command = self.rig.work / "net-cortex-m4", mcu_rig.compilers(machine)
+        gcc = next(c for name, c in command.items() if name.startswith("gcc"))
+        for fault, expected in ((1, {"heap": "used"}), (2, {"differ": "1", "beside": "1"})):
+            program, _ = self.rig.build(folder, machine, gcc, sources, ["-O2", f"-DRIG_PLANTED={fault}"])
+            run = self.rig.run(program, machine)
+            seen = all(run.said.get(key) == value for key, value in expected.items())
+            tap.result(seen and (fault != 1 or run.status != 0), f"planted fault {fault} is seen", run.said)
+
+
+def check_inspect(cases, model, sources):
+    """What `rlxc inspect` counts on inputs of zeros is what a run takes, within 2 percent; each kernel has
+    its share, and what is missing is said."""
+    machine = cases.machines["cortex-m4"]
+    command = [RLXC, "inspect", model, "--cpu", "cortex-m4", "--json"]
+    found = json.loads(mcu_rig.check(command))
+    gcc = ["arm-none-eabi-gcc"]
+    program, _ = cases.rig.build(cases.rig.work / "net-cortex-m4", machine, gcc, sources, ["-O3"])
+    run = cases.rig.run(program, machine)
+    parts = [(found, run.total(0), run.total(1))]
+    parts += [(k, *run.counts[k["name"]][:2]) for k in found["kernels"]]
+    near = all(abs(part["instructions"] - insns) <= insns * 0.02 + 10 and
+               abs(part["cycles"] - cycles) <= cycles * 0.02 + 20 for part, insns, cycles in parts)
+    tap.result(near, "inspect counts what the rig counts", [found, run.counts])
+    tap.result(0 < found["stack_bytes"] <= int(run.said["stack"]), "inspect looks at the stack", found)
+    (cases.rig.work / "empty").mkdir()
+    blind = json.loads(mcu_rig.check(command, env={**os.environ, "PATH": str(cases.rig.work / "empty")}))
+    is_said = blind["counted_by"] is None and "instructions" not in blind
+    tap.result(is_said, "inspect without compilers", blind)
+
+
+PEER = """extern "C" {
+#include "net.h"
+#include "start.h"
+}
+struct Begun {
+    int value;
+    Begun() : value(7) {}
+} begun;
+int main()
+{
+    rlx_ctx *net = net_static();
+    board_mark();
+    const bool is_good = rlx_run(net) == RLX_OK && begun.value == 7;
+    board_mark();
+    return is_good ? 0 : 1;
+}
+"""
+
+
+def check_bench(cases, model):
+    """tools/bench/mcu: our own network as that of somebody else takes as many instructions as ours."""
+    work, machine = cases.rig.work, cases.machines["cortex-m4"]
+    folder = cases.rig.compile_network(model, machine, ["--arena", "static"])
+    peer = work / "peers/net"
+    shutil.copytree(folder, peer, ignore=shutil.ignore_patterns("*.o", "*.elf"))
+    (peer / "main.cc").write_text(PEER)
+    said = mcu_rig.check([mcu_rig.ROOT / "tools/bench/mcu", "--rlxc", RLXC, model],
+                         env={**os.environ, "MCU_SELF": str(work / "peers"), "MCU_NONE": str(work)})
+    rows = [line.split() for line in said.splitlines() if line.startswith("net ")]
+    ours, none, other = ([row for row in rows if row[1] == who] for who in ("rlxc", "none", "self"))
+    near = len(ours) == len(other) == 1 and abs(float(ours[0][2]) - float(other[0][2])) <= 0.001
+    tap.result(near and "has no" in " ".join(none[0]), "tools/bench/mcu beside a peer", said)
+
+
+def stored_case(work, network):
+    """The first case that LiteRT stored, as a C file."""
+    parts = []
+    for name, file in (("rig_input", "input_0.npy"), ("rig_expected", "output_0.npy")):
+        data = (STORED / "cases" / network / "case_0" / file).read_bytes()
+        parts.append(mcu_rig.bytes_of(name, data[10 + int.from_bytes(data[8:10], "little"):]))
+    path = work / f"{network}.c"
+    path.write_text("".join(parts))
+    return path
+
+
+def check_sizes(model):
+    figures = json.loads(mcu_rig.check([RLXC, "inspect", model, "--cpu", "cortex-m4", "--json", "--no-code"]))
+    # The input with the first layer's result is most of what lives at a time; weights are 2 752.
+    small = figures["arena_bytes"] <= 1024 and figures["weight_bytes"] <= 2 * 2752
+    tap.result(small, f"arena {figures['arena_bytes']}, weights {figures['weight_bytes']}")
+
+
+def run_own(cases, name, text):
+    """Runs a network of ours on all CPUs with all compilers. Gives its file and the sources beside it."""
+    work = cases.rig.work
+    model, values = work / f"{name}.rlx", work / f"{name}_data.c"
+    model.write_text(text)
+    rng = random.Random(1)
+    data = mcu_rig.bytes_of("rig_input", [rng.randint(-128, 127) & 255 for _ in range(INPUTS)])
+    (work / "input.c").write_text(data)
+    expected = on_this_machine(work, model)
+    values.write_text(data + mcu_rig.bytes_of("rig_expected", expected))
+    if len(set(expected)) < 5:
+        sys.exit(f"the network says little: {expected}")
+    for cpu, machine in cases.machines.items():
+        if shutil.which(machine.qemu) is None:
+            tap.result(True, f"{name} on {cpu}", skipped=f"there is no {machine.qemu}")
+            continue
+        for compiler in mcu_rig.compilers(machine):
+            cases.run(model, cpu, compiler, [HERE / "rig.c", values])
+    return model, [HERE / "rig.c", values]
+
+
+def run_all(work):
+    cases = Cases(work)
+    run_own(cases, "windows", windows())
+    model, sources = run_own(cases, "net", network())
+    check_sizes(model)
+    cases.planted(sources)
+    if cases.rig.plugin is None:
+        tap.result(True, "what inspect counts", skipped="this QEMU has no plugins")
+    else:
+        check_inspect(cases, model, sources)
+        check_bench(cases, model)
+    for name, cpu in ELSEWHERE:
+        if not (STORED / f"{name}.tflite").exists():
+            tap.result(True, f"{name} on {cpu}", skipped=f"it is not in {STORED}")
+            continue
+        compiler = next(iter(mcu_rig.compilers(cases.machines[cpu])))
+        cases.run(STORED / f"{name}.tflite", cpu, compiler, [HERE / "rig.c", stored_case(work, name)])
+    return cases
 
 
 def main():
-    cc = shutil.which("arm-none-eabi-gcc")
-    if cc is None or shutil.which("qemu-system-arm") is None:
+    if shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None:
         print("needs Debian's gcc-arm-none-eabi, libnewlib-arm-none-eabi and qemu-system-arm")
         sys.exit(SKIPPED)
-    failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder)
-        rng = random.Random(1)
-        values = ", ".join(str(rng.randint(-128, 127)) for _ in range(12 * 11 * 3))
-        (work / "input.c").write_text("extern const signed char board_input[];\n"
-                                      f"const signed char board_input[] = {{{values}}};\n")
-        (work / "net.rlx").write_text(network())
-        figures = json.loads(run([RLXC, "inspect", work / "net.rlx", "--cpu", "cortex-m4", "--json"]))
-        # Most of what lives at a time: the input, the results of two layers and planes of four channels;
-        # weights are 3 040.
-        small = figures["arena_bytes"] <= 2048 and figures["weight_bytes"] <= 2 * 3040
-        failed += not small
-        print(f"1..{2 * len(BOARDS) + 1}")
-        print(f"{'ok' if small else 'not ok'} 1 - arena {figures['arena_bytes']}, "
-              f"weights {figures['weight_bytes']}")
-        number = 1
-        for name, text in (("layers", network()), ("windows", windows())):
-            (work / "net.rlx").write_text(text)
-            expected = on_this_machine(work)
-            if len(set(expected)) < 5:
-                sys.exit(f"the network says little: {expected}")
-            for cpu, board in BOARDS:
-                number += 1
-                found, floats = on_board(work, cpu, board, cc)
-                good = found == expected and not floats
-                failed += not good
-                print(f"{'ok' if good else 'not ok'} {number} - {name}, {cpu} on {board}")
-                if not good:
-                    print(f"# found {found}, expected {expected}; routines for floats: {floats}")
-    sys.exit(1 if failed else 0)
+        cases = run_all(pathlib.Path(folder))
+    if "--update" in sys.argv:
+        write_golden(cases.head, {**cases.golden, **cases.found})
+        print("golden.txt was rewritten: read the difference")
+        return 0
+    return tap.end()
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model of tests/runtime/moe_model.py on a GPU target: with all experts on the device and with slots for
 three, for one size, for sizes that are set between runs and in buckets, by the program of the C target
-(moe_test.c). Usage: check_moe_gpu.py RLXC cuda LIBRARY | vulkan | metal
+(moe_test.c), one of two ways each day (rotation.py).
+Usage: check_moe_gpu.py RLXC cuda LIBRARY | vulkan | metal
 
 LIBRARY: the fake libcuda.so.1; Metal is executed on the CPU. Exit 77: there is no NVRTC, no Vulkan device."""
 
@@ -14,12 +15,13 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, f"{HERE}/../runtime"]
+sys.path[:0] = [HERE, f"{HERE}/../runtime", f"{HERE}/../common"]
 
 import moe_model  # noqa: E402
 import moe_rows_model  # noqa: E402
 import on_fake_cuda as fake  # noqa: E402
 from emitted import QUICK  # noqa: E402
+from rotation import part_of  # noqa: E402
 
 RLXC, TARGET = os.path.abspath(sys.argv[1]), sys.argv[2]
 LIBRARY = os.path.abspath(sys.argv[3]) if TARGET == "cuda" else ""
@@ -75,7 +77,7 @@ with tempfile.TemporaryDirectory() as top:
     if TARGET != "cuda":
         run([RLXC, "verify", f"{HERE}/../../models/mlp.json", "--target", TARGET], top)
     shim = [d[:-1] + ".so" for d in glob.glob(f"{top}/rlxc/metal-*/")]
-    for each in CASES[TARGET]:
+    for each in part_of(CASES[TARGET], 2):
         with tempfile.TemporaryDirectory() as own_folder:
             check(own_folder, *each, shim[0] if shim else "")
     for each in ([], C), (SLOTS, CPP), ([*OPEN, *SLOTS], C):

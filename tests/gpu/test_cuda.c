@@ -30,9 +30,9 @@
 
 enum {
     CASES_PER_UNIT = 40,
-    KERNELS_ONE_OF = 3,
+    KERNELS_ONE_OF = 6,
     HOST_EVERY = 40,
-    HOST_ONE_OF = 3,
+    HOST_ONE_OF = 4,
     SKIPPED = 77,
     SECONDS_A_CASE = 60,
     MAX_WORKERS = 64

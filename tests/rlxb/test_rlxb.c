@@ -2,12 +2,12 @@
 // Graphs to .rlxb and back: `test_rlxb FILE...`, op cases (*.rlx with several graphs) and models. The graph
 // that is read back prints the same, as IR text and as JSON, and compiles to the same C (of op cases: every
 // eighth, for time).
+#include "../e2e/ops_cases.h"
 #include "codegen/host/host.h"
 #include "compiler/import/import.h"
 #include "compiler/job/pipeline.h"
 #include "compiler/rlxb/rlxb.h"
 #include "ir/text/text.h"
-#include "../e2e/ops_cases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +162,7 @@ static bool check_cases(const char *file, uint32_t *n)
     for (uint32_t i = 0; i < cases.len; i++, arena_reset(&a)) {
         Graph *g = NULL;
         Diag d = diag_new(&a);
-        const char *text = cases.data[i].text;
+        const char *text = ops_text(&a, &cases.data[i]);
         graph_parse(&a, &d, diag_add_file(&d, file, text, strlen(text)), &g);
         ok &= check(&a, &d, cases.data[i].name, g, n);
     }

@@ -4,7 +4,7 @@
 under the address and (where there is one) the thread sanitizer. Threads must have something to share, with
 barriers; nothing of them is emitted without the option, and no POSIX threads with --pool caller.
 Contexts of two models run in threads of their own, shared in all ways that there are. Kernels with barriers
-inside are cut at them, so that the parts of a parallel_for share them too.
+inside are cut at them, so that the parts of a parallel_for share them too: for one of two CPUs each day.
 Usage: check_threads.py RLXC"""
 
 import json
@@ -14,6 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
+from rotation import part_of  # noqa: E402
 
 RLXC = pathlib.Path(sys.argv[1]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -152,8 +155,8 @@ def main():
             else:
                 print("NOT CHECKED, does not work here:", *build)
         check_caller(folder)
-        check_phases(folder, "generic", 2)
-        check_phases(folder, "x86-64-v3", 4)
+        for cpu, n_phases in part_of([("generic", 2), ("x86-64-v3", 4)], 2):
+            check_phases(folder, cpu, n_phases)
 
 
 main()

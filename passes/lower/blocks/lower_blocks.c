@@ -2,8 +2,8 @@
 // Quantised blocks: block_decode, and the products with blocks as plain sums. Accumulation: fused
 // multiply-adds of decoded elements in rising k, in f32 (f64 for f64).
 #include "passes/lower/blocks/blocks_team.h"
-#include "passes/lower/product/experts.h"
 #include "passes/lower/operand.h"
+#include "passes/lower/product/experts.h"
 
 // --- decoding ------------------------------------------------------------------------------------
 
@@ -180,8 +180,8 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
     if (index != 0)
         note_experts(l, &p);
-    if (block_product_vectors(l, &p) || block_mma_product(l, &p) || block_tile_product(l, &p) ||
-        block_team_product(l, &p))
+    if (shape_numel(w) > 0 && (block_product_vectors(l, &p) || block_mma_product(l, &p) ||
+                               block_tile_product(l, &p) || block_team_product(l, &p)))
         return;
     block_product_place(l, &p, DTYPE_u8);
     PlainSum sum = {.p = &p, .r = block_product_reader(l, &p)};

@@ -286,7 +286,7 @@ static bool wide_pool_fits(Lower *l, const Pool *p, const Wide *w, WidePool *out
     for (uint32_t i = 0; i < p->spatial; i++) {
         const int64_t last = (p->out[i] - 1) * p->stride[i] - p->pad_begin[i];
         taps *= p->kernel[i];
-        if (p->dilation[i] != 1 || p->pad_begin[i] >= p->kernel[i] || last >= p->in[i])
+        if (p->dilation[i] != 1 || p->in[i] == 0 || p->pad_begin[i] >= p->kernel[i] || last >= p->in[i])
             return false;
     }
     domain_add(l, &in, p->x);

@@ -35,6 +35,23 @@ typedef struct PlaceBudget {
 // are left clashing: place_check names them.
 void place_solve(Arena *scratch, PlaceItem *items, uint32_t n, PlaceBudget budget, PlaceResult *out);
 
+// An item whose last step is the first one of another: while both are alive, `out` may lie at the offset of
+// `in` + d for every d <= until and d >= from, whatever their sizes are.
+typedef struct PlaceLead {
+    uint32_t in, out; // items
+    int64_t until, from;
+} PlaceLead;
+
+typedef struct PlaceLeads {
+    const PlaceLead *lead;
+    uint32_t n;
+} PlaceLeads;
+
+// Like place_solve for items of which none is fixed, with leads. For some hundred items: time and memory
+// grow with their square.
+void place_solve_leads(Arena *scratch, PlaceItem *items, uint32_t n, const PlaceLeads *leads,
+                       PlaceResult *out);
+
 // Checks a placement without using anything of the solver: alignment, fixed offsets, lifetimes, no two items
 // that overlap in time overlap in space, arena == largest offset + size >= lower_bound. Returns NULL when all
 // is right, else a message in scratch.

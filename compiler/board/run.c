@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program that emulate.c counts: one run of a network on inputs of zeros, on the memory of NAME_static.
+// Carried as text, and compiled beside the network, which is called `net` there.
+#include <net.h>
+#include <start.h>
+
+extern uint32_t stack_top[];
+
+int main(void)
+{
+    rlx_ctx *net = net_static();
+    const uintptr_t own = (uintptr_t)stack_top - (uintptr_t)__builtin_frame_address(0);
+    if (net == NULL)
+        return 1;
+    board_fill_stack();
+    board_mark();
+    const rlx_status status = rlx_run(net);
+    board_mark();
+    board_say("stack ");
+    board_say_number((int32_t)(board_stack_bytes() - own));
+    board_say("\n");
+    return status != RLX_OK;
+}

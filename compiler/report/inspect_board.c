@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// See inspect_board.h.
+#include "compiler/report/inspect_board.h"
+#include "compiler/system/json_text.h"
+
+bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, uint64_t *cycles)
+{
+    const bool is_counted = m->run != NULL && m->run->unknown == NULL && k->function != NULL;
+    const BoardFunction *f = is_counted ? board_function(m->run, k->function) : NULL;
+    if (f == NULL || f->calls == 0)
+        return false;
+    *insns = f->insns / f->calls;
+    *cycles = f->cycles / f->calls;
+    return true;
+}
+
+// --- the board -----------------------------------------------------------------------------------
+
+// What the model takes of a board.
+typedef struct Used {
+    uint64_t ram, flash;
+    bool has_code, has_time;
+    double ms;
+    const BoardBank *bank; // the smallest one that holds the arena; NULL: none does
+} Used;
+
+static Used used_of(const Job *j, const Measures *m)
+{
+    const Board *b = &j->board;
+    const bool is_counted = m->run != NULL && m->run->unknown == NULL;
+    Used u = {.has_code = m->code != NULL && m->code->unknown == NULL, .has_time = is_counted};
+    u.ram = j->emitted.arena_bytes + j->emitted.state_bytes + (is_counted ? m->run->stack_bytes : 0);
+    u.flash = j->emitted.weight_bytes + (u.has_code ? m->code->code_bytes + m->code->const_bytes : 0);
+    u.ms = is_counted ? (double)m->run->cycles / (b->mhz * 1e3) : 0;
+    for (uint32_t i = 0; i < b->n_banks; i++)
+        if (b->bank[i].bytes >= j->emitted.arena_bytes &&
+            (u.bank == NULL || b->bank[i].bytes < u.bank->bytes))
+            u.bank = &b->bank[i];
+    return u;
+}
+
+static double percent(uint64_t part, uint64_t of)
+{
+    return 100.0 * (double)part / (double)of;
+}
+
+static void print_board(const Job *j, const Measures *m)
+{
+    const Board *b = &j->board;
+    const Used u = used_of(j, m);
+    printf("board   %s: %s, %s at %u MHz\n", b->name, b->chip, b->cpu, b->mhz);
+    printf("  RAM   %llu of %llu bytes (%.1f %%), ", (unsigned long long)u.ram,
+           (unsigned long long)b->ram_bytes, percent(u.ram, b->ram_bytes));
+    if (u.bank != NULL)
+        printf("the arena fits into %s (%llu bytes%s)\n", u.bank->name, (unsigned long long)u.bank->bytes,
+               u.bank->is_slow ? ", a chip of its own, which is slower" : "");
+    else
+        printf("the arena fits into no single bank\n");
+    printf("  flash %llu of %llu bytes (%.1f %%)%s\n", (unsigned long long)u.flash,
+           (unsigned long long)b->flash_bytes, percent(u.flash, b->flash_bytes),
+           u.has_code ? "" : ", without machine code");
+    if (u.has_time)
+        printf("  time  %.2f ms by the model, without the wait states of %s\n", u.ms,
+               b->has_xip ? "its flash, which is a chip of its own" : "flash");
+}
+
+static void add_board(const Job *j, const Measures *m, Str *out)
+{
+    const Board *b = &j->board;
+    const Used u = used_of(j, m);
+    str_printf(out, "  \"board\": {\"name\": \"%s\", \"chip\": \"%s\", \"mhz\": %u, ", b->name, b->chip,
+               b->mhz);
+    str_printf(out, "\"ram_bytes\": %llu, \"flash_bytes\": %llu, \"ram_used_bytes\": %llu, ",
+               (unsigned long long)b->ram_bytes, (unsigned long long)b->flash_bytes,
+               (unsigned long long)u.ram);
+    str_printf(out, "\"flash_used_bytes\": %llu, \"arena_bank\": ", (unsigned long long)u.flash);
+    str_printf(out, u.bank != NULL ? "\"%s\"" : "null%s", u.bank != NULL ? u.bank->name : "");
+    if (u.has_time) {
+        str_add(out, ", \"ms\": ");
+        str_f64(out, u.ms);
+    }
+    str_add(out, "},\n");
+}
+
+// --- all -----------------------------------------------------------------------------------------
+
+static void print_run(const BoardCounts *run)
+{
+    if (run->unknown != NULL) {
+        printf("time    not counted: %s\n", run->unknown);
+        return;
+    }
+    printf("time    %.3f M instructions, about %.3f M cycles without wait states (%s)\n",
+           (double)run->insns * 1e-6, (double)run->cycles * 1e-6, run->how);
+    printf("stack   %llu bytes\n", (unsigned long long)run->stack_bytes);
+}
+
+void inspect_board_print(const Job *j, const Measures *m)
+{
+    if (m->run != NULL)
+        print_run(m->run);
+    if (j->board.name != NULL)
+        print_board(j, m);
+}
+
+// counted_by null: nothing was counted, and count_unknown says why.
+static void add_run(const BoardCounts *run, Str *out)
+{
+    if (run->unknown != NULL)
+        str_printf(out, "  \"counted_by\": null,\n  \"count_unknown\": \"%s\",\n",
+                   json_text(out->arena, run->unknown));
+    else
+        str_printf(out,
+                   "  \"instructions\": %llu,\n  \"cycles\": %llu,\n  \"stack_bytes\": %llu,\n"
+                   "  \"counted_by\": \"%s\",\n",
+                   (unsigned long long)run->insns, (unsigned long long)run->cycles,
+                   (unsigned long long)run->stack_bytes, json_text(out->arena, run->how));
+}
+
+void inspect_board_json(const Job *j, const Measures *m, Str *out)
+{
+    if (m->run != NULL)
+        add_run(m->run, out);
+    if (j->board.name != NULL)
+        add_board(j, m, out);
+}

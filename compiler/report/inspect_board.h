@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `rlxc inspect` says of microcontrollers: instructions, cycles and stack of a run.
+#ifndef COMPILER_REPORT_INSPECT_BOARD_H
+#define COMPILER_REPORT_INSPECT_BOARD_H
+
+#include "compiler/board/emulate.h"
+#include "compiler/native/machine_code.h"
+
+// What was measured by compiling, each NULL where it was not asked for.
+typedef struct Measures {
+    const MachineCode *code;
+    const BoardCounts *run; // of microcontrollers
+} Measures;
+
+// What was counted of one run of a kernel. False: nothing was.
+bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, uint64_t *cycles);
+
+void inspect_board_print(const Job *j, const Measures *m);
+// Members, with a comma behind each.
+void inspect_board_json(const Job *j, const Measures *m, Str *out);
+
+#endif

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel whose result shares bytes with what it reads is gone through access by access: no byte may be read
+// that was written in place of another one. Part of plan_verify; shares no code with the passes that made the
+// plan.
+#include "ir/eval/scalar.h"
+#include "ir/plan/plan_check.h"
+
+// Instructions that addresses, bounds and conditions depend on, and accesses to bytes that are shared.
+typedef struct Replay {
+    const Plan *p;
+    const PlanKernel *pk;
+    const Kernel *k;
+    bool *is_shared; // by argument
+    bool *is_needed; // by instruction
+    KRef *else_of, *end_of;
+    int64_t *value;
+    BufId *writer;  // by byte of the arena from `first` on: the buffer that the kernel has written there
+    uint64_t first; // the lowest byte that is shared
+    const char *wrong;
+} Replay;
+
+// --- numbers -------------------------------------------------------------------------------------
+
+typedef int64_t (*Meaning)(int64_t a, int64_t b, int64_t c);
+#define I    int64_t
+#define NONE 0
+#define KOP(name, arity, cost, fexpr, iexpr, cls)                                                            \
+    static int64_t mean_##name(int64_t a, int64_t b, int64_t c)                                              \
+    {                                                                                                        \
+        (void)a, (void)b, (void)c;                                                                           \
+        return (int64_t)(iexpr);                                                                             \
+    }
+#include "ir/kernel/kops.def"
+#undef KOP
+#undef NONE
+#undef I
+
+static const Meaning meanings[KOP_COUNT] = {
+#define KOP(name, arity, cost, fexpr, iexpr, cls) mean_##name,
+#include "ir/kernel/kops.def"
+#undef KOP
+};
+
+// Numbers of a type are those of i64 that fit it.
+static int64_t of_type(uint8_t type, int64_t v)
+{
+    const uint32_t bits = type == KT_INDEX ? 64 : 8 * (uint32_t)dtype_info[type].bytes;
+    const bool is_signed = type == KT_INDEX || dtype_info[type].cls == DCLASS_INT;
+    if (bits == 64)
+        return v;
+    const uint64_t low = (uint64_t)v & ((UINT64_C(1) << bits) - 1);
+    const uint64_t sign = UINT64_C(1) << (bits - 1);
+    return is_signed ? (int64_t)((low ^ sign) - sign) : (int64_t)low;
+}
+
+static int64_t value_of(const Replay *r, const KInst *n)
+{
+    switch (n->kind) {
+    case KI_const:
+        return n->imm;
+    case KI_op:
+        return of_type(n->dtype, meanings[n->kop](r->value[n->a], r->value[n->b], r->value[n->c]));
+    case KI_cast:
+        return of_type(n->dtype, r->value[n->a]);
+    default:
+        return r->value[n->a]; // a variable, or what it has
+    }
+}
+
+// --- accesses ------------------------------------------------------------------------------------
+
+static BufId owner_of(const Plan *p, BufId b)
+{
+    while (p->buffers.data[b].shares != 0)
+        b = p->buffers.data[b].shares;
+    return b;
+}
+
+static bool is_access(const Replay *r, const KInst *n)
+{
+    return (n->kind == KI_load || n->kind == KI_store) && r->is_shared[n->imm];
+}
+
+// May it touch bytes that are shared in ways that are not replayed?
+static bool is_hidden(const Replay *r, const KInst *n)
+{
+    const bool names = kkind_info[n->kind].param != KPARAM_NO && n->kind != KI_prefetch;
+    return n->kind == KI_custom || n->kind == KI_device || n->kind == KI_call || n->kind == KI_matrix ||
+           (names && r->is_shared[n->imm] && !is_access(r, n));
+}
+
+static void touch(Replay *r, const KInst *n)
+{
+    const PlanArg *a = &r->pk->args.data[n->imm];
+    const PlanBuffer *b = &r->p->buffers.data[a->buf];
+    const BufId owner = owner_of(r->p, a->buf);
+    const int64_t bytes = dtype_info[r->k->params.data[n->imm].dtype].bytes;
+    const int64_t index = r->value[n->kind == KI_store ? n->b : n->a];
+    const int64_t at = (int64_t)(a->byte_offset - a->below) + index * bytes;
+    if (at < (int64_t)a->begin || at + n->count * bytes > (int64_t)a->end) {
+        r->wrong = arena_printf(r->p->arena, "%s: an access beyond %s", r->k->name, b->name);
+        return;
+    }
+    BufId *writer = r->writer + b->offset - r->first + (uint64_t)at;
+    for (int64_t i = 0; i < n->count * bytes; i++) {
+        if (n->kind == KI_store)
+            writer[i] = owner;
+        else if (writer[i] != 0 && writer[i] != owner)
+            r->wrong =
+                arena_printf(r->p->arena, "%s: byte %lld of %s is written as %s before it is read",
+                             r->k->name, (long long)(at + i), b->name, r->p->buffers.data[writer[i]].name);
+    }
+}
+
+static void go(Replay *r, KRef begin, KRef end)
+{
+    for (KRef i = begin; i < end && r->wrong == NULL; i++) {
+        const KInst *n = k_inst(r->k, i);
+        if (!r->is_needed[i])
+            continue;
+        if (n->kind == KI_for) {
+            for (int64_t v = r->value[n->a]; v < r->value[n->b] && r->wrong == NULL; v += n->imm) {
+                r->value[i] = v;
+                go(r, i + 1, r->end_of[i]);
+            }
+            i = r->end_of[i];
+        } else if (n->kind == KI_if) {
+            const KRef turn = r->else_of[i], stop = r->end_of[i];
+            if (r->value[n->a] != 0)
+                go(r, i + 1, turn != 0 ? turn : stop);
+            else if (turn != 0)
+                go(r, turn + 1, stop);
+            i = stop;
+        } else if (is_access(r, n)) {
+            touch(r, n);
+        } else {
+            r->value[n->kind == KI_set ? n->a : i] = n->kind == KI_set ? r->value[n->b] : value_of(r, n);
+        }
+    }
+}
+
+// --- what has to be known ------------------------------------------------------------------------
+
+static bool need(Replay *r, KRef i)
+{
+    static const bool is_known[KI_COUNT] = {
+        [KI_none] = true, [KI_const] = true, [KI_op] = true, [KI_cast] = true,
+        [KI_get] = true,  [KI_var] = true,   [KI_for] = true};
+    const KInst *n = k_inst(r->k, i);
+    const bool is_new = i != 0 && !r->is_needed[i];
+    if (!is_known[n->kind] || n->lanes != 1 || (n->kind == KI_cast && n->imm != KCAST_VALUE))
+        r->wrong = arena_printf(r->p->arena, "%s: what is read and written depends on data", r->k->name);
+    r->is_needed[i] = i != 0;
+    return is_new;
+}
+
+// Loops and conditions matter where something inside does.
+static bool need_around(Replay *r, const KRef *open, uint32_t n_open)
+{
+    bool any = false;
+    for (uint32_t b = 0; b < n_open; b++) {
+        any = any || !r->is_needed[open[b]];
+        r->is_needed[open[b]] = true;
+    }
+    return any;
+}
+
+static bool need_operands(Replay *r, KRef i)
+{
+    const KInst *n = k_inst(r->k, i);
+    if (is_access(r, n))
+        return need(r, n->kind == KI_store ? n->b : n->a);
+    bool any = need(r, n->a);
+    any |= need(r, n->b);
+    any |= need(r, n->c);
+    return any;
+}
+
+static bool find_needed(Replay *r, Arena *scratch)
+{
+    VEC(KRef) open = {0};
+    bool any = false;
+    for (KRef i = 1; i < r->k->insts.len && r->wrong == NULL; i++) {
+        const KInst *n = k_inst(r->k, i);
+        if (n->kind == KI_end)
+            r->end_of[open.data[--open.len]] = i;
+        else if (n->kind == KI_else)
+            r->else_of[open.data[open.len - 1]] = i;
+        const bool is_set = n->kind == KI_set && r->is_needed[n->a];
+        if (is_hidden(r, n))
+            r->wrong = arena_printf(r->p->arena, "%s: arguments that share bytes are hidden", r->k->name);
+        r->is_needed[i] = r->is_needed[i] || is_access(r, n) || is_set;
+        if (is_access(r, n) || is_set)
+            any |= need_around(r, open.data, open.len);
+        if (r->is_needed[i])
+            any |= need_operands(r, i);
+        if (kkind_opens(n->kind) && n->kind != KI_else)
+            vec_push(scratch, &open, i);
+    }
+    return any;
+}
+
+// --- which kernels -------------------------------------------------------------------------------
+
+// Marks arguments that share bytes of the arena with others of other buffers.
+static bool find_shared(Replay *r, uint64_t *end)
+{
+    const Plan *p = r->p;
+    bool any = false;
+    for (uint32_t i = 0; i < r->pk->args.len; i++)
+        for (uint32_t j = 0; j < r->pk->args.len; j++) {
+            const PlanArg *a = &r->pk->args.data[i], *b = &r->pk->args.data[j];
+            const PlanBuffer *x = &p->buffers.data[a->buf], *y = &p->buffers.data[b->buf];
+            const bool meet = x->offset + a->begin < y->offset + b->end &&
+                              y->offset + b->begin < x->offset + a->end && a->begin < a->end &&
+                              b->begin < b->end;
+            if (x->region != REGION_ARENA || y->region != REGION_ARENA || !meet || !b->is_written ||
+                owner_of(p, a->buf) == owner_of(p, b->buf))
+                continue;
+            r->is_shared[i] = r->is_shared[j] = any = true;
+            const uint64_t lo = x->offset < y->offset ? x->offset : y->offset;
+            const uint64_t hi_x = x->offset + x->bytes, hi_y = y->offset + y->bytes;
+            r->first = lo < r->first ? lo : r->first;
+            *end = hi_x > *end ? hi_x : *end;
+            *end = hi_y > *end ? hi_y : *end;
+        }
+    return any;
+}
+
+const char *plan_replay_kernel(const Plan *p, const PlanKernel *k)
+{
+    Arena scratch = {0};
+    uint64_t end = 0;
+    Replay r = {.p = p, .pk = k, .k = k->kernel, .first = UINT64_MAX};
+    r.is_shared = ARENA_ARRAY(&scratch, bool, k->args.len + 1u);
+    if (find_shared(&r, &end)) {
+        const uint32_t n = k->kernel->insts.len;
+        r.is_needed = ARENA_ARRAY(&scratch, bool, n);
+        r.else_of = ARENA_ARRAY(&scratch, KRef, n);
+        r.end_of = ARENA_ARRAY(&scratch, KRef, n);
+        r.value = ARENA_ARRAY(&scratch, int64_t, n);
+        r.writer = ARENA_ARRAY(&scratch, BufId, end - r.first);
+        if (k->loop != NULL || !k->kernel->may_alias || k->args.len != k->kernel->params.len)
+            r.wrong = arena_printf(p->arena, "%s: its arguments share bytes", k->kernel->name);
+        while (r.wrong == NULL && find_needed(&r, &scratch)) {
+        }
+        if (r.wrong == NULL)
+            go(&r, 1, n);
+    }
+    arena_free(&scratch);
+    return r.wrong;
+}

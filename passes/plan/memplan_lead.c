@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results that lie over what their kernels read. See memplan.h.
+#include "passes/plan/memplan.h"
+#include "passes/plan/ram/lead.h"
+
+#include <string.h>
+
+// The search for places takes time that grows with the square of the items.
+enum { MAX_ITEMS = 600 };
+// plan_verify goes through all accesses of a kernel.
+enum { MAX_MACS = 1 << 28 };
+
+// The input `in` of kernel `at` dies there, where its result `out` begins to live.
+typedef struct Pair {
+    uint32_t at;
+    BufId in, out;
+    Lead lead[2];     // forwards, backwards
+    Kernel *reversed; // NULL: it cannot run backwards, or has other inputs that die
+} Pair;
+
+typedef struct Overlap {
+    Planner *m;
+    VEC(Pair) pairs;
+    VEC(PlaceLead) leads; // by pair
+} Overlap;
+
+// --- pairs ---------------------------------------------------------------------------------------
+
+// Which arguments of a kernel are of this buffer; false: the kernel does something else with it as well.
+static bool find_args(const Planner *m, const PlanKernel *k, BufId buf, bool written, bool *is_arg)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const PlanArg *a = &k->args.data[i];
+        is_arg[i] = m->owner[a->buf] == buf;
+        any = any || is_arg[i];
+        if (is_arg[i] && (written ? a->is_read || !a->is_written : a->is_written))
+            return false;
+    }
+    return any;
+}
+
+static bool dies_here(const Planner *m, BufId in, uint32_t at)
+{
+    const PlanBuffer *b = &m->plan->buffers.data[in];
+    return m->item[in] != 0 && b->last == at && b->bytes != 0 && !m->is_output[in];
+}
+
+static bool begins_here(const Planner *m, BufId out, uint32_t at)
+{
+    const PlanBuffer *b = &m->plan->buffers.data[out];
+    return m->item[out] != 0 && b->first == at && b->bytes != 0;
+}
+
+static bool has_pair(const Overlap *o, uint32_t at, BufId in, BufId out)
+{
+    for (uint32_t i = 0; i < o->pairs.len; i++)
+        if (o->pairs.data[i].at == at && o->pairs.data[i].in == in && o->pairs.data[i].out == out)
+            return true;
+    return false;
+}
+
+static void add_pair(Overlap *o, uint32_t at, BufId in, BufId out)
+{
+    Planner *m = o->m;
+    PlanKernel k = m->plan->kernels.data[at];
+    Arena *scratch = m->pass->scratch;
+    bool *reads = ARENA_ARRAY(scratch, bool, k.args.len), *writes = ARENA_ARRAY(scratch, bool, k.args.len);
+    if (in == out || has_pair(o, at, in, out) || !dies_here(m, in, at) || !begins_here(m, out, at) ||
+        !find_args(m, &k, in, false, reads) || !find_args(m, &k, out, true, writes))
+        return;
+    const LeadQuestion q = {&k, reads, writes, m->plan->buffers.data[in].bytes,
+                            m->plan->buffers.data[out].bytes};
+    Pair pair = {.at = at, .in = in, .out = out, .lead[0] = lead_of(&q, scratch)};
+    pair.lead[1] = pair.lead[0];
+    pair.reversed = lead_reversed(k.kernel, scratch);
+    if (pair.reversed != NULL) {
+        k.kernel = pair.reversed;
+        pair.lead[1] = lead_of(&q, scratch);
+    }
+    vec_push(scratch, &o->pairs, pair);
+}
+
+static void add_pairs_of(Overlap *o, uint32_t at)
+{
+    const PlanKernel *k = &o->m->plan->kernels.data[at];
+    const BufId *owner = o->m->owner;
+    const uint32_t first = o->pairs.len;
+    for (uint32_t i = 0; i < k->args.len && k->loop == NULL && k->macs < MAX_MACS; i++)
+        for (uint32_t j = 0; j < k->args.len; j++)
+            if (k->args.data[i].is_read && k->args.data[j].is_written)
+                add_pair(o, at, owner[k->args.data[i].buf], owner[k->args.data[j].buf]);
+    for (uint32_t i = first; o->pairs.len - first > 1 && i < o->pairs.len; i++) {
+        o->pairs.data[i].reversed = NULL; // all of them would have to agree
+        o->pairs.data[i].lead[1] = o->pairs.data[i].lead[0];
+    }
+}
+
+// Buffers begin at multiples of their alignments, so leads are multiples of the lesser one.
+static int64_t align_down(int64_t v, int64_t align)
+{
+    return (v >= 0 ? v : v - align + 1) / align * align;
+}
+
+static void add_leads(Overlap *o)
+{
+    for (uint32_t i = 0; i < o->pairs.len; i++) {
+        const Pair *p = &o->pairs.data[i];
+        const Lead *a = &p->lead[0], *b = &p->lead[1];
+        const PlanBuffer *in = planner_buffer(o->m, p->in), *out = planner_buffer(o->m, p->out);
+        const int64_t align = (int64_t)(in->align < out->align ? in->align : out->align);
+        const int64_t until = a->until > b->until ? a->until : b->until;
+        const int64_t from = a->from < b->from ? a->from : b->from;
+        const PlaceLead lead = {.in = o->m->item[p->in] - 1,
+                                .out = o->m->item[p->out] - 1,
+                                .until = align_down(until, align),
+                                .from = -align_down(-from, align)};
+        vec_push(o->m->pass->scratch, &o->leads, lead);
+    }
+}
+
+// --- the pass's part -----------------------------------------------------------------------------
+
+// Kernels whose result lies over what they read say so, and run in the direction that allows it.
+static void turn_kernels(const Overlap *o, const PlaceItem *items)
+{
+    for (uint32_t i = 0; i < o->pairs.len; i++) {
+        const Pair *p = &o->pairs.data[i];
+        PlanKernel *k = &o->m->plan->kernels.data[p->at];
+        const PlaceItem *in = &items[o->m->item[p->in] - 1], *out = &items[o->m->item[p->out] - 1];
+        const int64_t d = (int64_t)out->offset - (int64_t)in->offset;
+        if (in->offset >= out->offset + out->size || out->offset >= in->offset + in->size)
+            continue;
+        if (!lead_allows(p->lead[0], d)) {
+            rlx_assert(p->reversed != NULL && lead_allows(p->lead[1], d));
+            k->kernel = p->reversed;
+        }
+        k->kernel->may_alias = true;
+    }
+}
+
+void memplan_overlap(Planner *m, PlaceItem *items, uint32_t n, PlaceResult *result)
+{
+    Overlap o = {.m = m};
+    Arena *scratch = m->pass->scratch;
+    if (!memplan_is_serial(m->pass) || n > MAX_ITEMS)
+        return;
+    for (uint32_t i = 0; i < m->plan->kernels.len; i++)
+        add_pairs_of(&o, i);
+    add_leads(&o);
+    if (o.leads.len == 0)
+        return;
+    PlaceItem *closer = arena_copy(scratch, items, n * sizeof *items);
+    PlaceResult found;
+    place_solve_leads(scratch, closer, n, &(PlaceLeads){o.leads.data, o.leads.len}, &found);
+    result->lower_bound = found.lower_bound;
+    result->optimal = result->arena == found.lower_bound;
+    if (found.arena >= result->arena)
+        return;
+    *result = found;
+    memcpy(items, closer, n * sizeof *items);
+    turn_kernels(&o, items);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// By how many bytes the result of a kernel may lie over what it reads, when one thread runs the kernel: no
+// byte may be written before it was read for the last time.
+#ifndef PASSES_PLAN_RAM_LEAD_H
+#define PASSES_PLAN_RAM_LEAD_H
+
+#include "ir/plan/plan.h"
+
+// The result may begin at the input's begin + d if d <= until or d >= from.
+typedef struct Lead {
+    int64_t until, from;
+} Lead;
+
+static inline bool lead_allows(Lead l, int64_t d)
+{
+    return d <= l.until || d >= l.from;
+}
+
+// reads, writes: by argument, those of the input and of the result. in_bytes, out_bytes: their sizes. What is
+// not known ends in a lead that keeps them apart.
+typedef struct LeadQuestion {
+    const PlanKernel *kernel;
+    const bool *reads, *writes;
+    uint64_t in_bytes, out_bytes;
+} LeadQuestion;
+Lead lead_of(const LeadQuestion *q, Arena *scratch);
+
+// The kernel with its outermost parallel loops from the end to the begin; NULL: it has none.
+Kernel *lead_reversed(const Kernel *k, Arena *scratch);
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the kernels of a group make which row, and how many rows of each value are there at a time. See
+// rows.h.
+#include "passes/plan/ram/rows.h"
+
+enum { MAX_STEP = 8 };
+
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+// --- links ---------------------------------------------------------------------------------------
+
+// Rows that the row q of the reader reads; false: none.
+static bool rows_read(const RowStage *maker, const RowUse *u, int64_t q, int64_t *lo, int64_t *hi)
+{
+    *lo = u->begin[q] / maker->pitch;
+    *hi = (u->end[q] + maker->pitch - 1) / maker->pitch;
+    return u->begin[q] != u->end[q];
+}
+
+// The closest bounds on what is read with this step. What ends at a border of the value asks for no more.
+static void bound_link(const RowStage *maker, const RowStage *reader, const RowUse *u, RowLink *l)
+{
+    int64_t lo = 0, hi = 0;
+    l->below = l->above = -maker->rows - reader->rows * l->step;
+    for (int64_t q = 0; q < reader->rows; q++) {
+        if (!rows_read(maker, u, q, &lo, &hi))
+            continue;
+        const int64_t below = q * l->step - lo, above = hi - q * l->step;
+        l->below = lo > 0 && below > l->below ? below : l->below;
+        l->above = hi < maker->rows && above > l->above ? above : l->above;
+    }
+    for (int64_t q = 0; q < reader->rows; q++) {
+        if (!rows_read(maker, u, q, &lo, &hi))
+            continue;
+        if (clamp(q * l->step - l->below, 0, maker->rows) > lo)
+            l->below = q * l->step - lo;
+        if (clamp(q * l->step + l->above, 0, maker->rows) < hi)
+            l->above = hi - q * l->step;
+    }
+}
+
+// The step with the closest bounds; false: nothing is read, or it is not read row by row.
+static bool find_link(const RowStage *maker, const RowStage *reader, const RowUse *u, RowLink *best)
+{
+    for (int64_t step = 1; step <= MAX_STEP; step++) {
+        RowLink at = {.maker = best->maker, .reader = best->reader, .step = step};
+        bound_link(maker, reader, u, &at);
+        if (step == 1 || at.below + at.above < best->below + best->above)
+            *best = at;
+    }
+    return best->above >= 1;
+}
+
+// --- time ----------------------------------------------------------------------------------------
+
+int64_t rows_made(const RowGroup *g, uint32_t stage, int64_t tick)
+{
+    return clamp((tick + 1 - g->delay[stage]) / g->every[stage], 0, g->stage[stage].rows);
+}
+
+int64_t rows_lowest(const RowGroup *g, uint32_t stage, int64_t tick)
+{
+    int64_t lowest = g->stage[stage].rows;
+    for (uint32_t i = 0; i < g->links.len; i++) {
+        const RowLink *l = &g->links.data[i];
+        if (l->maker != stage)
+            continue;
+        const int64_t next = rows_made(g, l->reader, tick - 1), row = next * l->step - l->below;
+        lowest = row < lowest ? row : lowest;
+    }
+    return lowest > 0 ? lowest : 0;
+}
+
+// The stage waits for those whose values it reads; false: they make rows at different rates.
+static bool set_time(const Rows *r, RowGroup *g, uint32_t reader)
+{
+    const RowStage *s = &g->stage[reader];
+    bool any = false;
+    for (uint32_t i = 0; i < s->uses.len; i++)
+        for (uint32_t maker = 0; maker < reader; maker++) {
+            RowLink l = {.maker = maker, .reader = reader};
+            if (g->stage[maker].out != s->uses.data[i].buf ||
+                !find_link(&g->stage[maker], s, &s->uses.data[i], &l))
+                continue;
+            const int64_t every = g->every[maker] * l.step;
+            const int64_t delay = g->delay[maker] + g->every[maker] * (l.above - l.step);
+            if (any && every != g->every[reader])
+                return false;
+            g->every[reader] = every;
+            g->delay[reader] = !any || delay > g->delay[reader] ? delay : g->delay[reader];
+            vec_push(r->scratch, &g->links, l);
+            any = true;
+        }
+    if (reader == 0)
+        g->every[0] = 1;
+    return any || reader == 0;
+}
+
+// --- windows -------------------------------------------------------------------------------------
+
+static bool is_inner(const Rows *r, const RowGroup *g, BufId b)
+{
+    for (uint32_t i = g->first; i < g->first + g->n; i++) {
+        const PlanKernel *k = &r->plan->kernels.data[i];
+        for (uint32_t j = 0; j < k->args.len; j++)
+            if (k->args.data[j].buf == b && (k->args.data[j].byte_offset != 0 || k->args.data[j].below != 0))
+                return false;
+    }
+    return !r->lasts[b] && r->first[b] >= g->first && r->last[b] < g->first + g->n;
+}
+
+static void find_window(RowGroup *g, uint32_t stage)
+{
+    RowHeld *h = &g->held[stage];
+    const RowStage *s = &g->stage[stage];
+    for (int64_t tick = 0; tick < g->ticks; tick++) {
+        const int64_t lowest = rows_lowest(g, stage, tick), before = rows_lowest(g, stage, tick - 1);
+        const int64_t rows = rows_made(g, stage, tick) - lowest;
+        const int64_t kept = rows_made(g, stage, tick - 1) - lowest;
+        h->rows = rows > h->rows ? rows : h->rows;
+        if (kept > 0 && lowest > before) {
+            h->has_moves = true;
+            g->moved_bytes += (uint64_t)(kept * s->pitch);
+        }
+    }
+    g->window_bytes += ((uint64_t)(h->rows * s->pitch) + 3) / 4 * 4;
+}
+
+bool rows_group(const Rows *r, uint32_t first, uint32_t n, RowGroup *g)
+{
+    rlx_assert(n >= 1 && first + n <= r->plan->kernels.len);
+    *g = (RowGroup){.first = first, .n = n, .stage = r->stage + first};
+    if (n > ROWS_MAX_STAGES)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (g->stage[i].out == 0 || !set_time(r, g, i))
+            return false;
+        const int64_t end = g->delay[i] + g->every[i] * g->stage[i].rows;
+        g->ticks = end > g->ticks ? end : g->ticks;
+        g->scratch_bytes = g->stage[i].scratch > g->scratch_bytes ? g->stage[i].scratch : g->scratch_bytes;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        g->held[i].is_inner = is_inner(r, g, g->stage[i].out);
+        if (g->held[i].is_inner)
+            find_window(g, i);
+    }
+    return true;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kernel of a group of kernels: a loop over ticks, in which rows that are needed again move to the begin
+// of their windows, and each kernel makes its next row where it is due. See rows.h.
+#include "passes/plan/ram/rows.h"
+
+enum { WORD = 4 };
+
+// A parameter of the joined kernel, for arguments with the same buffer and type.
+typedef struct Joined {
+    Plan *plan;
+    const RowGroup *g;
+    Arena *scratch;
+    Kernel *to;
+    PlanKernel *pk; // the joined one
+    BufId buf[ROWS_MAX_STAGES];  // by stage: its window; 0: the value is there as a whole
+    KRef lowest[ROWS_MAX_STAGES]; // the same: the row at its begin
+    BufId common;                 // scratch memory of all stages, which use it one after the other
+    KRef tick;
+} Joined;
+
+// --- parameters ----------------------------------------------------------------------------------
+
+// The stage of the group that makes the value, if it has a window; UINT32_MAX: none.
+static uint32_t window_of(const Joined *j, BufId buf)
+{
+    for (uint32_t i = 0; i < j->g->n; i++)
+        if (j->g->stage[i].out == buf && j->g->held[i].is_inner)
+            return i;
+    return UINT32_MAX;
+}
+
+static BufId add_buffer(Joined *j, uint64_t bytes, const char *name)
+{
+    const PlanBuffer b = {.region = REGION_ARENA, .bytes = bytes, .align = 64, .name = name};
+    vec_push(j->plan->arena, &j->plan->buffers, b);
+    return j->plan->buffers.len - 1;
+}
+
+static void add_windows(Joined *j)
+{
+    for (uint32_t i = 0; i < j->g->n; i++) {
+        const uint64_t bytes = (uint64_t)(j->g->held[i].rows * j->g->stage[i].pitch);
+        const char *name = j->plan->buffers.data[j->g->stage[i].out].name;
+        if (j->g->held[i].is_inner)
+            j->buf[i] = add_buffer(j, (bytes + WORD - 1) / WORD * WORD, name);
+    }
+    if (j->g->scratch_bytes != 0)
+        j->common = add_buffer(j, j->g->scratch_bytes, "scratch");
+}
+
+static bool is_scratch(const Plan *p, const PlanArg *a)
+{
+    return a->is_read && a->is_written && p->buffers.data[a->buf].region == REGION_ARENA;
+}
+
+// The parameter with this argument, which an earlier stage may have.
+static uint32_t param_for(Joined *j, const PlanArg *arg, const KParam *param)
+{
+    for (uint32_t i = 0; i < j->pk->args.len; i++) {
+        PlanArg *a = &j->pk->args.data[i];
+        KParam *p = &j->to->params.data[i];
+        if (a->buf != arg->buf || a->byte_offset != arg->byte_offset || a->below != arg->below ||
+            p->dtype != param->dtype)
+            continue;
+        a->begin = arg->begin < a->begin ? arg->begin : a->begin;
+        a->end = arg->end > a->end ? arg->end : a->end;
+        a->is_read |= arg->is_read;
+        a->is_written |= arg->is_written;
+        p->is_read |= param->is_read;
+        p->is_written |= param->is_written;
+        return i;
+    }
+    vec_push(j->plan->arena, &j->pk->args, *arg);
+    vec_push(j->to->arena, &j->to->params, *param);
+    return j->to->params.len - 1;
+}
+
+static uint32_t own_param(Joined *j, BufId buf, const KParam *like, DType type)
+{
+    KParam p = *like;
+    p.dtype = type;
+    p.is_read = p.is_written = true;
+    const PlanArg a = {.buf = buf, .end = j->plan->buffers.data[buf].bytes, .is_read = true, .is_written = true};
+    return param_for(j, &a, &p);
+}
+
+// The parameter of the joined kernel for parameter i of a kernel; *window: the stage whose rows it has.
+static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *window)
+{
+    const PlanArg *a = &k->args.data[i];
+    const KParam *p = &k->kernel->params.data[i];
+    *window = window_of(j, a->buf);
+    if (*window != UINT32_MAX)
+        return own_param(j, j->buf[*window], p, p->dtype);
+    return is_scratch(j->plan, a) ? own_param(j, j->common, p, p->dtype) : param_for(j, a, p);
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+// rows_made and rows_lowest, of a tick that is `after` ticks after the one of the loop.
+static KRef made_at(Joined *j, uint32_t stage, int64_t after)
+{
+    const RowGroup *g = j->g;
+    return k_expr(j->to, "min(max(($ + #) / #, 0), #)", j->tick, after + 1 - g->delay[stage], g->every[stage],
+                  g->stage[stage].rows);
+}
+
+static KRef lowest_at(Joined *j, uint32_t stage, int64_t after)
+{
+    KRef lowest = k_index(j->to, j->g->stage[stage].rows);
+    for (uint32_t i = 0; i < j->g->links.len; i++) {
+        const RowLink *l = &j->g->links.data[i];
+        if (l->maker == stage)
+            lowest = k_expr(j->to, "min($, $ * # - #)", lowest, made_at(j, l->reader, after - 1), l->step,
+                            l->below);
+    }
+    return k_expr(j->to, "max($, 0)", lowest);
+}
+
+// Rows that are needed again go to the begin of the window, by words where they are bytes.
+static void move_rows(Joined *j, uint32_t stage, const KParam *like)
+{
+    Kernel *k = j->to;
+    const int64_t pitch = j->g->stage[stage].pitch, bytes = dtype_info[like->dtype].bytes;
+    const bool has_words = bytes == 1 && pitch % WORD == 0;
+    const int64_t each = pitch / (has_words ? WORD : bytes);
+    const uint32_t param = own_param(j, j->buf[stage], like, has_words ? DTYPE_i32 : like->dtype);
+    const KRef lowest = lowest_at(j, stage, 0), before = lowest_at(j, stage, -1);
+    const KRef by = k_expr(k, "($ - $) * #", lowest, before, each);
+    const KRef n = k_expr(k, "($ - $) * #", made_at(j, stage, -1), lowest, each);
+    k_if(k, k_expr(k, "0 < $", by));
+    const KRef e = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "e");
+    const KRef v = k_load(k, param, k_add(k, e, by), 1, 1);
+    k_store(k, param, e, v, 1);
+    k_end(k);
+    k_end(k);
+}
+
+// The parameter of the stage's kernel for its result.
+static const KParam *result_param(const Joined *j, uint32_t stage)
+{
+    const PlanKernel *k = &j->plan->kernels.data[j->g->first + stage];
+    for (uint32_t i = 0; i < k->args.len; i++)
+        if (k->args.data[i].buf == j->g->stage[stage].out)
+            return &k->kernel->params.data[i];
+    diag_bug(__FILE__, __LINE__, "a stage without a result");
+}
+
+// --- stages --------------------------------------------------------------------------------------
+
+// One stage of the group while it is copied.
+typedef struct Copy {
+    Joined *j;
+    const Kernel *from;
+    uint32_t stage;
+    KRef *map;         // by instruction
+    uint32_t *param;   // by parameter
+    uint32_t *window;  // by parameter: the stage whose rows it has
+} Copy;
+
+static bool names_param(uint8_t kind)
+{
+    return kkind_info[kind].param != KPARAM_NO;
+}
+
+// Elements of a value are counted from the lowest row in its window on.
+static KRef index_in_window(Copy *c, uint32_t param, KRef index)
+{
+    Joined *j = c->j;
+    const uint32_t window = c->window[param];
+    const int64_t bytes = dtype_info[c->from->params.data[param].dtype].bytes;
+    if (window == UINT32_MAX)
+        return index;
+    return k_expr(j->to, "$ - $ * #", index, j->lowest[window], j->g->stage[window].pitch / bytes);
+}
+
+static void copy_inst(Copy *c, KRef r)
+{
+    KInst n = *k_inst(c->from, r);
+    n.a = c->map[n.a];
+    n.b = c->map[n.b];
+    n.c = c->map[n.c];
+    if (names_param(n.kind)) {
+        KRef *index = n.kind == KI_store ? &n.b : &n.a;
+        *index = index_in_window(c, (uint32_t)n.imm, *index);
+        n.imm = c->param[n.imm];
+    }
+    n.flags = n.kind == KI_for && n.flags == KFOR_PARALLEL ? KFOR_SERIAL : n.flags;
+    c->map[r] = k_append(c->j->to, &n);
+}
+
+static void copy_loop(Copy *c, KRef r)
+{
+    Joined *j = c->j;
+    const RowStage *s = &j->g->stage[c->stage];
+    const KInst *n = k_inst(c->from, r);
+    const KRef lo = k_expr(j->to, "$ * # + #", made_at(j, c->stage, -1), s->span, s->first);
+    const KRef hi = k_expr(j->to, "$ * # + #", made_at(j, c->stage, 0), s->span, s->first);
+    c->map[r] = k_for(j->to, lo, hi, n->imm, KFOR_SERIAL, n->text);
+}
+
+static void copy_stage(Joined *j, uint32_t stage)
+{
+    const PlanKernel *k = &j->plan->kernels.data[j->g->first + stage];
+    Copy c = {.j = j, .from = k->kernel, .stage = stage};
+    c.map = ARENA_ARRAY(j->scratch, KRef, c.from->insts.len);
+    c.param = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
+    c.window = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
+    for (uint32_t i = 0; i < k->args.len; i++)
+        c.param[i] = param_of(j, k, i, &c.window[i]);
+    for (KRef r = 1; r < c.from->insts.len; r++)
+        if (r == j->g->stage[stage].loop)
+            copy_loop(&c, r);
+        else
+            copy_inst(&c, r);
+}
+
+// --- the kernel ----------------------------------------------------------------------------------
+
+static void emit(Joined *j)
+{
+    const RowGroup *g = j->g;
+    j->tick = k_loop(j->to, g->ticks, KFOR_SERIAL, "tick");
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->held[i].is_inner && g->held[i].has_moves)
+            move_rows(j, i, result_param(j, i));
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->held[i].is_inner)
+            j->lowest[i] = lowest_at(j, i, 0);
+    for (uint32_t i = 0; i < g->n; i++)
+        copy_stage(j, i);
+    k_end(j->to);
+}
+
+// What the plan says about the kernel: the sum of what it says about all.
+static void add_facts(Joined *j)
+{
+    const RowGroup *g = j->g;
+    PlanKernel *kernels = j->plan->kernels.data;
+    const PlanKernel *last = &kernels[g->first + g->n - 1];
+    PlanKernel *pk = j->pk;
+    pk->root = last->root;
+    pk->anchor = last->anchor;
+    pk->is_joined = true;
+    pk->schedule = arena_printf(j->plan->arena, "rows of %u kernels in turns", g->n);
+    for (uint32_t i = g->first; i < g->first + g->n; i++) {
+        for (uint32_t b = 0; b < kernels[i].body.len; b++)
+            vec_push(j->plan->arena, &pk->body, kernels[i].body.data[b]);
+        pk->flops += kernels[i].flops;
+        pk->macs += kernels[i].macs;
+        pk->read_bytes += kernels[i].read_bytes;
+        pk->write_bytes += kernels[i].write_bytes;
+        j->to->comment = i == g->first ? kernels[i].kernel->comment
+                                       : arena_printf(j->to->arena, "%s; %s", j->to->comment,
+                                                      kernels[i].kernel->comment);
+    }
+}
+
+void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
+{
+    rlx_assert(g->n >= 2 && g->first + g->n <= p->kernels.len);
+    PlanKernel pk = {0};
+    const Kernel *first = p->kernels.data[g->first].kernel;
+    Joined j = {.plan = p, .g = g, .scratch = scratch, .pk = &pk};
+    j.to = pk.kernel = kernel_new(first->arena, first->name);
+    j.to->may_alias = true; // stages share scratch memory, and windows are moved by words
+    add_windows(&j);
+    emit(&j);
+    add_facts(&j);
+    const char *wrong = kernel_verify(j.to);
+    if (wrong != NULL)
+        diag_bug(j.to->name, (int)g->first, wrong);
+    p->kernels.data[g->first] = pk;
+    for (uint32_t i = g->first + 1; i + g->n - 1 < p->kernels.len; i++)
+        p->kernels.data[i] = p->kernels.data[i + g->n - 1];
+    p->kernels.len -= g->n - 1;
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels as makers of rows, and which rows of a value a kernel needs for which rows of its own. See rows.h.
+#include "passes/plan/ram/rows.h"
+#include "passes/plan/ram/trace.h"
+
+// --- one kernel ----------------------------------------------------------------------------------
+
+static bool is_scratch(const PlanArg *a)
+{
+    return a->is_read && a->is_written;
+}
+
+// The loop around all that the kernel does; 0: there is none.
+static KRef only_loop(const Kernel *k)
+{
+    KRef loop = 0;
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        if (kkind_is_expression(n->kind) || kkind_info[n->kind].cls == KIND_NOTHING)
+            continue;
+        if (loop != 0 || n->kind != KI_for)
+            return 0;
+        loop = r;
+        r = k_block_end(k, r);
+    }
+    return loop;
+}
+
+// The only buffer of the arena that the kernel makes, as a whole; 0: it does something else as well.
+static BufId only_result(const Plan *p, const PlanKernel *k)
+{
+    BufId out = 0;
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const PlanArg *a = &k->args.data[i];
+        const PlanBuffer *b = &p->buffers.data[a->buf];
+        if (!a->is_written || is_scratch(a))
+            continue;
+        if (b->region != REGION_ARENA || a->begin != 0 || a->end != b->bytes || b->bytes == 0 ||
+            (out != 0 && out != a->buf))
+            return 0;
+        out = a->buf;
+    }
+    return out;
+}
+
+// Rows of a value: places along its first spatial axis.
+static int64_t rows_of(const Plan *p, const PlanKernel *k)
+{
+    const Shape *s = graph_node(p->graph, k->root)->shape;
+    return s->rank >= 3 && s->dim[0] == 1 ? s->dim[2] : 1;
+}
+
+static bool find_loop(const Plan *p, const PlanKernel *k, RowStage *s)
+{
+    int64_t lo = 0, hi = 0;
+    s->loop = only_loop(k->kernel);
+    if (s->loop == 0)
+        return false;
+    const KInst *n = k_inst(k->kernel, s->loop);
+    s->rows = rows_of(p, k);
+    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
+    if (!k_is_const(k->kernel, n->a, &lo) || !k_is_const(k->kernel, n->b, &hi))
+        return false;
+    s->first = lo;
+    s->span = (hi - lo) / s->rows;
+    return s->span > 0 && s->span % n->imm == 0 && s->span * s->rows == hi - lo &&
+           s->pitch * s->rows == (int64_t)p->buffers.data[s->out].bytes;
+}
+
+// --- what its rows read --------------------------------------------------------------------------
+
+typedef struct Look {
+    const PlanKernel *k;
+    RowStage *stage;
+    int64_t row;
+    bool is_apart; // every row writes only itself
+} Look;
+
+static RowUse *use_of(RowStage *s, BufId buf)
+{
+    for (uint32_t i = 0; i < s->uses.len; i++)
+        if (s->uses.data[i].buf == buf)
+            return &s->uses.data[i];
+    return NULL;
+}
+
+static void look(void *ctx, const TraceAccess *a)
+{
+    Look *l = ctx;
+    const int64_t row = l->row * l->stage->pitch;
+    if (a->is_write) {
+        l->is_apart = l->is_apart && a->begin >= row && a->end <= row + l->stage->pitch;
+        return;
+    }
+    RowUse *u = use_of(l->stage, l->k->args.data[a->arg].buf);
+    const bool is_first = u->begin[l->row] == u->end[l->row];
+    u->begin[l->row] = is_first || a->begin < u->begin[l->row] ? a->begin : u->begin[l->row];
+    u->end[l->row] = is_first || a->end > u->end[l->row] ? a->end : u->end[l->row];
+}
+
+static void add_uses(const Plan *p, const PlanKernel *k, RowStage *s, bool *reads, Arena *scratch)
+{
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const PlanArg *a = &k->args.data[i];
+        const bool is_arena = p->buffers.data[a->buf].region == REGION_ARENA;
+        s->scratch += is_arena && is_scratch(a) ? p->buffers.data[a->buf].bytes : 0;
+        reads[i] = is_arena && a->is_read && !a->is_written;
+        if (!reads[i] || use_of(s, a->buf) != NULL)
+            continue;
+        const RowUse u = {.buf = a->buf,
+                          .begin = ARENA_ARRAY(scratch, int64_t, s->rows),
+                          .end = ARENA_ARRAY(scratch, int64_t, s->rows),
+                          .unread = ARENA_ARRAY(scratch, int64_t, s->rows + 1)};
+        vec_push(scratch, &s->uses, u);
+    }
+}
+
+static void find_unread(const RowStage *s)
+{
+    for (uint32_t i = 0; i < s->uses.len; i++) {
+        const RowUse *u = &s->uses.data[i];
+        u->unread[s->rows] = INT64_MAX;
+        for (int64_t q = s->rows; q-- > 0;)
+            u->unread[q] = u->begin[q] != u->end[q] && u->begin[q] < u->unread[q + 1] ? u->begin[q]
+                                                                                    : u->unread[q + 1];
+    }
+}
+
+static bool find_uses(const Plan *p, const PlanKernel *k, RowStage *s, Arena *scratch)
+{
+    bool *reads = ARENA_ARRAY(scratch, bool, k->args.len);
+    bool *writes = ARENA_ARRAY(scratch, bool, k->args.len);
+    add_uses(p, k, s, reads, scratch);
+    for (uint32_t i = 0; i < k->args.len; i++)
+        writes[i] = k->args.data[i].buf == s->out;
+    Look l = {.k = k, .stage = s, .is_apart = true};
+    for (; l.row < s->rows && l.is_apart; l.row++) {
+        const int64_t at = s->first + l.row * s->span;
+        const TraceWatch watch = {
+            .reads = reads, .writes = writes, .fn = look, .ctx = &l, .only = {s->loop, at, at + s->span}};
+        if (!trace_kernel(k, scratch, &watch, TRACE_ALL_LOOPS))
+            return false;
+    }
+    find_unread(s);
+    return l.is_apart;
+}
+
+RowStage rows_stage(const Plan *p, uint32_t kernel, Arena *scratch)
+{
+    rlx_assert(kernel < p->kernels.len);
+    const PlanKernel *k = &p->kernels.data[kernel];
+    RowStage s = {0};
+    if (k->loop != NULL || k->is_last || k->is_start || k->is_joined || k->stages.len != 0 ||
+        kernel < p->prepare.n_kernels || kernel < p->n_check_kernels || k->kernel->custom != NULL)
+        return s;
+    s.out = only_result(p, k);
+    if (s.out != 0 && (!find_loop(p, k, &s) || !find_uses(p, k, &s, scratch)))
+        s.out = 0;
+    return s;
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the loops of a kernel over intervals. See trace.h.
+#include "passes/plan/ram/trace.h"
+#include "ir/kernel/kernel_fold.h"
+
+// Instructions that one run of a kernel may take.
+enum { MAX_STEPS = 1 << 21 };
+
+// Far from where additions of them overflow.
+#define LEAST (INT64_MIN / 8)
+#define MOST  (INT64_MAX / 8)
+
+typedef struct Range {
+    int64_t lo, hi; // inclusive
+} Range;
+
+static const Range anything = {LEAST, MOST};
+
+enum { HAS_READ = 1, HAS_WRITE = 2, HAS_BOTH = 3, HAS_SET = 4 };
+
+typedef struct Trace {
+    const PlanKernel *pk;
+    const Kernel *k;
+    const TraceWatch *watch;
+    TraceOnly only;
+    Range *value;    // by instruction; of a variable: what it has now
+    bool *is_needed; // the same: addresses, bounds or conditions depend on it
+    KRef *turn;      // by `if`: its else, or 0
+    KRef *end;       // by `for`, `if` and `else`: the end of the block
+    uint8_t *has;    // by `for`: HAS_*
+    uint64_t steps;
+    bool is_held;         // inside a loop that is not run, but reads and writes: `held` collects
+    TraceAccess *held[2]; // by argument: reads, writes; nothing where begin == end
+    bool is_failed;
+} Trace;
+
+// --- intervals -----------------------------------------------------------------------------------
+
+static bool is_point(Range s)
+{
+    return s.lo == s.hi;
+}
+
+static Range point(int64_t v)
+{
+    return (Range){v, v};
+}
+
+static int64_t clamp(int64_t v)
+{
+    return v < LEAST ? LEAST : v > MOST ? MOST : v;
+}
+
+static Range span_of(int64_t a, int64_t b)
+{
+    return (Range){clamp(a < b ? a : b), clamp(a < b ? b : a)};
+}
+
+static bool is_known(Range s)
+{
+    return s.lo > LEAST && s.hi < MOST;
+}
+
+static Range add(Range a, Range b)
+{
+    return is_known(a) && is_known(b) ? span_of(a.lo + b.lo, a.hi + b.hi) : anything;
+}
+
+static Range subtract(Range a, Range b)
+{
+    return is_known(a) && is_known(b) ? span_of(a.lo - b.hi, a.hi - b.lo) : anything;
+}
+
+static Range multiply(Range a, Range b)
+{
+    const Range x = is_point(a) ? b : a, by = is_point(a) ? a : b;
+    int64_t lo = 0, hi = 0;
+    if (!is_known(x) || !is_point(by) || __builtin_mul_overflow(x.lo, by.lo, &lo) ||
+        __builtin_mul_overflow(x.hi, by.lo, &hi))
+        return anything;
+    return span_of(lo, hi);
+}
+
+// Truncates, as kernels do.
+static Range divide(Range a, Range b)
+{
+    return is_known(a) && is_point(b) && b.lo > 0 ? (Range){a.lo / b.lo, a.hi / b.lo} : anything;
+}
+
+static Range remainder_of(Range a, Range b)
+{
+    if (!is_known(a) || !is_point(b) || b.lo <= 0)
+        return anything;
+    if (a.lo / b.lo == a.hi / b.lo && (a.lo >= 0 || a.hi <= 0))
+        return (Range){a.lo % b.lo, a.hi % b.lo};
+    return (Range){a.lo < 0 ? 1 - b.lo : 0, b.lo - 1};
+}
+
+static Range least(Range a, Range b)
+{
+    return (Range){a.lo < b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
+static Range most(Range a, Range b)
+{
+    return (Range){a.lo > b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
+
+static Range hull(Range a, Range b)
+{
+    return (Range){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
+
+static Range negate(Range a)
+{
+    return subtract(point(0), a);
+}
+
+static Range complement(Range a)
+{
+    return subtract(point(1), a);
+}
+
+// always: it holds for all values; never: for none.
+static Range truth(bool always, bool never)
+{
+    return (Range){always, !never};
+}
+
+static bool are_same(Range a, Range b)
+{
+    return is_point(a) && is_point(b) && a.lo == b.lo;
+}
+
+static bool are_apart(Range a, Range b)
+{
+    return a.hi < b.lo || b.hi < a.lo;
+}
+
+// What an operation makes of intervals; what is not listed makes anything of them.
+typedef Range (*RangeOp)(Range a, Range b, Range c);
+#define SPAN_OP(name, value)                                                                                 \
+    static Range span_##name(Range a, Range b, Range c)                                                      \
+    {                                                                                                        \
+        (void)a, (void)b, (void)c;                                                                           \
+        return value;                                                                                        \
+    }
+#define SPAN_OPS(OP)                                                                                         \
+    OP(add, add(a, b))                                                                                       \
+    OP(sub, subtract(a, b))                                                                                  \
+    OP(mul, multiply(a, b))                                                                                  \
+    OP(fma, add(multiply(a, b), c))                                                                          \
+    OP(div, divide(a, b))                                                                                    \
+    OP(rem, remainder_of(a, b))                                                                              \
+    OP(min, least(a, b))                                                                                     \
+    OP(max, most(a, b))                                                                                      \
+    OP(neg, negate(a))                                                                                       \
+    OP(eq, truth(are_same(a, b), are_apart(a, b)))                                                           \
+    OP(ne, truth(are_apart(a, b), are_same(a, b)))                                                           \
+    OP(lt, truth(a.hi < b.lo, a.lo >= b.hi))                                                                 \
+    OP(le, truth(a.hi <= b.lo, a.lo > b.hi))                                                                 \
+    OP(select, is_point(a) ? (a.lo != 0 ? b : c) : hull(b, c))
+SPAN_OPS(SPAN_OP)
+// Of truths only.
+SPAN_OP(and, least(a, b))
+SPAN_OP(or, most(a, b))
+SPAN_OP(not, complement(a))
+
+#define SPAN_ROW(name, value) [KOP_##name] = span_##name,
+static const RangeOp span_ops[KOP_COUNT] = {SPAN_OPS(SPAN_ROW)};
+static const RangeOp truth_ops[KOP_COUNT] = {[KOP_and] = span_and, [KOP_or] = span_or, [KOP_not] = span_not};
+
+static Range op_span(const Trace *t, const KInst *n)
+{
+    const bool is_truth = n->dtype == DTYPE_bool && truth_ops[n->kop] != NULL;
+    const RangeOp op = is_truth ? truth_ops[n->kop] : span_ops[n->kop];
+    return op != NULL ? op(t->value[n->a], t->value[n->b], t->value[n->c]) : anything;
+}
+
+// Numbers of fewer bits wrap; those within them are what they seem.
+static Range fitted(const KInst *n, Range s)
+{
+    const bool is_wide = n->dtype == KT_INDEX || n->dtype == DTYPE_i64 || n->dtype == DTYPE_bool;
+    const bool fits = is_wide || (n->dtype == DTYPE_i32 && s.lo >= INT32_MIN && s.hi <= INT32_MAX);
+    return fits && n->lanes == 1 ? s : anything;
+}
+
+static Range span_of_expression(const Trace *t, const KInst *n)
+{
+    if (n->kind == KI_const)
+        return fitted(n, kt_is_float(n->dtype) ? anything : point(n->imm));
+    if (n->kind == KI_op)
+        return fitted(n, op_span(t, n));
+    if (n->kind == KI_cast && n->imm == KCAST_VALUE)
+        return fitted(n, t->value[n->a]);
+    return n->kind == KI_get ? t->value[n->a] : anything;
+}
+
+// --- accesses ------------------------------------------------------------------------------------
+
+static void report(Trace *t, const TraceAccess *a)
+{
+    if (!t->is_held) {
+        t->watch->fn(t->watch->ctx, a);
+        return;
+    }
+    TraceAccess *all = &t->held[a->is_write][a->arg];
+    const bool is_first = all->begin == all->end;
+    const int64_t begin = is_first || a->begin < all->begin ? a->begin : all->begin;
+    const int64_t end = is_first || a->end > all->end ? a->end : all->end;
+    *all = (TraceAccess){a->arg, a->is_write, begin, end};
+}
+
+static bool is_watched(const Trace *t, const KInst *n)
+{
+    return (k_reads_param(n) && t->watch->reads[n->imm]) || (k_writes_param(n) && t->watch->writes[n->imm]);
+}
+
+// Elements [index, index + count) of the parameter, inside what the argument may touch.
+static void access(Trace *t, const KInst *n)
+{
+    const PlanArg *arg = &t->pk->args.data[n->imm];
+    const int64_t bytes = dtype_info[t->k->params.data[n->imm].dtype].bytes;
+    const int64_t at = (int64_t)arg->byte_offset - (int64_t)arg->below;
+    const KRef index = n->kind == KI_store ? n->b : n->a;
+    const Range s = t->value[index];
+    TraceAccess a = {(uint32_t)n->imm, k_writes_param(n), (int64_t)arg->begin, (int64_t)arg->end};
+    if (is_known(s)) {
+        const int64_t begin = at + s.lo * bytes, end = at + (s.hi + n->count) * bytes;
+        a.begin = begin > a.begin ? begin : a.begin;
+        a.end = end < a.end ? end : a.end;
+    }
+    if (a.begin < a.end)
+        report(t, &a);
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+static void run(Trace *t, KRef begin, KRef end, uint32_t depth);
+
+static void forget_variables(Trace *t, KRef begin, KRef end)
+{
+    for (KRef r = begin; r < end; r++)
+        if (k_inst(t->k, r)->kind == KI_set)
+            t->value[k_inst(t->k, r)->a] = anything;
+}
+
+// All iterations at once. depth 0: nothing inside runs one by one.
+static void run_at_once(Trace *t, KRef loop, KRef end, Range values)
+{
+    const bool holds = (t->has[loop] & HAS_BOTH) == HAS_BOTH && !t->is_held;
+    forget_variables(t, loop, end);
+    t->value[loop] = values;
+    t->is_held = t->is_held || holds;
+    run(t, loop + 1, end, 0);
+    forget_variables(t, loop, end);
+    if (!holds)
+        return;
+    t->is_held = false; // whatever an iteration writes may come before what another one reads
+    for (uint32_t write = 2; write-- > 0;)
+        for (uint32_t i = 0; i < t->pk->args.len; i++) {
+            const TraceAccess a = t->held[write][i];
+            t->held[write][i] = (TraceAccess){0};
+            if (a.begin < a.end)
+                report(t, &a);
+        }
+}
+
+static void run_loop(Trace *t, KRef loop, uint32_t depth)
+{
+    const KInst *n = k_inst(t->k, loop);
+    const bool is_only = loop == t->only.loop;
+    const Range lo = is_only ? point(t->only.begin) : t->value[n->a];
+    const Range hi = is_only ? point(t->only.end) : t->value[n->b];
+    const KRef end = t->end[loop];
+    if (hi.hi <= lo.lo)
+        return;
+    const bool is_exact = is_point(lo) && is_point(hi);
+    const int64_t last = is_exact ? lo.lo + (hi.lo - 1 - lo.lo) / n->imm * n->imm : hi.hi - 1;
+    const bool matters = (t->has[loop] & HAS_BOTH) == HAS_BOTH || (t->has[loop] & HAS_SET) != 0;
+    if (!is_exact || depth == 0 || !matters) {
+        run_at_once(t, loop, end, is_known(lo) && is_known(hi) ? (Range){lo.lo, last} : anything);
+        return;
+    }
+    for (int64_t i = lo.lo; i <= last && !t->is_failed; i += n->imm) {
+        t->value[loop] = point(i);
+        run(t, loop + 1, end, depth - 1);
+    }
+}
+
+// Both branches where the condition is not known: nothing that may happen is left out.
+static void run_if(Trace *t, KRef at, uint32_t depth)
+{
+    const Range condition = t->value[k_inst(t->k, at)->a];
+    const KRef turn = t->turn[at], end = t->end[at];
+    const bool may_hold = condition.hi != 0, may_fail = condition.lo <= 0;
+    if (may_hold)
+        run(t, at + 1, turn != 0 ? turn : end, may_fail ? 0 : depth);
+    if (may_fail && turn != 0)
+        run(t, turn + 1, end, may_hold ? 0 : depth);
+    if (may_hold && may_fail)
+        forget_variables(t, at, end);
+}
+
+static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
+{
+    for (KRef r = begin; r < end && !t->is_failed; r++) {
+        const KInst *n = k_inst(t->k, r);
+        if (n->kind == KI_for) {
+            run_loop(t, r, depth);
+            r = t->end[r];
+        } else if (n->kind == KI_if) {
+            run_if(t, r, depth);
+            r = t->end[r];
+        } else if (t->is_needed[r]) {
+            t->is_failed = ++t->steps > MAX_STEPS;
+            if (is_watched(t, n))
+                access(t, n);
+            if (n->kind == KI_set)
+                t->value[n->a] = t->value[n->b];
+            else
+                t->value[r] = n->kind == KI_var ? t->value[n->a] : span_of_expression(t, n);
+        }
+    }
+}
+
+// --- what matters --------------------------------------------------------------------------------
+
+// Instructions that touch memory in ways that are not followed, or that belong to threads.
+static const bool is_strange[KI_COUNT] = {
+    [KI_list] = true,   [KI_address] = true, [KI_call] = true,   [KI_point] = true,
+    [KI_fetch] = true,  [KI_put] = true,     [KI_matrix] = true, [KI_device] = true,
+    [KI_custom] = true, [KI_part] = true,    [KI_thread] = true,
+};
+
+static void find_blocks(Trace *t, Arena *a)
+{
+    VEC(KRef) open = {0};
+    for (KRef r = 1; r < t->k->insts.len; r++) {
+        const uint8_t kind = k_inst(t->k, r)->kind;
+        if (kind == KI_end)
+            t->end[open.data[--open.len]] = r;
+        else if (kind == KI_else)
+            t->turn[open.data[open.len - 1]] = r;
+        else if (kkind_opens(kind))
+            vec_push(a, &open, r);
+    }
+}
+
+static bool is_root(const Trace *t, const KInst *n)
+{
+    return n->kind == KI_for || n->kind == KI_if || is_watched(t, n);
+}
+
+// What is loaded is not known before a run.
+static bool mark(Trace *t, KRef r)
+{
+    const bool is_new = r != 0 && !t->is_needed[r];
+    const uint8_t kind = k_inst(t->k, r)->kind;
+    t->is_failed = t->is_failed || kind == KI_load || kind == KI_aload || kind == KI_team;
+    t->is_needed[r] = true;
+    return is_new;
+}
+
+// What an instruction that matters makes matter.
+static bool mark_operands(Trace *t, KRef r)
+{
+    const KInst *n = k_inst(t->k, r);
+    if (is_watched(t, n))
+        return mark(t, n->kind == KI_store ? n->b : n->a);
+    bool any = mark(t, n->a);
+    any |= mark(t, n->b);
+    any |= mark(t, n->c);
+    return any;
+}
+
+static void find_needed(Trace *t)
+{
+    bool any = true;
+    while (any) {
+        any = false;
+        for (KRef r = t->k->insts.len; r-- > 1;) {
+            const KInst *n = k_inst(t->k, r);
+            const bool sets = n->kind == KI_set && t->is_needed[n->a];
+            t->is_needed[r] = t->is_needed[r] || is_root(t, n) || sets;
+            any |= t->is_needed[r] && mark_operands(t, r);
+        }
+        t->is_needed[0] = false;
+    }
+}
+
+static void find_uses(Trace *t)
+{
+    for (KRef loop = 1; loop < t->k->insts.len; loop++)
+        for (KRef r = loop; k_inst(t->k, loop)->kind == KI_for && r < t->end[loop]; r++) {
+            const KInst *n = k_inst(t->k, r);
+            if (n->kind == KI_set && t->is_needed[r])
+                t->has[loop] |= HAS_SET;
+            if (is_watched(t, n))
+                t->has[loop] |= k_writes_param(n) ? HAS_WRITE : HAS_READ;
+        }
+}
+
+static bool prepare(Trace *t, Arena *a)
+{
+    const uint32_t n = t->k->insts.len;
+    for (KRef r = 1; r < n; r++)
+        if (is_strange[k_inst(t->k, r)->kind])
+            return false;
+    t->value = ARENA_ARRAY(a, Range, n);
+    t->is_needed = ARENA_ARRAY(a, bool, n);
+    t->turn = ARENA_ARRAY(a, KRef, n);
+    t->end = ARENA_ARRAY(a, KRef, n);
+    t->has = ARENA_ARRAY(a, uint8_t, n);
+    for (uint32_t i = 0; i < 2; i++)
+        t->held[i] = ARENA_ARRAY(a, TraceAccess, t->pk->args.len + 1u);
+    for (KRef r = 0; r < n; r++)
+        t->value[r] = anything;
+    find_blocks(t, a);
+    find_needed(t);
+    find_uses(t);
+    return !t->is_failed;
+}
+
+bool trace_kernel(const PlanKernel *k, Arena *scratch, const TraceWatch *watch, uint32_t depth)
+{
+    rlx_assert(k->kernel != NULL && k->kernel->params.len == k->args.len);
+    Trace t = {.pk = k, .k = k->kernel, .watch = watch, .only = watch->only};
+    if (k->loop != NULL || !prepare(&t, scratch))
+        return false;
+    run(&t, 1, t.k->insts.len, depth);
+    return !t.is_failed;
+}

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random networks of bytes under random limits of RAM: what `--cpu cortex-m4 --ram BYTES` makes of a network
+of 5 to 40 layers must keep to the limit, and give the results of the same network in floats; a limit below
+the least that it can do must be refused with the names of what takes it. The networks of MLPerf Tiny, where
+they lie beside the tree (../shared/models/mlperf_tiny), must fit what docs/FIRMWARE.md says, and give
+LiteRT's stored results.
+
+  check_ram.py RLXC [COUNT [SEED]]   random networks SEED .. SEED + COUNT - 1; without a seed others each day
+
+Prints TAP."""
+
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+sys.path[:0] = [str(ROOT / "tests/common"), str(ROOT / "tests/tflite")]
+import rotation  # noqa: E402
+import tap  # noqa: E402
+from check_ops import read_npy  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
+NETWORKS = ROOT / "../shared/models/mlperf_tiny"
+LIMITS = {"kws_ref_model": 8512, "vww_96_int8": 27756, "pretrainedResnet_quant": 17500, "ad01_int8": 768}
+TIME_LIMIT = 300
+MAIN = """#include "%(name)s.h"
+#include <stdio.h>
+#include <string.h>
+static RLX_ALIGNED unsigned char arena[%(upper)s_ARENA_BYTES + 64];
+int main(void)
+{
+    rlx_ctx c;
+    int byte;
+    memset(arena, 0x55, sizeof arena);
+    if (%(name)s_init(&c, arena, %(upper)s_ARENA_BYTES, NULL, 0) != RLX_OK)
+        return 1;
+    for (;;) {
+        signed char *x = (signed char *)rlx_input(&c, 0);
+        for (size_t i = 0; i < %(inputs)d; i++) {
+            byte = getchar();
+            if (byte == EOF)
+                return 0;
+            x[i] = (signed char)byte;
+        }
+        if (rlx_run(&c) != RLX_OK)
+            return 2;
+        fwrite(rlx_output(&c, 0), 1, %(outputs)d, stdout);
+        for (size_t i = %(upper)s_ARENA_BYTES; i < sizeof arena; i++)
+            if (arena[i] != 0x55)
+                return 3;
+    }
+}
+"""
+
+
+def call(command, **more):
+    return subprocess.run([str(c) for c in command], capture_output=True, timeout=TIME_LIMIT, **more)
+
+
+def checked(command, **more):
+    done = call(command, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr.decode()}")
+    return done.stdout
+
+
+# --- random networks ------------------------------------------------------------------------------
+
+
+class Net:
+    """IR text, layer by layer. A value is its name and [channels, rows, columns]."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+        self.lines, self.n = [], 0
+
+    def add(self, text):
+        self.n += 1
+        self.lines.append(f"  %{self.n} = {text}")
+        return f"%{self.n}"
+
+    def const(self, dtype, shape, low, high):
+        count = 1
+        for size in shape:
+            count *= size
+        values = [self.rng.uniform(low, high) if dtype == "f32" else self.rng.randint(low, high)
+                  for _ in range(count)]
+        return self.add(f"const : {dtype}[{', '.join(map(str, shape))}] = {{{', '.join(map(str, values))}}}")
+
+    def byte(self, wide, scale, shape):
+        factors = self.const("f32", shape, scale * 0.5, scale)
+        rounded = self.add(f"round({self.add(f'mul({wide}, {factors})')})")
+        zero = self.add("const : f32[] = {-3.0}")
+        return self.add(f"cast({self.add(f'add({rounded}, {zero})')}) {{to = i8}}")
+
+    def conv(self, value, channels, kernel, stride, pads, is_apart):
+        x, (c, h, w) = value
+        weights = self.const("i8", [channels, 1 if is_apart else c, *kernel], -127, 127)
+        bias, zero = self.const("i32", [channels], -2000, 2000), self.add("const : i8[] = {-3}")
+        total = self.add(f"int_conv({x}, {weights}, {bias}, {zero}) {{pads = {pads}, strides = {stride}"
+                         f"{f', group = {c}' if is_apart else ''}}}")
+        taps = kernel[0] * kernel[1] * (1 if is_apart else c)
+        made = self.byte(self.add(f"cast({total}) {{to = f32}}"), 0.02 / taps ** 0.5, [channels, 1, 1])
+        size = [(n + pads[i] + pads[i + 2] - kernel[i]) // stride[i] + 1 for i, n in enumerate((h, w))]
+        return made, [channels, *size]
+
+    def added(self, a, b):
+        wide = [self.add(f"mul({self.add(f'cast({v}) {{to = f32}}')}, {self.const('f32', [], 0.4, 0.9)})")
+                for v in (a[0], b[0])]
+        total = self.add(f"round({self.add(f'add({wide[0]}, {wide[1]})')})")
+        return self.add(f"cast({total}) {{to = i8}}"), a[1]
+
+    def layer(self, value, before):
+        rng, (c, h, w) = self.rng, value[1]
+        same = [v for v in before if v[1] == value[1] and v[0] != value[0]]
+        kind = rng.random()
+        if same and kind < 0.25:
+            return self.added(value, rng.choice(same[-3:]))
+        if kind < 0.4 and min(h, w) >= 4:
+            size = rng.choice([2, 3])
+            pool = self.add(f"max_pool({value[0]}) {{kernel = [{size}, {size}], strides = [2, 2]}}")
+            return pool, [c, (h - size) // 2 + 1, (w - size) // 2 + 1]
+        if kind < 0.6:
+            return self.conv(value, rng.choice([c, c, 4, 7, 12, 16]), [1, 1], [1, 1], [0, 0, 0, 0], False)
+        kernel = [min(rng.choice([1, 3, 3, 3, 5]), h), min(rng.choice([1, 3, 3]), w)]
+        pads = [rng.randint(0, kernel[i % 2] // 2) if rng.random() < 0.3 else kernel[i % 2] // 2 for i in range(4)]
+        stride = [2, rng.choice([1, 2])] if min(h, w) > 6 and rng.random() < 0.2 else [1, 1]
+        is_apart = rng.random() < 0.5
+        return self.conv(value, c if is_apart else rng.choice([4, 8, 10]), kernel, stride, pads, is_apart)
+
+    def build(self):
+        rng = self.rng
+        shape = [rng.choice([1, 3, 4, 8]), rng.randint(6, 24), rng.randint(4, 20)]
+        rows = self.add(f'input "x" : i8[1, {shape[1]}, {shape[2]}, {shape[0]}]')
+        values = [(self.add(f"transpose({rows}) {{perm = [0, 3, 1, 2]}}"), shape)]
+        for _ in range(rng.randint(5, 40)):
+            values.append(self.layer(values[-1], values[:-1]))
+        last, made = values[-1]
+        out = self.add(f"transpose({last}) {{perm = [0, 2, 3, 1]}}")
+        text = 'graph "net" {\n' + "\n".join(self.lines) + f'\n  output "y" = {out}\n}}\n'
+        return text, shape[0] * shape[1] * shape[2], made[0] * made[1] * made[2]
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def program(work, model, cpu, sizes, ram):
+    """Compiles the model: the path of a program from inputs to outputs, and bytes of its arena."""
+    name = f"net{ram}"
+    limit = [f"--ram={ram}"] if ram else []
+    checked([RLXC, "compile", model, f"--cpu={cpu}", "-o", work, f"--name={name}", "--weights=rodata",
+             "--no-validate", *limit])
+    header = (work / f"{name}.h").read_text()
+    arena = int(re.search(r"_ARENA_BYTES (\d+)u", header).group(1))
+    values = {"name": name, "upper": name.upper(), "inputs": sizes[0], "outputs": sizes[1]}
+    (work / f"{name}_main.c").write_text(MAIN % values)
+    checked(["cc", "-O1", "-ffp-contract=off", f"-I{work}", work / f"{name}_main.c", work / f"{name}.c",
+             "-o", work / name, "-lm"])
+    return work / name, arena
+
+
+def least(work, model):
+    """The fewest bytes that the message about an impossible limit names."""
+    done = call([RLXC, "compile", model, "--cpu=cortex-m4", "-o", work, "--ram=1"])
+    text = done.stderr.decode()
+    found = re.search(r"error\[E0405\]: (\d+) bytes of RAM are needed", text)
+    assert done.returncode == 1 and found and re.search(r"note: in \w+: \d+ bytes of ", text), text
+    return int(found.group(1))
+
+
+def check_random(seed):
+    rng = random.Random(-seed)
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        text, *sizes = Net(seed).build()
+        (work / "net.rlx").write_text(text)
+        inputs = bytes(rng.randrange(256) for _ in range(2 * sizes[0]))
+        wanted = checked([program(work, work / "net.rlx", "generic", sizes, 0)[0]], input=inputs)
+        plain, most = program(work, work / "net.rlx", "cortex-m4", sizes, 0)
+        assert checked([plain], input=inputs) == wanted, "other results without a limit"
+        fewest = least(work, work / "net.rlx")
+        assert fewest <= most, f"{fewest} bytes with a limit, {most} without"
+        for ram in sorted({fewest, rng.randint(fewest, most)}):
+            path, arena = program(work, work / "net.rlx", "cortex-m4", sizes, ram)
+            assert arena <= ram, f"{arena} bytes where {ram} are allowed"
+            assert checked([path], input=inputs) == wanted, f"other results in {ram} bytes"
+        return f"{most} bytes, at least {fewest}"
+
+
+def check_network(name, limit):
+    with tempfile.TemporaryDirectory() as folder:
+        cases = sorted((NETWORKS / "cases" / name).glob("case_*"))
+        data = [[read_npy(case / f"{kind}_0.npy")[1] for kind in ("input", "output")] for case in cases]
+        path, arena = program(pathlib.Path(folder), NETWORKS / f"{name}.tflite", "cortex-m4",
+                              [len(values) for values in data[0]], limit)
+        assert arena <= limit, f"{arena} bytes where {limit} are allowed"
+        inputs, wanted = (b"".join(bytes(v & 255 for v in pair[i]) for pair in data) for i in (0, 1))
+        assert cases and checked([path], input=inputs) == wanted, "other results than LiteRT's"
+        return f"{arena} bytes"
+
+
+def main():
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 40 * count
+    checks = [(f"random network {seed}", check_random, (seed,)) for seed in range(first, first + count)]
+    if NETWORKS.is_dir():
+        checks += [(name, check_network, (name, limit)) for name, limit in LIMITS.items()]
+    print(f"1..{len(checks)}")
+    failed = 0
+    for number, (name, check, args) in enumerate(checks, 1):
+        try:
+            print(f"ok {number} - {name}: {check(*args)}", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"not ok {number} - {name}", *str(error).splitlines(), sep="\n# ", flush=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
