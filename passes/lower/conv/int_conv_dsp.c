@@ -7,6 +7,7 @@
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
+#include "passes/graph/requantise.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
@@ -14,24 +15,41 @@
 enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
+    MAX_RUNS = 16,
     LEAST_STEPS = 2, // below, windows take longer than products
 };
+
+// Blocks next to each other that are treated alike: as bytes by a device function, or as sums.
+typedef struct BlockRun {
+    int64_t first, count;
+    bool is_bytes;
+    int64_t at; // of their words in those of the group
+} BlockRun;
 
 typedef struct Dsp {
     IntConv c;
     const Domain *d;
-    const int32_t *values; // of the weights, less their zero points
-    const int64_t *begin;  // what sums begin with, by output channel
-    bool is_inside;        // no tap can leave the input
-    bool is_joined;        // a run has all columns of the kernel
-    bool is_row;           // the input is one run, read in place
-    int64_t runs, n;       // of a window, elements of each
-    int64_t steps;         // words of a window
-    int64_t width;         // channels of a block
-    int64_t block_words, group_words;
+    const int32_t *values;     // of the weights, less their zero points
+    const int64_t *begin;      // what sums begin with, by output channel
+    const RequantScale *scale; // by output channel; NULL: sums stay sums
+    int64_t shift, high;       // of all channels; the start of all that have none of their own
+    BlockRun run[MAX_RUNS + 2];
+    uint32_t n_runs;
+    bool is_inside;                    // no tap can leave the input
+    bool is_joined;                    // a run has all columns of the kernel
+    bool is_row;                       // the input is one run, read in place
+    int64_t runs, n;                   // of a window, elements of each
+    int64_t steps;                     // words of a window
+    int64_t width;                     // channels of a block
+    int64_t group_words;               // of weights
     uint32_t x, weights, window, sums; // params
     KRef zero;
 } Dsp;
+
+static int64_t n_pixels(const Dsp *s)
+{
+    return s->c.n * s->c.h * s->c.w_out;
+}
 
 static bool is_signed(const Dsp *s)
 {
@@ -71,6 +89,49 @@ static uint32_t joined(int64_t even, int64_t odd)
     return (uint32_t)(uint64_t)(even + 256 * odd);
 }
 
+static bool has_own_numbers(const Dsp *s, int64_t block)
+{
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 0; j < s->width; j++) {
+            const RequantScale *c = &s->scale[g * s->c.oc + block * s->width + j];
+            if (c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32))
+                return true;
+        }
+    return false;
+}
+
+static int64_t words_of_block(const Dsp *s, int64_t block, bool is_bytes)
+{
+    const int64_t tail = !is_bytes ? 0 : has_own_numbers(s, block) ? DSP_OWN_TAIL : DSP_PLAIN_TAIL;
+    return s->width * (2 + s->steps) / 2 + tail;
+}
+
+// Factors, and what is a channel's own.
+static void pack_tail(const Dsp *s, int64_t group, int64_t block, uint32_t **out)
+{
+    static const int64_t plain_order[DSP_BLOCK] = {0, 2, 1, 3};
+    const RequantScale *channel = &s->scale[group * s->c.oc + block * s->width];
+    if (!has_own_numbers(s, block)) {
+        for (int64_t j = 0; j < DSP_BLOCK; j++)
+            *(*out)++ = (uint32_t)channel[plain_order[j]].factor;
+        return;
+    }
+    *(*out)++ = UINT32_MAX;
+    for (int64_t j = 0; j < DSP_BLOCK; j++) {
+        const RequantScale *c = &channel[j];
+        const int64_t by = j % 2 != 0 ? 256 : 1;
+        const uint64_t start = (uint64_t)(c->start * by);
+        *(*out)++ = (uint32_t)c->factor;
+        *(*out)++ = (uint32_t)start;
+        *(*out)++ = (uint32_t)(start >> 32);
+        for (uint32_t i = 0; i < DSP_EXCEPTIONS; i++) {
+            const bool is_there = i < c->n_exceptions;
+            *(*out)++ = is_there ? (uint32_t)(uint64_t)(c->exception[i] * by) : 0;
+            *(*out)++ = is_there ? (uint32_t)(uint64_t)(c->added[i] * by * (1 << s->shift)) : 0;
+        }
+    }
+}
+
 static void pack_block(const Dsp *s, int64_t group, int64_t first, uint32_t **out)
 {
     for (int64_t j = 0; j < s->width; j += 2) {
@@ -98,8 +159,12 @@ static void pack(const void *ctx, void *bytes)
     const Dsp *s = ctx;
     uint32_t *out = bytes;
     for (int64_t g = 0; g < s->c.group; g++)
-        for (int64_t o = 0; o < s->c.oc; o += s->width)
-            pack_block(s, g, o, &out);
+        for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+            for (int64_t b = r->first; b < r->first + r->count; b++) {
+                pack_block(s, g, b * s->width, &out);
+                if (r->is_bytes)
+                    pack_tail(s, g, b, &out);
+            }
 }
 
 // --- windows -------------------------------------------------------------------------------------
@@ -204,17 +269,28 @@ typedef struct Blocks {
     const Pixel *p;
     int64_t pixels;
     KRef group;
+    const BlockRun *run;
 } Blocks;
 
-static void call_sums(const Dsp *s, const Blocks *b, KRef block, KRef count)
+// The address of the words of a block; at: its number in the run.
+static KRef words_at(const Dsp *s, const Blocks *b, KRef at)
+{
+    Kernel *k = s->c.l->k;
+    const int64_t each = words_of_block(s, b->run->first, b->run->is_bytes);
+    return k_address(k, s->weights,
+                     k_expr(k, "$ * # + ($ * # + #)", b->group, s->group_words, at, each, b->run->at));
+}
+
+static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
 {
     Kernel *k = s->c.l->k;
     const KRef from = s->is_row ? b->p->x : k_index(k, 0);
-    const KRef w = k_expr(k, "$ * # + $ * #", b->group, s->group_words, block, s->block_words);
     const KDevice f = !s->is_row ? (b->pixels == 2 ? KDEV_dsp_sums2 : KDEV_dsp_sums1)
                                  : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
-    k_device(k, f, k_address(k, s->sums, k_index(k, 0)), k_address(k, s->is_row ? s->x : s->window, from),
-             k_address(k, s->weights, w), k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
+    const KRef sums = k_address(k, s->sums, k_index(k, 0));
+    const KRef x = k_address(k, s->is_row ? s->x : s->window, from);
+    const KRef w = words_at(s, b, at);
+    k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
 // The first `channels` of a block, whose sums are the one of number `at`.
@@ -230,27 +306,43 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at, int6
         }
 }
 
-static void emit_blocks(const Dsp *s, const Blocks *b)
+static void emit_sums(const Dsp *s, const Blocks *b)
 {
-    const int64_t whole = s->c.oc / s->width, rest = s->c.oc % s->width;
-    const int64_t chunks = ceil_div(whole, CHUNK);
     Kernel *k = s->c.l->k;
+    const int64_t n = b->run->count, chunks = ceil_div(n, CHUNK), left = s->c.oc - b->run->first * s->width;
     uint32_t opened = 0;
-    if (whole > 0) {
-        const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
-        const KRef block = k_expr(k, "$ * #", chunk, CHUNK);
-        const KRef count = chunks == 1          ? k_index(k, whole)
-                           : whole % CHUNK == 0 ? k_index(k, CHUNK)
-                                                : k_expr(k, "min(#, # - $)", CHUNK, whole, block);
-        call_sums(s, b, block, count);
-        const KRef at = whole == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
-        store_block(s, b, k_add(k, block, at), at, s->width);
-        lower_close(s->c.l, opened + (whole > 1));
-    }
-    if (rest > 0) {
-        call_sums(s, b, k_index(k, whole), k_index(k, 1));
-        store_block(s, b, k_index(k, whole), k_index(k, 0), rest);
-    }
+    const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
+    const KRef begin = k_expr(k, "$ * #", chunk, CHUNK);
+    const KRef count = chunks == 1      ? k_index(k, n)
+                       : n % CHUNK == 0 ? k_index(k, CHUNK)
+                                        : k_expr(k, "min(#, # - $)", CHUNK, n, begin);
+    call_sums(s, b, begin, count);
+    const KRef at = n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
+    store_block(s, b, k_expr(k, "$ + $ + #", begin, at, b->run->first), at,
+                left < s->width ? left : s->width);
+    lower_close(s->c.l, opened + (n > 1));
+}
+
+// Where the channels of a run begin in the results of a pixel.
+static KRef result_at(const Dsp *s, const Blocks *b, int64_t pixel)
+{
+    Lower *l = s->c.l;
+    Point at = b->p[pixel].at;
+    at.idx[1] = k_expr(l->k, "$ * # + #", b->group, s->c.oc, b->run->first * s->width);
+    Pull p = pull_at(l, s->d, at);
+    p.space = s->d->has_out_space ? SPACE_OUT : SPACE_IN;
+    return k_address(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
+}
+
+static void emit_bytes(const Dsp *s, const Blocks *b)
+{
+    Kernel *k = s->c.l->k;
+    const KRef zero = k_index(k, 0);
+    const KRef operands[KDEV_MAX_OPERANDS + 1] = {result_at(s, b, 0),        k_address(k, s->window, zero),
+                                                  words_at(s, b, zero),      k_index(k, s->steps),
+                                                  k_index(k, b->run->count), result_at(s, b, 1),
+                                                  k_index(k, s->high)};
+    k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
 
 // --- pixels --------------------------------------------------------------------------------------
@@ -263,25 +355,22 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     Pixel p[2];
     for (int64_t i = 0; i < pixels; i++)
-        p[i] = pixel_of(s, k_expr(k, "$ + #", first, i), group);
+        p[i] = pixel_of(s, k_expr(k, "min($ + #, #)", first, i, n_pixels(s) - 1), group);
     if (!s->is_row)
         widen(s, p, pixels);
-    emit_blocks(s, &(Blocks){.p = p, .pixels = pixels, .group = group});
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+        (r->is_bytes ? emit_bytes : emit_sums)(s, &(Blocks){p, pixels, group, r});
     lower_close(s->c.l, opened);
 }
 
+// In pairs; where their number is odd, the last one is computed twice.
 static void emit(const Dsp *s)
 {
     Kernel *k = s->c.l->k;
-    const int64_t pixels = s->c.n * s->c.h * s->c.w_out, pairs = pixels / 2;
     uint32_t opened = 0;
-    if (pairs > 0) {
-        const KRef pair = lower_open_count(k, pairs, KFOR_SERIAL, "pair", &opened);
-        emit_pixels(s, k_expr(k, "$ * 2", pair), 2);
-        lower_close(s->c.l, opened);
-    }
-    if (pixels % 2 != 0)
-        emit_pixels(s, k_index(k, 2 * pairs), 1);
+    const KRef pair = lower_open_count(k, ceil_div(n_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
+    emit_pixels(s, k_expr(k, "$ * 2", pair), n_pixels(s) == 1 ? 1 : 2);
+    lower_close(s->c.l, opened);
 }
 
 // --- which convolutions --------------------------------------------------------------------------
@@ -325,22 +414,80 @@ static bool fits(const Dsp *s)
     return true;
 }
 
+// --- which blocks become bytes -------------------------------------------------------------------
+
+// Can a device function write what the kernel stores?
+static bool stores_bytes(const Dsp *s)
+{
+    const Lower *l = s->c.l;
+    const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    return s->scale != NULL && n_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
+           s->shift <= DSP_MAX_SHIFT;
+}
+
+static bool is_bytes(const Dsp *s, int64_t block)
+{
+    const int64_t limit = INT64_C(1) << (32 + DSP_MAX_SHIFT + 9);
+    if (!stores_bytes(s) || (block + 1) * s->width > s->c.oc)
+        return false;
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 0; j < s->width; j++) {
+            const RequantScale *c = &s->scale[g * s->c.oc + block * s->width + j];
+            if (c->shift != s->shift || c->factor < 0 || c->factor > INT32_MAX || c->start <= -limit ||
+                c->start >= limit || c->n_exceptions > DSP_EXCEPTIONS)
+                return false;
+        }
+    return true;
+}
+
+// The start that most channels share; it has no lower half.
+static void find_shared(Dsp *s)
+{
+    const int64_t n = s->c.group * s->c.oc, one = INT64_C(1) << 32;
+    s->shift = s->scale[0].shift;
+    for (int64_t o = 0; o < n; o++)
+        if (s->scale[o].start % one == 0)
+            s->high = s->scale[o].start / one;
+}
+
+static void find_runs(Dsp *s)
+{
+    const int64_t blocks = ceil_div(s->c.oc, s->width);
+    if (s->scale != NULL)
+        find_shared(s);
+    for (int64_t b = 0; b < blocks; b++) {
+        const bool is_like = is_bytes(s, b) && s->n_runs < MAX_RUNS;
+        BlockRun *last = s->n_runs > 0 ? &s->run[s->n_runs - 1] : NULL;
+        const bool is_whole = (b + 1) * s->width <= s->c.oc;
+        if (last == NULL || last->is_bytes != is_like || !is_whole) {
+            rlx_assert(s->n_runs < MAX_RUNS + 2);
+            last = &s->run[s->n_runs++];
+            *last = (BlockRun){b, 0, is_like, s->group_words};
+        }
+        last->count++;
+        s->group_words += words_of_block(s, b, is_like);
+    }
+}
+
 static void add_params(Dsp *s)
 {
     Lower *l = s->c.l;
-    s->block_words = s->width * (2 + s->steps) / 2;
-    s->group_words = ceil_div(s->c.oc, s->width) * s->block_words;
+    int64_t most = 0;
     s->x = lower_param(l, s->c.x, PARAM_READ);
     s->begin = begin_of(s);
+    find_runs(s);
     Dsp *packing = ARENA_NEW(l->pass->perm, Dsp);
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
     if (!s->is_row)
         s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
-    const int64_t most = ceil_div(s->c.oc, s->width) < CHUNK ? ceil_div(s->c.oc, s->width) : CHUNK;
-    const int64_t pixels = s->c.n * s->c.h * s->c.w_out;
-    s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)(most * s->width * (pixels > 1 ? 2 : 1)));
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+        if (!r->is_bytes && r->count > most)
+            most = r->count < CHUNK ? r->count : CHUNK;
+    if (most > 0)
+        s->sums = lower_param_scratch(l, "sums", DTYPE_i32,
+                                      (uint64_t)(most * s->width * (n_pixels(s) > 1 ? 2 : 1)));
 }
 
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
@@ -354,10 +501,11 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     if (!fits(&s))
         return false;
     const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    s.is_row = c->n * c->h * c->w_out == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 &&
-               c->group == 1 && c->oc > DSP_BLOCK;
+    s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
+               c->oc > DSP_BLOCK;
     if (s.is_row)
         s.width = DSP_ROW_BLOCK;
+    s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
     s.zero = c->x_zero == 0
                  ? k_index(l->k, 0)
                  : k_cast(l->k, operand_scalar(l, c->x_zero, k_index(l->k, 0), DTYPE_i32), KT_INDEX);
