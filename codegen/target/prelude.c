@@ -7,15 +7,16 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MIN_LANES = 4, MAX_LANES = 16, MAX_NAMES = 8, NO_TYPE = -1 };
+enum { MIN_LANES = 4, MAX_LANES = 16, MAX_NAMES = 8, MAX_NUMBER = 31, NO_TYPE = -1 };
 
 typedef struct Piece {
     const char *names[MAX_NAMES];
     uint32_t n_names;
     const char *const *lines; // those after the marker
     uint32_t n_lines;
-    int lanes; // of this instance; 0: the piece has no $L
-    int type;  // of this instance; NO_TYPE: the piece has no $S
+    int lanes;  // of this instance; 0: the piece has no $L
+    int type;   // of this instance; NO_TYPE: the piece has no $S
+    int number; // of this instance; 0: the piece has no $D
     bool is_needed;
 } Piece;
 
@@ -117,6 +118,9 @@ static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
     case 'N':
         str_printf(out, "%u", dtype_info[piece->type].bytes);
         return;
+    case 'D':
+        str_printf(out, "%d", piece->number);
+        return;
     default:
         diag_bug(__FILE__, __LINE__, "unknown placeholder in a prelude");
     }
@@ -171,6 +175,14 @@ static void add_instances(Picker *p, Piece piece, const char *list)
         }
         return;
     }
+    for (int i = 1; strstr(list, "$D") && i <= MAX_NUMBER; i++) {
+        Piece one = piece;
+        one.number = i;
+        add_names(p, &one, list);
+        add_piece(p, &one);
+    }
+    if (strstr(list, "$D"))
+        return;
     for (int type = 0; strstr(list, "$S") && type < DTYPE_COUNT; type++) {
         const bool is_int = dtype_info[type].cls == DCLASS_INT || dtype_info[type].cls == DCLASS_UINT;
         Piece one = piece;

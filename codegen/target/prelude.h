@@ -11,6 +11,7 @@
 //   $S  short type name: i64 ... u8 ($T its C type, $U the unsigned type that its arithmetic wraps in, $M and
 //   $X its least and
 //       greatest value, $F the least double above $X, $N its bytes)
+//   $D  a number from 1 to 31
 // and then stands for one piece each. `//@ NAME NAME2 ...`: any of the names asks for the piece.
 #ifndef CODEGEN_TARGET_PRELUDE_H
 #define CODEGEN_TARGET_PRELUDE_H

@@ -209,3 +209,58 @@ CallResult interp_dsp_row_u8(Call *c)
 {
     return sums(c, (Sums){in_place_u8, 1, DSP_ROW_BLOCK, 2});
 }
+
+// --- bytes ---------------------------------------------------------------------------------------
+
+static int32_t saturated(int64_t v)
+{
+    return v < INT8_MIN ? INT8_MIN : v > INT8_MAX ? INT8_MAX : (int32_t)v;
+}
+
+// Channel j of a block, from its sum. tail: where the words behind the weights begin.
+static int32_t byte_of(Access *a, int64_t tail, int64_t j, int32_t sum)
+{
+    static const int64_t plain_place[DSP_BLOCK] = {0, 2, 1, 3};
+    const int64_t shift = a->c->constant + (j % 2 != 0 ? 8 : 0), own = 3 + 2 * DSP_EXCEPTIONS;
+    const int64_t scaled = (int64_t)sum * (j % 2 != 0 ? 256 : 1);
+    if (read_word(a, 2, tail) >= 0) {
+        const int64_t high = call_int(a->c, 6, a->t) * (j % 2 != 0 ? 256 : 1);
+        const int64_t product = scaled * read_word(a, 2, tail + plain_place[j]);
+        return saturated(((product >> 32) + high) >> shift);
+    }
+    const int64_t at = tail + 1 + j * own;
+    const uint64_t low = (uint32_t)read_word(a, 2, at + 1), high = (uint32_t)read_word(a, 2, at + 2);
+    int64_t y = (scaled * read_word(a, 2, at) + (int64_t)(high << 32 | low)) >> 32;
+    for (int64_t i = 0; i < DSP_EXCEPTIONS; i++)
+        if (read_word(a, 2, at + 3 + 2 * i) == scaled)
+            y += read_word(a, 2, at + 4 + 2 * i);
+    return saturated(y >> shift);
+}
+
+// A block of both pixels, whose words begin at w.
+static int64_t bytes_of_block(Access *a, int64_t block, int64_t w, int64_t steps)
+{
+    const int64_t tail = w + DSP_BLOCK + 2 * steps;
+    for (int64_t i = 0; i < 2 * DSP_BLOCK && !a->is_wrong; i++) {
+        const int64_t pixel = i / DSP_BLOCK, j = i % DSP_BLOCK;
+        uint32_t sum[2];
+        a->is_poison = false;
+        two_sums(a, widened, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, steps, sum);
+        const int8_t y = (int8_t)byte_of(a, tail, j, (int32_t)sum[j % 2]);
+        const Address to = element(a, pixel == 0 ? 0 : 5, block * DSP_BLOCK + j, 1);
+        a->is_wrong = a->is_wrong || !param_write(a->c, a->t, to, &y, 1, a->is_poison);
+    }
+    return tail + (read_word(a, 2, tail) >= 0 ? DSP_PLAIN_TAIL : DSP_OWN_TAIL);
+}
+
+CallResult interp_dsp_bytes2(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t steps = call_int(c, 3, t), blocks = call_int(c, 4, t);
+        Access a = {.c = c, .t = t};
+        int64_t w = 0;
+        for (int64_t i = 0; i < blocks && !a.is_wrong; i++)
+            w = bytes_of_block(&a, i, w, steps);
+    }
+    return CALL_DONE;
+}

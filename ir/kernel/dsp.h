@@ -21,12 +21,26 @@
 // eight
 //   channels: s[block * 8 + channel]. w: a block is C01, b0, C23, b2, C45, b4, C67, b6, then for each word of
 //   a run as below the words of channels 0, 1 to 6, 7.
+// dsp_bytes2_N(y, x, w, steps, blocks, z, high): the sums of dsp_sums2 as bytes, of one pixel at y and of the
+// other at z. A
+//   channel is floor((sum * factor + start) / 2^(32 + N)), from -128 to 127. Behind the weights of a block
+//   stand the factors of channels 0, 2, 1 and 3, which are not negative; all starts are high * 2^32. Or a
+//   negative word, and for each channel: factor, start (its lower half, then the upper one), and
+//   DSP_EXCEPTIONS times a sum and what is added to the upper half of the product then. For odd channels
+//   starts, sums and what is added are 256 times as large, and the shift is N + 8.
 #ifndef IR_KERNEL_DSP_H
 #define IR_KERNEL_DSP_H
 
 #include <stdint.h>
 
-enum { DSP_BLOCK = 4, DSP_ROW_BLOCK = 8 };
+enum {
+    DSP_BLOCK = 4,
+    DSP_ROW_BLOCK = 8,
+    DSP_EXCEPTIONS = 2,
+    DSP_PLAIN_TAIL = 4, // words behind the weights of a block
+    DSP_OWN_TAIL = 1 + DSP_BLOCK * (3 + 2 * DSP_EXCEPTIONS),
+    DSP_MAX_SHIFT = 13
+};
 
 // Words of a run of n elements.
 static inline int64_t dsp_words(int64_t n)

@@ -3,6 +3,7 @@
 // each channel, rounding, a zero point, clamps, in whatever order exporters write them) becomes a product of
 // integers, an addition and a shift, if that gives the same for every sum that can occur (requantiser.h).
 // What makes bytes of bytes through floats becomes a table, or a sum of two products (byte_map.h).
+#include "passes/graph/requantise.h"
 #include "ir/graph/tensor.h"
 #include "passes/graph/byte_map.h"
 #include "passes/graph/monotone.h"
@@ -170,6 +171,125 @@ static NodeId as_integers(Graph *g, const Chain *c, const RequantChannel *channe
     return with_views(g, c, graph_cast(g, graph_op3(g, OP_clamp, y, least, most), to));
 }
 
+// --- what was made, for schedules ------------------------------------------------------------------
+
+// The nodes between the sum and the root, from the root on.
+typedef struct Match {
+    const Graph *g;
+    NodeId sum, at;
+    int64_t n; // channels
+    RequantScale *scale;
+} Match;
+
+static const Node *node_at(const Match *m)
+{
+    return graph_node(m->g, m->at);
+}
+
+static bool is_op(const Match *m, NodeId id, OpId op, DType type)
+{
+    const Node *n = graph_node(m->g, id);
+    return n->op == op && n->dtype == type;
+}
+
+// Passes the node if it is one, and goes on with its first operand.
+static bool take(Match *m, OpId op, DType type)
+{
+    if (!is_op(m, m->at, op, type) || m->at == m->sum)
+        return false;
+    m->at = node_at(m)->src[0];
+    return true;
+}
+
+// A constant with a value for each channel, or one for all.
+static bool read_channels(const Match *m, NodeId id, int64_t *out)
+{
+    if (!node_is_const(m->g, id))
+        return false;
+    const Tensor t = tensor_of_const(m->g, id);
+    const uint32_t rank = graph_node(m->g, m->sum)->shape->rank;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (t.dim[i] != 1 && (rank - t.rank + i != 1 || t.dim[i] != m->n))
+            return false;
+    for (int64_t o = 0; o < m->n; o++)
+        out[o] = tensor_get_i64(&t, t.numel == 1 ? 0 : o);
+    return true;
+}
+
+static bool is_number(const Match *m, NodeId id, int64_t v)
+{
+    double found = 0;
+    return node_is_scalar_const(m->g, id, &found) && found == (double)v;
+}
+
+// value +- cast(sum == exception)
+static bool take_exceptions(Match *m, int64_t *values)
+{
+    while ((is_op(m, m->at, OP_add, DTYPE_i32) || is_op(m, m->at, OP_sub, DTYPE_i32)) &&
+           is_op(m, node_at(m)->src[1], OP_cast, DTYPE_i32)) {
+        const int64_t by = node_at(m)->op == OP_add ? 1 : -1;
+        const Node *test = graph_node(m->g, graph_node(m->g, node_at(m)->src[1])->src[0]);
+        if (test->op != OP_eq || test->src[0] != m->sum || !read_channels(m, test->src[1], values))
+            return false;
+        for (int64_t o = 0; o < m->n; o++) {
+            RequantScale *s = &m->scale[o];
+            if (values[o] == INT32_MIN)
+                continue;
+            if (s->n_exceptions == REQUANT_MOST)
+                return false;
+            s->exception[s->n_exceptions] = values[o];
+            s->added[s->n_exceptions++] = by;
+        }
+        m->at = node_at(m)->src[0];
+    }
+    return true;
+}
+
+// (sum * factor + start) >> 32 + shift, the start before or behind the first shift.
+static bool take_product(Match *m, int64_t *values)
+{
+    NodeId operand = node_at(m)->src[1];
+    if (!take(m, OP_shift_right, DTYPE_i32) || !read_channels(m, operand, values))
+        return false;
+    for (int64_t o = 0; o < m->n; o++)
+        m->scale[o].shift = values[o];
+    operand = is_op(m, m->at, OP_add, DTYPE_i32) ? node_at(m)->src[1] : 0;
+    if (operand != 0 && (!take(m, OP_add, DTYPE_i32) || !read_channels(m, operand, values)))
+        return false;
+    for (int64_t o = 0; operand != 0 && o < m->n; o++)
+        m->scale[o].start = values[o] * (INT64_C(1) << 32);
+    if (!take(m, OP_cast, DTYPE_i32) || !is_op(m, m->at, OP_shift_right, DTYPE_i64) ||
+        !is_number(m, node_at(m)->src[1], 32))
+        return false;
+    m->at = node_at(m)->src[0];
+    if (is_op(m, m->at, OP_add, DTYPE_i64)) {
+        if (operand != 0 || !read_channels(m, node_at(m)->src[1], values))
+            return false;
+        for (int64_t o = 0; o < m->n; o++)
+            m->scale[o].start = values[o];
+        m->at = node_at(m)->src[0];
+    }
+    operand = is_op(m, m->at, OP_mul, DTYPE_i64) ? node_at(m)->src[1] : 0;
+    if (operand == 0 || !take(m, OP_mul, DTYPE_i64) || !read_channels(m, operand, values))
+        return false;
+    for (int64_t o = 0; o < m->n; o++)
+        m->scale[o].factor = values[o];
+    return take(m, OP_cast, DTYPE_i64) && m->at == m->sum;
+}
+
+RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum)
+{
+    Match m = {.g = g, .sum = sum, .at = root, .n = graph_node(g, sum)->shape->dim[1]};
+    if (!take(&m, OP_cast, DTYPE_i8) || !is_op(&m, m.at, OP_clamp, DTYPE_i32) ||
+        !is_number(&m, node_at(&m)->src[1], INT8_MIN) || !is_number(&m, node_at(&m)->src[2], INT8_MAX))
+        return NULL;
+    m.at = node_at(&m)->src[0];
+    m.scale = ARENA_ARRAY(a, RequantScale, m.n);
+    int64_t *values = ARENA_ARRAY(a, int64_t, m.n);
+    return take_exceptions(&m, values) && node_at(&m)->n_src == 2 && take_product(&m, values) ? m.scale
+                                                                                              : NULL;
+}
+
 // --- the pass ------------------------------------------------------------------------------------
 
 static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t n, int64_t *y)
@@ -185,7 +305,9 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *
         if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
             !chain_never_breaks(c, i, channel[i].lo, channel[i].hi))
             return false;
-    return requant_find(a, &(Steps){eval_chain, c}, channel, (uint32_t)c->channels, r);
+    const bool is_signed = graph_node(c->g, c->node[c->n - 1])->dtype == DTYPE_i8;
+    const Steps f = {eval_chain, c, is_signed ? INT8_MIN : 0, is_signed ? INT8_MAX : UINT8_MAX};
+    return requant_find(a, &f, channel, (uint32_t)c->channels, r);
 }
 
 // Each takes up to a millisecond and 2 KB; layers with more have no room in microcontrollers.

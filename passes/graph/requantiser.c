@@ -130,28 +130,24 @@ static Starts starts_for(const RequantChannel *c, const int64_t *at, const Requa
     return s;
 }
 
-// A factor and a start with which the integers take their steps at `at`. The room for the start is a concave
-// function of the factor, so bisection by its slope finds where it is widest.
-static bool fit_line(RequantChannel *c, const int64_t *at, const Requant *r)
+// The factor that leaves most room for the start, and that room (its hi may be below its lo). The room is a
+// concave function of the factor, so bisection by its slope finds it.
+static Starts widest_starts(RequantChannel *c, const int64_t *at, const Requant *r)
 {
     int64_t lo = c->factor - FAR < 0 ? 0 : c->factor - FAR;
     int64_t hi = c->factor + FAR > INT32_MAX ? INT32_MAX : c->factor + FAR;
-    if (c->zone != 0 || c->first == c->last)
-        return false;
-    while (lo <= hi) {
+    while (lo < hi) {
         const int64_t factor = lo + (hi - lo) / 2;
         const Starts here = starts_for(c, at, r, factor), next = starts_for(c, at, r, factor + 1);
-        if (here.lo <= here.hi) {
-            c->factor = factor;
-            c->start = here.lo + (here.hi - here.lo) / 2;
-            return true;
-        }
-        if (here.lo - here.hi > next.lo - next.hi)
+        if (here.lo <= here.hi)
+            lo = hi = factor;
+        else if (here.lo - here.hi > next.lo - next.hi)
             lo = factor + 1;
         else
-            hi = factor - 1;
+            hi = factor;
     }
-    return false;
+    c->factor = lo;
+    return starts_for(c, at, r, lo);
 }
 
 static bool add_exceptions(int64_t *list, uint32_t *n, int64_t from, int64_t to)
@@ -179,16 +175,30 @@ static bool find_exceptions(RequantChannel *c, const int64_t *at)
     return threshold(c, c->last + 1) >= before;
 }
 
-// The same for the factor with the fewest of them.
-static bool fit_exceptions(RequantChannel *c, const int64_t *at, const Requant *r)
+// Takes the numbers of c for the best ones if they have fewer exceptions.
+static void compare_exceptions(RequantChannel *c, const int64_t *at, const Requant *r, RequantChannel *best)
+{
+    if (c->factor >= 0 && c->factor <= INT32_MAX && has_ends(c, r) && find_exceptions(c, at) &&
+        c->n_above + c->n_below < best->n_above + best->n_below)
+        *best = *c;
+}
+
+// A factor and a start with which the integers take their steps at `at`, or with the fewest exceptions.
+static bool fit_line(RequantChannel *c, const int64_t *at, const Requant *r)
 {
     RequantChannel best = {.n_above = REQUANT_MAX_EXCEPTIONS, .n_below = REQUANT_MAX_EXCEPTIONS + 1};
-    const int64_t factor = c->factor;
+    const RequantChannel given = *c;
     for (int64_t i = 0; i <= 2 * NEAR; i++) {
-        c->factor = factor + (i % 2 == 0 ? i / 2 : -(i + 1) / 2);
-        if (c->factor >= 0 && c->factor <= INT32_MAX && has_ends(c, r) && find_exceptions(c, at) &&
-            c->n_above + c->n_below < best.n_above + best.n_below)
-            best = *c;
+        c->factor = given.factor + (i % 2 == 0 ? i / 2 : -(i + 1) / 2);
+        compare_exceptions(c, at, r, &best);
+    }
+    *c = given;
+    if (c->zone == 0 && c->first < c->last) {
+        const Starts s = widest_starts(c, at, r);
+        for (int64_t i = 0; i < 3; i++) {
+            c->start = i == 0 ? s.lo + (s.hi - s.lo) / 2 : i == 1 ? s.lo : s.hi;
+            compare_exceptions(c, at, r, &best);
+        }
     }
     if (best.n_below <= REQUANT_MAX_EXCEPTIONS)
         *c = best;
@@ -209,7 +219,7 @@ static bool find_channel(const Steps *f, RequantChannel *c, uint32_t channel, co
     if (fit_factor(c, c->at) && has_ends(c, r))
         return true;
     c->factor = factor;
-    return fit_line(c, c->at, r) || fit_exceptions(c, c->at, r);
+    return fit_line(c, c->at, r);
 }
 
 // The largest shift with which a factor stays below 2^31; -1: none.
@@ -292,5 +302,14 @@ bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n,
         out->shift = own < out->shift ? own : out->shift;
         c->at = NULL;
     }
-    return n > 0 && out->shift >= 0 && find_any_way(f, channel, n, out);
+    const int64_t least = out->least, most = out->most;
+    if (n == 0 || out->shift < 0)
+        return false;
+    out->least = f->least;
+    out->most = f->most;
+    if (find_any_way(f, channel, n, out))
+        return true;
+    out->least = least;
+    out->most = most;
+    return (least > f->least || most < f->most) && find_any_way(f, channel, n, out);
 }

@@ -15,10 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// y[i] = f(sum[i]) of a channel; f never falls.
+// y[i] = f(sum[i]) of a channel; f never falls. least, most: what the type of the result can hold. A clamp
+// there is one instruction of some machines, so it is preferred to a narrower one.
 typedef struct Steps {
     void (*eval)(void *ctx, uint32_t channel, const int64_t *sum, uint32_t n, int64_t *y);
     void *ctx;
+    int64_t least, most;
 } Steps;
 
 enum { REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 2 };

@@ -7,6 +7,7 @@
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
+#include "passes/graph/requantise.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
@@ -14,24 +15,43 @@
 enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
+    MAX_RUNS = 16,
     LEAST_STEPS = 2, // below, windows take longer than products
 };
+
+// Blocks of channels of a group that are treated alike: as bytes by a device function, or as sums. Where the
+// sums of two channels do not fit one word, a block has half as many channels, and zeros for the odd ones.
+typedef struct BlockRun {
+    int64_t first, channels;
+    int64_t each; // channels of a block
+    bool is_bytes;
+    int64_t at; // of their words in those of the group
+} BlockRun;
 
 typedef struct Dsp {
     IntConv c;
     const Domain *d;
-    const int32_t *values; // of the weights, less their zero points
-    const int64_t *begin;  // what sums begin with, by output channel
-    bool is_inside;        // no tap can leave the input
-    bool is_joined;        // a run has all columns of the kernel
-    bool is_row;           // the input is one run, read in place
-    int64_t runs, n;       // of a window, elements of each
-    int64_t steps;         // words of a window
-    int64_t width;         // channels of a block
-    int64_t block_words, group_words;
+    const int32_t *values;     // of the weights, less their zero points
+    const int64_t *begin;      // what sums begin with, by output channel
+    const RequantScale *scale; // by output channel; NULL: sums stay sums
+    int64_t shift, high;       // of all channels; the start of all that have none of their own
+    BlockRun run[MAX_RUNS + 2];
+    uint32_t n_runs;
+    bool is_inside;                    // no tap can leave the input
+    bool is_joined;                    // a run has all columns of the kernel
+    bool is_row;                       // the input is one run, read in place
+    int64_t runs, n;                   // of a window, elements of each
+    int64_t steps;                     // words of a window
+    int64_t width;                     // channels of a block
+    int64_t group_words;               // of weights
     uint32_t x, weights, window, sums; // params
     KRef zero;
 } Dsp;
+
+static int64_t n_pixels(const Dsp *s)
+{
+    return s->c.n * s->c.h * s->c.w_out;
+}
 
 static bool is_signed(const Dsp *s)
 {
@@ -40,11 +60,24 @@ static bool is_signed(const Dsp *s)
 
 // --- weights -------------------------------------------------------------------------------------
 
-// Of channel o of a group; 0 beyond the last one.
+static int64_t blocks_of(const BlockRun *r)
+{
+    return ceil_div(r->channels, r->each);
+}
+
+// The channel in place j of a block; -1: none.
+static int64_t channel_at(const Dsp *s, const BlockRun *r, int64_t block, int64_t j)
+{
+    const bool is_half = r->each < s->width;
+    const int64_t in_run = block * r->each + (is_half ? j / 2 : j);
+    return in_run >= r->channels || (is_half && j % 2 != 0) ? -1 : r->first + in_run;
+}
+
+// Of channel o of a group; -1: none.
 static int64_t weight(const Dsp *s, int64_t group, int64_t o, int64_t run, int64_t element)
 {
     const IntConv *c = &s->c;
-    if (o >= c->oc || element < 0)
+    if (o < 0 || element < 0)
         return 0;
     const int64_t tap = s->is_joined ? run * c->kw + element / c->ic : run;
     return s->values[((group * c->oc + o) * c->ic + element % c->ic) * c->kh * c->kw + tap];
@@ -71,25 +104,65 @@ static uint32_t joined(int64_t even, int64_t odd)
     return (uint32_t)(uint64_t)(even + 256 * odd);
 }
 
-static void pack_block(const Dsp *s, int64_t group, int64_t first, uint32_t **out)
+// Do channels from `first` on, one block of bytes, have starts or exceptions of their own?
+static bool has_own_numbers(const Dsp *s, int64_t first)
+{
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 0; j < s->width; j++) {
+            const RequantScale *c = &s->scale[g * s->c.oc + first + j];
+            if (c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32))
+                return true;
+        }
+    return false;
+}
+
+static int64_t words_of_sums(const Dsp *s)
+{
+    return s->width * (2 + s->steps) / 2;
+}
+
+// Factors, and what is a channel's own.
+static void pack_tail(const Dsp *s, int64_t group, int64_t first, uint32_t **out)
+{
+    static const int64_t plain_order[DSP_BLOCK] = {0, 2, 1, 3};
+    const RequantScale *channel = &s->scale[group * s->c.oc + first];
+    if (!has_own_numbers(s, first)) {
+        for (int64_t j = 0; j < DSP_BLOCK; j++)
+            *(*out)++ = (uint32_t)channel[plain_order[j]].factor;
+        return;
+    }
+    *(*out)++ = UINT32_MAX;
+    for (int64_t j = 0; j < DSP_BLOCK; j++) {
+        const RequantScale *c = &channel[j];
+        const int64_t by = j % 2 != 0 ? 256 : 1;
+        const uint64_t start = (uint64_t)(c->start * by);
+        *(*out)++ = (uint32_t)c->factor;
+        *(*out)++ = (uint32_t)start;
+        *(*out)++ = (uint32_t)(start >> 32);
+        for (uint32_t i = 0; i < DSP_EXCEPTIONS; i++) {
+            const bool is_there = i < c->n_exceptions;
+            *(*out)++ = is_there ? (uint32_t)(uint64_t)(c->exception[i] * by) : 0;
+            *(*out)++ = is_there ? (uint32_t)(uint64_t)(c->added[i] * by * (1 << s->shift)) : 0;
+        }
+    }
+}
+
+static void pack_block(const Dsp *s, int64_t group, const BlockRun *r, int64_t block, uint32_t **out)
 {
     for (int64_t j = 0; j < s->width; j += 2) {
-        const int64_t *const begin = &s->begin[group * s->c.oc], at = first + j;
-        const int64_t even = at < s->c.oc ? begin[at] : 0, odd = at + 1 < s->c.oc ? begin[at + 1] : 0;
-        *(*out)++ = joined(even, odd);
-        *(*out)++ = joined(even, 0);
+        const int64_t *const begin = &s->begin[group * s->c.oc];
+        const int64_t even = channel_at(s, r, block, j), odd = channel_at(s, r, block, j + 1);
+        *(*out)++ = joined(even < 0 ? 0 : begin[even], odd < 0 ? 0 : begin[odd]);
+        *(*out)++ = joined(even < 0 ? 0 : begin[even], 0);
     }
-    for (int64_t run = 0; run < s->runs; run++)
-        for (int64_t i = 0; i < dsp_words(s->n); i++) {
-            const DspWord at = dsp_word(s->n, i);
-            for (int64_t o = first; o < first + s->width; o += 2) {
-                const uint32_t lo =
-                    joined(weight(s, group, o, run, at.lo), weight(s, group, o + 1, run, at.lo));
-                const uint32_t hi =
-                    joined(weight(s, group, o, run, at.hi), weight(s, group, o + 1, run, at.hi));
-                *(*out)++ = (lo & 0xffff) | hi << 16;
-            }
-        }
+    for (int64_t i = 0; i < s->steps * s->width / 2; i++) {
+        const int64_t step = i / (s->width / 2), j = i % (s->width / 2) * 2, run = step / dsp_words(s->n);
+        const DspWord at = dsp_word(s->n, step % dsp_words(s->n));
+        const int64_t even = channel_at(s, r, block, j), odd = channel_at(s, r, block, j + 1);
+        const uint32_t lo = joined(weight(s, group, even, run, at.lo), weight(s, group, odd, run, at.lo));
+        const uint32_t hi = joined(weight(s, group, even, run, at.hi), weight(s, group, odd, run, at.hi));
+        *(*out)++ = (lo & 0xffff) | hi << 16;
+    }
 }
 
 // [group][block]
@@ -98,8 +171,12 @@ static void pack(const void *ctx, void *bytes)
     const Dsp *s = ctx;
     uint32_t *out = bytes;
     for (int64_t g = 0; g < s->c.group; g++)
-        for (int64_t o = 0; o < s->c.oc; o += s->width)
-            pack_block(s, g, o, &out);
+        for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+            for (int64_t b = 0; b < blocks_of(r); b++) {
+                pack_block(s, g, r, b, &out);
+                if (r->is_bytes)
+                    pack_tail(s, g, r->first + b * r->each, &out);
+            }
 }
 
 // --- windows -------------------------------------------------------------------------------------
@@ -204,53 +281,82 @@ typedef struct Blocks {
     const Pixel *p;
     int64_t pixels;
     KRef group;
+    const BlockRun *run;
 } Blocks;
 
-static void call_sums(const Dsp *s, const Blocks *b, KRef block, KRef count)
+// The address of the words of a block; at: its number in the run.
+static KRef words_at(const Dsp *s, const Blocks *b, KRef at)
+{
+    Kernel *k = s->c.l->k;
+    return k_address(
+        k, s->weights,
+        k_expr(k, "$ * # + ($ * # + #)", b->group, s->group_words, at, words_of_sums(s), b->run->at));
+}
+
+static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
 {
     Kernel *k = s->c.l->k;
     const KRef from = s->is_row ? b->p->x : k_index(k, 0);
-    const KRef w = k_expr(k, "$ * # + $ * #", b->group, s->group_words, block, s->block_words);
     const KDevice f = !s->is_row ? (b->pixels == 2 ? KDEV_dsp_sums2 : KDEV_dsp_sums1)
                                  : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
-    k_device(k, f, k_address(k, s->sums, k_index(k, 0)), k_address(k, s->is_row ? s->x : s->window, from),
-             k_address(k, s->weights, w), k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
+    const KRef sums = k_address(k, s->sums, k_index(k, 0));
+    const KRef x = k_address(k, s->is_row ? s->x : s->window, from);
+    const KRef w = words_at(s, b, at);
+    k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
-// The first `channels` of a block, whose sums are the one of number `at`.
-static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at, int64_t channels)
+// A block, whose sums are the one of number `at`.
+static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
 {
     Kernel *k = s->c.l->k;
+    const int64_t gap = s->width / b->run->each;
+    const int64_t channels = b->run->channels < b->run->each ? b->run->channels : b->run->each;
     for (int64_t i = 0; i < b->pixels; i++)
         for (int64_t j = 0; j < channels; j++) {
             Point to = b->p[i].at;
-            to.idx[1] = k_expr(k, "$ * # + ($ * # + #)", b->group, s->c.oc, block, s->width, j);
-            const KRef sum = k_expr(k, "($ * # + #) * # + #", at, b->pixels, i, s->width, j);
+            to.idx[1] =
+                k_expr(k, "$ * # + ($ * # + #)", b->group, s->c.oc, block, b->run->each, b->run->first + j);
+            const KRef sum = k_expr(k, "($ * # + #) * # + #", at, b->pixels, i, s->width, j * gap);
             pull_store_root(s->c.l, s->d, to, k_load(k, s->sums, sum, 1, 1));
         }
 }
 
-static void emit_blocks(const Dsp *s, const Blocks *b)
+static void emit_sums(const Dsp *s, const Blocks *b)
 {
-    const int64_t whole = s->c.oc / s->width, rest = s->c.oc % s->width;
-    const int64_t chunks = ceil_div(whole, CHUNK);
     Kernel *k = s->c.l->k;
+    const int64_t n = blocks_of(b->run), chunks = ceil_div(n, CHUNK);
     uint32_t opened = 0;
-    if (whole > 0) {
-        const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
-        const KRef block = k_expr(k, "$ * #", chunk, CHUNK);
-        const KRef count = chunks == 1          ? k_index(k, whole)
-                           : whole % CHUNK == 0 ? k_index(k, CHUNK)
-                                                : k_expr(k, "min(#, # - $)", CHUNK, whole, block);
-        call_sums(s, b, block, count);
-        const KRef at = whole == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
-        store_block(s, b, k_add(k, block, at), at, s->width);
-        lower_close(s->c.l, opened + (whole > 1));
-    }
-    if (rest > 0) {
-        call_sums(s, b, k_index(k, whole), k_index(k, 1));
-        store_block(s, b, k_index(k, whole), k_index(k, 0), rest);
-    }
+    const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
+    const KRef begin = k_expr(k, "$ * #", chunk, CHUNK);
+    const KRef count = chunks == 1      ? k_index(k, n)
+                       : n % CHUNK == 0 ? k_index(k, CHUNK)
+                                        : k_expr(k, "min(#, # - $)", CHUNK, n, begin);
+    call_sums(s, b, begin, count);
+    const KRef at = n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
+    store_block(s, b, k_add(k, begin, at), at);
+    lower_close(s->c.l, opened + (n > 1));
+}
+
+// Where the channels of a run begin in the results of a pixel.
+static KRef result_at(const Dsp *s, const Blocks *b, int64_t pixel)
+{
+    Lower *l = s->c.l;
+    Point at = b->p[pixel].at;
+    at.idx[1] = k_expr(l->k, "$ * # + #", b->group, s->c.oc, b->run->first);
+    Pull p = pull_at(l, s->d, at);
+    p.space = s->d->has_out_space ? SPACE_OUT : SPACE_IN;
+    return k_address(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
+}
+
+static void emit_bytes(const Dsp *s, const Blocks *b)
+{
+    Kernel *k = s->c.l->k;
+    const KRef zero = k_index(k, 0);
+    const KRef operands[KDEV_MAX_OPERANDS + 1] = {
+        result_at(s, b, 0),   k_address(k, s->window, zero), words_at(s, b, zero),
+        k_index(k, s->steps), k_index(k, blocks_of(b->run)), result_at(s, b, 1),
+        k_index(k, s->high)};
+    k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
 
 // --- pixels --------------------------------------------------------------------------------------
@@ -263,51 +369,69 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     Pixel p[2];
     for (int64_t i = 0; i < pixels; i++)
-        p[i] = pixel_of(s, k_expr(k, "$ + #", first, i), group);
+        p[i] = pixel_of(s, k_expr(k, "min($ + #, #)", first, i, n_pixels(s) - 1), group);
     if (!s->is_row)
         widen(s, p, pixels);
-    emit_blocks(s, &(Blocks){.p = p, .pixels = pixels, .group = group});
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+        (r->is_bytes ? emit_bytes : emit_sums)(s, &(Blocks){p, pixels, group, r});
     lower_close(s->c.l, opened);
 }
 
+// In pairs; where their number is odd, the last one is computed twice.
 static void emit(const Dsp *s)
 {
     Kernel *k = s->c.l->k;
-    const int64_t pixels = s->c.n * s->c.h * s->c.w_out, pairs = pixels / 2;
     uint32_t opened = 0;
-    if (pairs > 0) {
-        const KRef pair = lower_open_count(k, pairs, KFOR_SERIAL, "pair", &opened);
-        emit_pixels(s, k_expr(k, "$ * 2", pair), 2);
-        lower_close(s->c.l, opened);
-    }
-    if (pixels % 2 != 0)
-        emit_pixels(s, k_index(k, 2 * pairs), 1);
+    const KRef pair = lower_open_count(k, ceil_div(n_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
+    emit_pixels(s, k_expr(k, "$ * 2", pair), n_pixels(s) == 1 ? 1 : 2);
+    lower_close(s->c.l, opened);
 }
 
 // --- which convolutions --------------------------------------------------------------------------
 
-// Can the sums of two neighbours be kept in one word?
+// What is added to the sum of a channel can be, over all inputs.
+typedef struct Inputs {
+    int64_t least, most;
+} Inputs;
+
+static Inputs inputs_of(const Dsp *s)
+{
+    const Graph *g = s->c.l->g;
+    const Tensor zero = tensor_if_const(g, s->c.x_zero);
+    const bool knows_zero = s->c.x_zero == 0 || node_is_const(g, s->c.x_zero);
+    const int64_t z = s->c.x_zero != 0 && knows_zero ? tensor_get_i64(&zero, 0) : 0;
+    const int64_t least = is_signed(s) ? INT8_MIN : 0, most = is_signed(s) ? INT8_MAX : UINT8_MAX;
+    return knows_zero ? (Inputs){least - z, most - z} : (Inputs){-UINT8_MAX, UINT8_MAX};
+}
+
+// Can the sums of channel o and the next one be kept in one word?
 static bool fits_pair(const Dsp *s, int64_t group, int64_t o)
 {
     const IntConv *c = &s->c;
-    const Tensor bias = tensor_if_const(c->l->g, c->bias), zero = tensor_if_const(c->l->g, c->x_zero);
-    const bool knows_zero = c->x_zero == 0 || node_is_const(c->l->g, c->x_zero);
-    const int64_t z = c->x_zero != 0 && knows_zero ? tensor_get_i64(&zero, 0) : 0;
-    const int64_t least = (is_signed(s) ? -128 : 0) - (knows_zero ? z : 127);
-    const int64_t most = (is_signed(s) ? 127 : 255) - (knows_zero ? z : -128);
+    const Inputs x = inputs_of(s);
+    const Tensor bias = tensor_if_const(c->l->g, c->bias);
     const int64_t each = c->ic * c->kh * c->kw;
-    const int32_t *even = &s->values[(group * c->oc + o) * each], *odd = o + 1 < c->oc ? even + each : NULL;
-    int64_t lo = 0, hi = 0;
-    if (odd != NULL && c->bias != 0)
-        lo = hi = tensor_get_i64(&bias, group * c->oc + o + 1);
+    const int32_t *even = &s->values[(group * c->oc + o) * each], *odd = even + each;
+    if (o + 1 >= c->oc)
+        return true;
+    int64_t lo = c->bias != 0 ? tensor_get_i64(&bias, group * c->oc + o + 1) : 0, hi = lo;
     for (int64_t i = 0; i < each; i++) {
-        const int64_t v = odd != NULL ? odd[i] : 0, both = even[i] + 256 * v;
-        if (even[i] < INT8_MIN || even[i] > INT8_MAX || both < INT16_MIN || both > INT16_MAX)
+        const int64_t both = even[i] + 256 * (int64_t)odd[i];
+        if (both < INT16_MIN || both > INT16_MAX)
             return false;
-        lo += v * (v >= 0 ? least : most);
-        hi += v * (v >= 0 ? most : least);
+        lo += odd[i] * (odd[i] >= 0 ? x.least : x.most);
+        hi += odd[i] * (odd[i] >= 0 ? x.most : x.least);
     }
     return lo > -LIMIT && hi < LIMIT;
+}
+
+static bool fits_block(const Dsp *s, int64_t first)
+{
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t o = first; o < first + s->width && o < s->c.oc; o += 2)
+            if (!fits_pair(s, g, o))
+                return false;
+    return true;
 }
 
 static bool fits(const Dsp *s)
@@ -318,29 +442,97 @@ static bool fits(const Dsp *s)
     if (!c->l->caps->has_dsp || c->l->caps->threads > 1 || !knows_bias || !is_dense ||
         s->steps < LEAST_STEPS || c->oc < 2 || (c->group > 1 && c->oc < DSP_BLOCK))
         return false;
-    for (int64_t g = 0; g < c->group; g++)
-        for (int64_t o = 0; o < c->oc; o += 2)
-            if (!fits_pair(s, g, o))
-                return false;
+    for (int64_t i = 0; i < c->group * c->oc * c->ic * c->kh * c->kw; i++)
+        if (s->values[i] < INT8_MIN || s->values[i] > INT8_MAX)
+            return false;
     return true;
+}
+
+// --- which blocks become bytes -------------------------------------------------------------------
+
+// Can a device function write what the kernel stores?
+static bool stores_bytes(const Dsp *s)
+{
+    const Lower *l = s->c.l;
+    const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    return s->scale != NULL && n_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
+           s->shift <= DSP_MAX_SHIFT;
+}
+
+static bool is_bytes(const Dsp *s, int64_t first)
+{
+    const int64_t limit = INT64_C(1) << (32 + DSP_MAX_SHIFT + 9);
+    if (!stores_bytes(s) || first + s->width > s->c.oc)
+        return false;
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 0; j < s->width; j++) {
+            const RequantScale *c = &s->scale[g * s->c.oc + first + j];
+            if (c->shift != s->shift || c->factor < 0 || c->factor > INT32_MAX || c->start <= -limit ||
+                c->start >= limit || c->n_exceptions > DSP_EXCEPTIONS)
+                return false;
+        }
+    return true;
+}
+
+// The start that most channels share; it has no lower half.
+static void find_shared(Dsp *s)
+{
+    const int64_t n = s->c.group * s->c.oc, one = INT64_C(1) << 32;
+    s->shift = s->scale[0].shift;
+    for (int64_t o = 0; o < n; o++)
+        if (s->scale[o].start % one == 0)
+            s->high = s->scale[o].start / one;
+}
+
+// Adds channels, to the last run if that is alike and ends with a whole block.
+static void add_channels(Dsp *s, BlockRun r)
+{
+    BlockRun *last = s->n_runs > 0 ? &s->run[s->n_runs - 1] : NULL;
+    const bool is_like = last != NULL && last->is_bytes == r.is_bytes && last->each == r.each;
+    if (!is_like || r.channels % r.each != 0) {
+        rlx_assert(s->n_runs < MAX_RUNS + 2);
+        last = &s->run[s->n_runs++];
+        *last = (BlockRun){r.first, 0, r.each, r.is_bytes, s->group_words};
+    }
+    last->channels += r.channels;
+    s->group_words += blocks_of(&r) * words_of_sums(s);
+    if (r.is_bytes)
+        s->group_words += has_own_numbers(s, r.first) ? DSP_OWN_TAIL : DSP_PLAIN_TAIL;
+}
+
+static void find_runs(Dsp *s)
+{
+    if (s->scale != NULL)
+        find_shared(s);
+    for (int64_t o = 0; o < s->c.oc; o += s->width) {
+        const int64_t left = s->c.oc - o, channels = left < s->width ? left : s->width;
+        const bool is_apart = !fits_block(s, o) || s->n_runs >= MAX_RUNS;
+        add_channels(s, (BlockRun){.first = o,
+                                   .channels = channels,
+                                   .each = is_apart ? s->width / 2 : s->width,
+                                   .is_bytes = !is_apart && is_bytes(s, o)});
+    }
 }
 
 static void add_params(Dsp *s)
 {
     Lower *l = s->c.l;
-    s->block_words = s->width * (2 + s->steps) / 2;
-    s->group_words = ceil_div(s->c.oc, s->width) * s->block_words;
+    int64_t most = 0;
     s->x = lower_param(l, s->c.x, PARAM_READ);
     s->begin = begin_of(s);
+    find_runs(s);
     Dsp *packing = ARENA_NEW(l->pass->perm, Dsp);
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
     if (!s->is_row)
         s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
-    const int64_t most = ceil_div(s->c.oc, s->width) < CHUNK ? ceil_div(s->c.oc, s->width) : CHUNK;
-    const int64_t pixels = s->c.n * s->c.h * s->c.w_out;
-    s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)(most * s->width * (pixels > 1 ? 2 : 1)));
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+        if (!r->is_bytes && blocks_of(r) > most)
+            most = blocks_of(r) < CHUNK ? blocks_of(r) : CHUNK;
+    if (most > 0)
+        s->sums = lower_param_scratch(l, "sums", DTYPE_i32,
+                                      (uint64_t)(most * s->width * (n_pixels(s) > 1 ? 2 : 1)));
 }
 
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
@@ -354,10 +546,11 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     if (!fits(&s))
         return false;
     const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    s.is_row = c->n * c->h * c->w_out == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 &&
-               c->group == 1 && c->oc > DSP_BLOCK;
+    s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
+               c->oc > DSP_BLOCK;
     if (s.is_row)
         s.width = DSP_ROW_BLOCK;
+    s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
     s.zero = c->x_zero == 0
                  ? k_index(l->k, 0)
                  : k_cast(l->k, operand_scalar(l, c->x_zero, k_index(l->k, 0), DTYPE_i32), KT_INDEX);

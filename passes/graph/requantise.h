@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the pass `requantise` brings the sums of a channel back to bytes, for schedules that do it themselves.
+#ifndef PASSES_GRAPH_REQUANTISE_H
+#define PASSES_GRAPH_REQUANTISE_H
+
+#include "ir/graph/graph.h"
+
+enum { REQUANT_MOST = 4 }; // exceptions
+
+// (sum * factor + start) >> 32 + shift, from -128 to 127; for the sums that are exceptions, `added` more
+// before the clamp.
+typedef struct RequantScale {
+    int64_t factor, start, shift;
+    uint32_t n_exceptions;
+    int64_t exception[REQUANT_MOST], added[REQUANT_MOST];
+} RequantScale;
+
+// Of each channel (axis 1) of the node `sum`, if `root` is that; else NULL.
+RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum);
+
+#endif
