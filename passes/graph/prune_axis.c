@@ -139,7 +139,7 @@ static bool link_none(const Site *s, Link *l)
 static const LinkFn links[OP_COUNT] = {
 #define EW(name, ...) [OP_##name] = link_same,
 #define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
-           fill, live)                                                                                       \
+           fill, live, stream)                                                                               \
     [OP_##name] = link_##live,
 #include "ir/graph/ops.def"
 };

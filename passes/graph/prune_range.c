@@ -443,7 +443,7 @@ static const RangeFn rules[OP_COUNT] = {
 #define LEAF(name)    [OP_##name] = no_ranges,
 #define EW(name, ...) [OP_##name] = map_ranges,
 #define OP(name, shape, min, max, results, flags, layout, joins, types, operand, result, steps, beyond,      \
-           fill, live)                                                                                       \
+           fill, live, stream)                                                                               \
     [OP_##name] = live##_ranges,
 #include "ir/graph/ops.def"
 };

@@ -297,7 +297,7 @@ static void run_file(const char *path)
         Diag d = diag_new(&a);
         Graph *g = NULL;
         Asked asked;
-        const char *text = list.data[i].text;
+        const char *text = ops_text(&a, &list.data[i]);
         if (graph_parse(&a, &d, diag_add_file(&d, path, text, strlen(text)), &g)) {
             read_asked(g, list.data[i].name, &asked);
             run_case(&a, g, list.data[i].name, &asked);
