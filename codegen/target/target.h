@@ -18,7 +18,8 @@ typedef enum CpuFeature {
     CPU_MATRIX = 4,   // matrix registers of bf16 (AMX), which the system lets programs use
     CPU_NO_INCBIN = 8, // none, but a lack: assemblers for it take in no files
     CPU_INTEGERS = 16, // a microcontroller: integers are cheap and floats are not; never runs rlxc itself
-    CPU_DSP = 32, // the DSP extension of Arm's microcontrollers: two products of 16 bits, saturation
+    CPU_DSP = 32, // the DSP extension of Arm's microcontrollers: two products of 16 bits
+    CPU_SAT = 64, // shifts that saturate
 } CpuFeature;
 
 typedef struct CpuInfo {

@@ -173,7 +173,7 @@ typedef struct Kernel {
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
     uint8_t max_lanes;
-    bool has_dsp;          // builders make mulh, mulh_add, sat8 and satu8 of longer expressions
+    bool has_sat, has_dsp; // builders make sat8 and satu8, mulh and mulh_add, of longer expressions
     uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)
     struct KScopes *scopes; // the builders' own: open blocks and the expressions that can be reused
 } Kernel;
@@ -354,8 +354,9 @@ typedef struct TargetCaps {
     bool counts_up;        // indices of elements are never negative
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     bool prefers_ints;     // integers are cheap, floats are not: microcontrollers
-    bool has_dsp;          // the operations on halves and the saturating ones (kops.def) are one instruction; device
-                           // functions for pairs of halfwords (ir/kernel/dsp.h), for one thread
+    bool has_sat;          // sat8 and satu8 (kops.def) are one instruction
+    bool has_dsp;          // so are those on halves and mulh, mulh_add; device functions (ir/kernel/dsp.h)
+                           // for one thread
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

@@ -217,7 +217,7 @@ KRef kernel_fold(Kernel *k, KOp op, const KRef src[3])
     const KInst *n = k_inst(k, src[0]);
     if (n->dtype == DTYPE_bool)
         return fold_bool(k, op, src[0], src[1]);
-    if (k->has_dsp && n->dtype == DTYPE_i32 && n->lanes == 1)
+    if ((k->has_sat || k->has_dsp) && n->dtype == DTYPE_i32 && n->lanes == 1)
         return kernel_fold_dsp(k, op, src);
     return n->dtype == KT_INDEX && n->lanes == 1 ? fold_index(k, op, src[0], src[1]) : 0;
 }

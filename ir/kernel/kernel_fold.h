@@ -28,7 +28,8 @@ const char *kt_name(int type);
 // False for combinations that kops.def calls NONE (and, or ... on floats; exp ... on ints).
 bool kop_is_defined(KOp op, int type);
 
-// What an operation, or a cast to i32, becomes where the target has the DSP extension (Kernel.has_dsp); or 0.
+// What an operation, or a cast to i32, becomes where the target has a single instruction for it
+// (Kernel.has_sat, has_dsp); or 0.
 KRef kernel_fold_dsp(Kernel *k, KOp op, const KRef src[3]);
 KRef kernel_fold_high(Kernel *k, KRef a);
 

@@ -57,9 +57,9 @@ static KRef saturated(Kernel *k, KRef a, KRef b)
 
 KRef kernel_fold_dsp(Kernel *k, KOp op, const KRef src[3])
 {
-    if (op == KOP_min)
+    if (op == KOP_min && k->has_sat)
         return saturated(k, src[0], src[1]);
-    for (uint32_t i = 0; i < 2 && op == KOP_add; i++) {
+    for (uint32_t i = 0; i < 2 && op == KOP_add && k->has_dsp; i++) {
         const KInst n = *k_inst(k, src[i]);
         if (is_op(k, src[i], KOP_mulh))
             return k_mulh_add(k, n.a, n.b, src[1 - i]);

@@ -373,6 +373,7 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const
                .constant_bytes = constant_bytes,
                .lasting = lasting};
     l.k = kernel_new(p->perm, "");
+    l.k->has_sat = l.caps->has_sat;
     l.k->has_dsp = l.caps->has_dsp;
     describe(&l, index);
     lower_begin_sizes(&l);

@@ -72,6 +72,15 @@ class Net:
         total = self.add(f"int_conv({x}, {weights}, {bias}, {zero}) {{{more}}}")
         return self.requantise(total, shape[0], len(shape), scale, -3)
 
+    def mean(self, x, channels, height, width, scale):
+        ones = ", ".join(["1"] * (channels * height * width))
+        weights = self.add(f"const : i8[{channels}, 1, {height}, {width}] = {{{ones}}}")
+        total = self.add(f"int_conv({x}, {weights}) {{group = {channels}}}")
+        return self.requantise(total, channels, 4, scale, 2)
+
+    def text(self, out):
+        return 'graph "net" {\n' + "\n".join(self.lines) + f'\n  output "y" = {out}\n}}\n'
+
     def scaled(self, x, scale):
         wide = self.add(f"cast({x}) {{to = f32}}")
         return self.add(f"mul({wide}, {self.add(f'const : f32[] = {{{scale}}}')})")
@@ -91,8 +100,24 @@ def network():
     pixels = net.add(f"transpose({joined}) {{perm = [0, 2, 3, 1]}}")
     flat = net.add(f"reshape({pixels}) {{shape = [1, 240, 1]}}")
     dense = net.conv(flat, [10, 240, 1], 0.0009)
-    out = net.add(f"reshape({dense}) {{shape = [1, 10]}}")
-    return 'graph "net" {\n' + "\n".join(net.lines) + f'\n  output "y" = {out}\n}}\n'
+    return net.text(net.add(f"reshape({dense}) {{shape = [1, 10]}}"))
+
+
+def windows():
+    """Depthwise layers that are computed in strips of rows, without words of channels, and with several
+    channels of the result for one of the input; means of windows of few and of many pixels."""
+    net = Net()
+    rows = net.add('input "x" : i8[1, 12, 11, 3]')
+    image = net.add(f"transpose({rows}) {{perm = [0, 3, 1, 2]}}")
+    many = net.conv(image, [12, 1, 3, 3], 0.006, "pads = [1, 1, 1, 1], strides = [2, 2], group = 3")
+    wide = net.conv(many, [12, 1, 3, 3], 0.006, "pads = [16, 16, 16, 16], group = 12")
+    tall = net.conv(image, [3, 1, 11, 4], 0.002, "pads = [5, 1, 5, 2], group = 3")
+    means = [net.mean(many, 12, 6, 6, 0.02), net.mean(wide, 12, 36, 36, 0.02),
+             net.mean(tall, 3, 12, 11, 0.02)]
+    both = net.add(f"concat({', '.join(means)}) {{axis = 1}}")
+    flat = net.add(f"reshape({both}) {{shape = [1, 27, 1]}}")
+    dense = net.conv(flat, [10, 27, 1], 0.002)
+    return net.text(net.add(f"reshape({dense}) {{shape = [1, 10]}}"))
 
 
 def on_this_machine(work, model):
@@ -276,28 +301,37 @@ def check_sizes(model):
     tap.result(small, f"arena {figures['arena_bytes']}, weights {figures['weight_bytes']}")
 
 
-def run_all(work):
-    model, cases = work / "net.rlx", Cases(work)
-    model.write_text(network())
+def run_own(cases, name, text):
+    """Runs a network of ours on all CPUs with all compilers. Gives its file and the sources beside it."""
+    work = cases.rig.work
+    model, values = work / f"{name}.rlx", work / f"{name}_data.c"
+    model.write_text(text)
     rng = random.Random(1)
     data = mcu_rig.bytes_of("rig_input", [rng.randint(-128, 127) & 255 for _ in range(INPUTS)])
     (work / "input.c").write_text(data)
     expected = on_this_machine(work, model)
-    (work / "data.c").write_text(data + mcu_rig.bytes_of("rig_expected", expected))
+    values.write_text(data + mcu_rig.bytes_of("rig_expected", expected))
     if len(set(expected)) < 5:
         sys.exit(f"the network says little: {expected}")
-    check_sizes(model)
     for cpu, machine in cases.machines.items():
         if shutil.which(machine.qemu) is None:
-            tap.result(True, f"net on {cpu}", skipped=f"there is no {machine.qemu}")
+            tap.result(True, f"{name} on {cpu}", skipped=f"there is no {machine.qemu}")
             continue
         for compiler in mcu_rig.compilers(machine):
-            cases.run(model, cpu, compiler, [HERE / "rig.c", work / "data.c"])
-    cases.planted([HERE / "rig.c", work / "data.c"])
+            cases.run(model, cpu, compiler, [HERE / "rig.c", values])
+    return model, [HERE / "rig.c", values]
+
+
+def run_all(work):
+    cases = Cases(work)
+    run_own(cases, "windows", windows())
+    model, sources = run_own(cases, "net", network())
+    check_sizes(model)
+    cases.planted(sources)
     if cases.rig.plugin is None:
         tap.result(True, "what inspect counts", skipped="this QEMU has no plugins")
     else:
-        check_inspect(cases, model, [HERE / "rig.c", work / "data.c"])
+        check_inspect(cases, model, sources)
         check_uncounted(cases, model)
         check_bench(cases, model)
     for name, cpu in ELSEWHERE:

@@ -91,12 +91,16 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
+// The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
+bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
 // Bias - zero * sum of the weights by output channel, where these are constants.
 uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero);
 // The zero point of the input, which it has, as i32.
 KRef int_conv_zero(const IntConv *c);
+// One input channel a group: can four of them be read as a word?
+bool int_conv_has_words(const IntConv *c);
 // The input, where its channels are words, as i32: four channels to an element.
 uint32_t int_conv_words(const IntConv *c);
 

@@ -246,6 +246,13 @@ KRef int_conv_zero(const IntConv *c)
     return k_integer(l->k, DTYPE_i32, tensor_get_i64(&zero, 0));
 }
 
+bool int_conv_has_words(const IntConv *c)
+{
+    const int64_t offset = lower_loc(c->l, c->x)->offset;
+    return c->stride_c == 1 && c->group % 4 == 0 && offset % 4 == 0 && c->stride_n % 4 == 0 &&
+           c->stride_h % 4 == 0 && c->stride_w % 4 == 0;
+}
+
 static bool stays_inside(int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t pad,
                          int64_t in)
 {
@@ -261,13 +268,12 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     const Tensor zero = tensor_if_const(l->g, c->w_zero);
     Bytes b = {.c = *c, .d = d, .is_apart = c->oc == 1};
     b.values = tensor_centred(l->pass->perm, &w, &zero);
-    if (int_conv_planes(c, d, b.values))
-        return true;
     b.runs = b.is_apart ? 1 : c->group;
     b.length = b.is_apart ? c->group : c->oc;
     b.is_inside = stays_inside(c->h, c->sh, c->kh, c->dh, c->pad_h, c->in_h) &&
                   stays_inside(c->w_out, c->sw, c->kw, c->dw, c->pad_w, c->in_w);
-    if (int_conv_dsp(c, d, b.values, b.is_inside))
+    if (int_conv_pool(c, d, b.values, b.is_inside) || int_conv_planes(c, d, b.values) ||
+        int_conv_dsp(c, d, b.values, b.is_inside))
         return true;
     b.is_run = c->dw == 1 && c->stride_w == c->ic && (c->stride_c == 1 || c->ic == 1);
     b.type = int_conv_weight_type(b.values, w.numel);

@@ -432,14 +432,6 @@ static bool fits(const Planes *p)
            c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 && (p->has_pairs || is_known);
 }
 
-// Can four channels be read as a word?
-static bool has_words(const IntConv *c)
-{
-    const int64_t offset = lower_loc(c->l, c->x)->offset;
-    return c->stride_c == 1 && c->group % 4 == 0 && offset % 4 == 0 && c->stride_n % 4 == 0 &&
-           c->stride_h % 4 == 0 && c->stride_w % 4 == 0;
-}
-
 static int64_t bytes_of_rows(const Planes *p, int64_t n)
 {
     return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * unit(p);
@@ -503,7 +495,7 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
     turn(&p);
     if (d->rank < 4 || !fits(&p) || cost_of(&p) >= cost)
         turn(&p);
-    p.width = p.has_pairs && has_words(c) ? 4 : 1;
+    p.width = p.has_pairs && int_conv_has_words(c) ? 4 : 1;
     measure(&p);
     add_params(&p);
     if (p.has_pairs)
