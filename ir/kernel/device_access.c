@@ -23,10 +23,14 @@ static int64_t steps(const int64_t *v)
 }
 
 static const KDeviceAccess accesses[] = {
-    {KDEV_dsp_pair_i8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs}, {KDEV_dsp_pair_i8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_u8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs}, {KDEV_dsp_pair_u8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_edge_i8, 1, 1 << 2 | 1 << 3, part},          {KDEV_dsp_edge_u8, 1, 1 << 2 | 1 << 3, part},
-    {KDEV_dsp_row_i8, 1, 1 << 3, steps},                   {KDEV_dsp_row_u8, 1, 1 << 3, steps},
+    {KDEV_dsp_pair_i8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs},
+    {KDEV_dsp_pair_i8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
+    {KDEV_dsp_pair_u8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs},
+    {KDEV_dsp_pair_u8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
+    {KDEV_dsp_edge_i8, 1, 1 << 2 | 1 << 3, part},
+    {KDEV_dsp_edge_u8, 1, 1 << 2 | 1 << 3, part},
+    {KDEV_dsp_row_i8, 1, 1 << 3, steps},
+    {KDEV_dsp_row_u8, 1, 1 << 3, steps},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

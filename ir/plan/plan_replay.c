@@ -100,8 +100,10 @@ static bool is_call(const Replay *r, const KInst *n)
 // May it touch bytes that are shared in ways that are not replayed?
 static bool is_hidden(const Replay *r, const KInst *n)
 {
-    const bool names = kkind_info[n->kind].param != KPARAM_NO && n->kind != KI_prefetch && n->kind != KI_address;
-    return n->kind == KI_custom || n->kind == KI_matrix || (names && r->is_shared[n->imm] && !is_access(r, n)) ||
+    const bool names =
+        kkind_info[n->kind].param != KPARAM_NO && n->kind != KI_prefetch && n->kind != KI_address;
+    return n->kind == KI_custom || n->kind == KI_matrix ||
+           (names && r->is_shared[n->imm] && !is_access(r, n)) ||
            (n->kind == KI_device && device_info[kdev_of(n)].target != KDEV_CPU);
 }
 
@@ -121,8 +123,7 @@ static void touch(Replay *r, uint32_t arg, int64_t begin, int64_t end, bool is_w
             writer[i] = owner;
         else if (writer[i] != 0 && writer[i] != owner)
             r->wrong = arena_printf(r->p->arena, "%s: byte %lld of %s is written as %s before it is read",
-                                    r->k->name, (long long)i, b->name,
-                                    r->p->buffers.data[writer[i]].name);
+                                    r->k->name, (long long)i, b->name, r->p->buffers.data[writer[i]].name);
     }
 }
 

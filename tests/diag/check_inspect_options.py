@@ -34,7 +34,7 @@ GIVEN = [
     ("--rounding", "double"), ("--signature", "serving_default", SIGNED),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",),
     ("--no-prune",), ("--no-reorder",),
-    ("--stream", "batch", MLP),
+    ("--stream", "x:0", MLP), ("--ram", "100000"), ("--board", "nucleo-l4r5zi"),
     ("--tables",), ("--custom", "ops.json", "--dim", "batch=1", DIGITS),
     ("--tune", "tuned"), ("--weights", "file"), ("--one-file",), ("--split", "3"), ("--arena", "static"),
     ("--moe-resident", "2", "--bucket", "rows=16,64", EVERYTHING), ("--api", "core"),

@@ -381,7 +381,8 @@ static void emit_strip(const Planes *p, KRef image, KRef strip, KRef block)
     lower_close(c->l, opened);
 }
 
-// All channels of a strip before the next one: so results may lie over what was read (passes/plan/ram/lead.h).
+// All channels of a strip before the next one: so results may lie over what was read
+// (passes/plan/ram/lead.h).
 static void emit_planes(const Planes *p)
 {
     const IntConv *c = &p->c;

@@ -229,7 +229,8 @@ static bool is_call_watched(const Trace *t, const KInst *n)
 
 static bool is_watched(const Trace *t, const KInst *n)
 {
-    return is_call_watched(t, n) || (k_reads_param(n) && t->watch->reads[n->imm]) || (k_writes_param(n) && t->watch->writes[n->imm]);
+    return is_call_watched(t, n) || (k_reads_param(n) && t->watch->reads[n->imm]) ||
+           (k_writes_param(n) && t->watch->writes[n->imm]);
 }
 
 // Elements [index, index + count) of the parameter, inside what the argument may touch.
@@ -376,9 +377,9 @@ static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
 // Instructions that touch memory in ways that are not followed, or that belong to threads.
 static bool is_strange(const KInst *n)
 {
-    static const bool kinds[KI_COUNT] = {[KI_point] = true,  [KI_fetch] = true,  [KI_put] = true,
-                                         [KI_matrix] = true, [KI_custom] = true, [KI_part] = true,
-                                         [KI_thread] = true};
+    static const bool kinds[KI_COUNT] = {
+        [KI_point] = true,  [KI_fetch] = true, [KI_put] = true,   [KI_matrix] = true,
+        [KI_custom] = true, [KI_part] = true,  [KI_thread] = true};
     return kinds[n->kind] || (n->kind == KI_device && device_info[kdev_of(n)].target != KDEV_CPU);
 }
 
