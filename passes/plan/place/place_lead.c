@@ -5,8 +5,9 @@
 #include "passes/plan/place/place.h"
 #include <stdlib.h>
 
-// Pairs of items that a call may compare, about a nanosecond each.
-enum { WORK = 1 << 27 };
+// Pairs of items that a call may compare, about a nanosecond each, and how many orders in a row, for each
+// item, may be no better than those before.
+enum { WORK = 1 << 27, PATIENCE = 1024 };
 
 // Offsets that an item cannot have: [begin, end).
 typedef struct Hole {
@@ -212,9 +213,13 @@ static void search(Order *o, Best *best, uint64_t bound)
     }
     uint64_t state = 1;
     const uint64_t each = (uint64_t)o->n * o->n;
-    for (uint64_t work = 0; work < WORK && best->arena > bound; work += each) {
+    uint64_t in_vain = 0;
+    for (uint64_t work = 0; work < WORK && best->arena > bound && in_vain < (uint64_t)PATIENCE * o->n;
+         work += each) {
+        const uint64_t before = best->arena;
         shuffle(o, &state);
         keep_better(o, best);
+        in_vain = best->arena < before ? 0 : in_vain + 1;
     }
 }
 
