@@ -124,12 +124,12 @@ static bool lacks_ram(const Diag *d)
     return false;
 }
 
-// Where schedules with scratch memory do not fit, those of the largest layers do without, and at last all.
+// Where schedules with scratch memory do not fit, those that take most of it give way first, and at last all.
 bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan)
 {
     rlx_assert(o->report != NULL || (o->dump == NULL && !o->time_passes));
     rlx_assert(graph != NULL && o->caps != NULL);
-    static const uint64_t shares[] = {100, 75, 50, 25, 0}; // percent of the limit that a layer may take
+    static const uint64_t lean[] = {2048, 1024, 512, 256, 64, 1};
     PipelineOptions attempt = *o;
     if (o->ram == 0 || !o->caps->prefers_ints)
         return run_passes(perm, d, graph, o, plan);
@@ -137,10 +137,10 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
         const uint32_t n_items = d->items.len, n_errors = d->n_errors;
         if (run_passes(perm, d, graph_compact(graph, NULL), &attempt, plan))
             return true;
-        if (!lacks_ram(d) || i == sizeof shares / sizeof *shares)
+        if (!lacks_ram(d) || i == sizeof lean / sizeof *lean)
             return false;
         d->items.len = n_items;
         d->n_errors = n_errors;
-        attempt.lean = 1 + o->ram / 100 * shares[i];
+        attempt.lean = lean[i];
     }
 }

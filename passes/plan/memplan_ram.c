@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Estimates of rows.h may be wrong by some alignments: so often a lower limit is tried.
-enum { ATTEMPTS = 8, MAX_NAMED = 12 };
+enum { ATTEMPTS = 4, MAX_NAMED = 12 };
 
 bool memplan_is_serial(const Pass *p)
 {
