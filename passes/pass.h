@@ -26,7 +26,7 @@ typedef struct PassOptions {
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t ram;          // the most bytes of arena and state; 0: any
-    uint64_t lean; // where values are large, schedules with so much scratch memory give way; 1: everywhere; 0: none
+    uint64_t lean;         // schedules of large layers with so much scratch memory give way; 1: all; 0: none
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
     bool no_fuse;            // every node is a kernel of its own

@@ -204,7 +204,8 @@ def check_network(name, limit):
         for ram in (0, limit):
             path, arena = program(pathlib.Path(folder), NETWORKS / f"{name}.tflite", "cortex-m4", sizes, ram)
             assert ram == 0 or arena <= ram, f"{arena} bytes where {ram} are allowed"
-            assert cases and checked([path], input=inputs) == wanted, f"other results than LiteRT's, {arena} bytes"
+            found = checked([path], input=inputs)
+            assert cases and found == wanted, f"other results than LiteRT's, {arena} bytes"
             taken.append(arena)
         return f"{taken[0]} bytes, {taken[1]} with --ram {limit}"
 

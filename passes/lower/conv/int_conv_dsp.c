@@ -3,7 +3,6 @@
 // pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
 // up blocks of four channels for both. A single pixel whose window is one run of bytes needs no window:
 // blocks of eight channels read it where it is. Weights are a byte each, in the order in which they are read.
-// Sums are exact, so their order does not matter.
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
@@ -551,12 +550,7 @@ static void find_runs(Dsp *s)
     }
 }
 
-// Words of the windows of two pixels, and sums that are in memory at a time.
-static int64_t window_of(const Dsp *s)
-{
-    return s->is_row ? 0 : s->steps * 2;
-}
-
+// Sums that are in memory at a time.
 static int64_t sums_of(const Dsp *s)
 {
     int64_t most = 0;
@@ -575,8 +569,8 @@ static void add_params(Dsp *s)
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
-    if (window_of(s) > 0)
-        s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)window_of(s));
+    if (!s->is_row)
+        s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
     if (sums_of(s) > 0)
         s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
 }
@@ -594,15 +588,12 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
     s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
                c->oc > DSP_BLOCK;
-    if (s.is_row)
-        s.width = DSP_ROW_BLOCK;
+    s.width = s.is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
     s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
     find_runs(&s);
-    if (!lower_may_take(l, 4 * (uint64_t)(window_of(&s) + sums_of(&s))))
+    if (!lower_may_take(l, 4 * (uint64_t)((s.is_row ? 0 : s.steps * 2) + sums_of(&s))))
         return false;
-    s.zero = c->x_zero == 0
-                 ? k_index(l->k, 0)
-                 : k_cast(l->k, operand_scalar(l, c->x_zero, k_index(l->k, 0), DTYPE_i32), KT_INDEX);
+    s.zero = c->x_zero == 0 ? k_index(l->k, 0) : k_cast(l->k, int_conv_zero(c), KT_INDEX);
     add_params(&s);
     emit(&s);
     return true;
