@@ -21,11 +21,12 @@ typedef struct PassOptions {
                       // weights transformed in the
     // kernel; 0: it is chosen
     // For tests: 1: stages never share a kernel, 2: they do wherever they can, and rows run in turns where
-    // that takes the least memory; 0: it is chosen.
+    // that takes the least memory; 3: only the latter; 0: it is chosen.
     uint8_t strips;
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t ram;          // the most bytes of arena and state; 0: any
+    uint64_t lean;         // schedules of large layers with so much scratch memory give way; 1: all; 0: none
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
     bool no_fuse;            // every node is a kernel of its own

@@ -22,15 +22,20 @@ static int64_t steps(const int64_t *v)
     return 4 * v[3];
 }
 
+// dsp_bytes2: four channels a block.
+static int64_t bytes(const int64_t *v)
+{
+    return 4 * v[4];
+}
+
+enum { OF_PAIR = 1 << 3 | 1 << 4 | 1 << 5, OF_EDGE = 1 << 2 | 1 << 3, OF_ROW = 1 << 3, OF_BYTES = 1 << 4 };
+
 static const KDeviceAccess accesses[] = {
-    {KDEV_dsp_pair_i8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_i8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_u8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_u8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_edge_i8, 1, 1 << 2 | 1 << 3, part},
-    {KDEV_dsp_edge_u8, 1, 1 << 2 | 1 << 3, part},
-    {KDEV_dsp_row_i8, 1, 1 << 3, steps},
-    {KDEV_dsp_row_u8, 1, 1 << 3, steps},
+    {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs}, {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs},
+    {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs}, {KDEV_dsp_pair_u8, 2, OF_PAIR, false, runs},
+    {KDEV_dsp_edge_i8, 1, OF_EDGE, false, part}, {KDEV_dsp_edge_u8, 1, OF_EDGE, false, part},
+    {KDEV_dsp_row_i8, 1, OF_ROW, false, steps},  {KDEV_dsp_row_u8, 1, OF_ROW, false, steps},
+    {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes}, {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

@@ -263,6 +263,18 @@ uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n)
                            DTYPE_u32, true);
 }
 
+// Layers with small values are not where most of it is taken.
+bool lower_may_take(const Lower *l, uint64_t scratch)
+{
+    enum { SMALL_PERCENT = 75 };
+    const PassOptions *o = l->pass->options;
+    const Node *x = lower_node(l, lower_node(l, l->anchor)->src[0]), *y = lower_node(l, l->root);
+    const uint64_t values = (uint64_t)shape_numel(x->shape) * dtype_info[x->dtype].bytes +
+                            (uint64_t)shape_numel(y->shape) * dtype_info[y->dtype].bytes;
+    const bool is_small = o->lean > 1 && values < o->ram / 100 * SMALL_PERCENT;
+    return o->lean == 0 || scratch < o->lean || is_small;
+}
+
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
 {
     rlx_assert(elements <= UINT64_MAX / dtype_info[t].bytes);

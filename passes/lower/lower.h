@@ -122,6 +122,8 @@ uint32_t lower_param_table(Lower *l, const char *name, uint64_t n);
 uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
+// Where RAM is short: may the schedule take so much scratch memory, if there is another one?
+bool lower_may_take(const Lower *l, uint64_t scratch);
 // A second parameter for the memory of `scratch`, as elements of another type.
 uint32_t lower_param_view(Lower *l, uint32_t scratch, DType t);
 // Scratch memory that every thread has for itself; base: index of this thread's first element.

@@ -114,7 +114,8 @@ static void add_leads(Overlap *o)
         const PlaceLead lead = {.in = o->m->item[p->in] - 1,
                                 .out = o->m->item[p->out] - 1,
                                 .until = align_down(until, align),
-                                .from = -align_down(-from, align)};
+                                .from = -align_down(-from, align),
+                                .is_in_place = a->is_in_place || b->is_in_place};
         vec_push(o->m->pass->scratch, &o->leads, lead);
     }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Estimates of rows.h may be wrong by some alignments: so often a lower limit is tried.
-enum { ATTEMPTS = 8, MAX_NAMED = 12 };
+enum { ATTEMPTS = 4, MAX_NAMED = 12 };
 
 bool memplan_is_serial(const Pass *p)
 {
@@ -134,7 +134,7 @@ static bool fit_rows(Pass *p, const Saved *saved)
 
 bool memplan_fit(Pass *p)
 {
-    const bool is_limited = p->options->ram != 0 && p->frame == NULL, is_test = p->options->strips == 2;
+    const bool is_limited = p->options->ram != 0 && p->frame == NULL, is_test = p->options->strips >= 2;
     const bool may_join = (is_limited || is_test) && memplan_is_serial(p);
     const Saved saved = may_join ? save(p) : (Saved){0};
     if (may_join && is_test)

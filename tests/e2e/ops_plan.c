@@ -91,6 +91,7 @@ static Plan *plan_tuned(Arena *perm, Arena *scratch, Graph *g, const OpsConfig *
     o->accuracy = accuracy_of(g->name, config);
     o->winograd = config->winograd;
     o->strips = config->strips;
+    o->lean = config->strips == 2; // else scratch memory keeps some kernels from making rows
     return ops_plan_with(perm, scratch, g, o);
 }
 

@@ -412,7 +412,7 @@ static bool run_case(uint32_t i)
         if (config != NULL) {
             j.plan = ops_plan(&j.perm, &j.scratch, ref.g, config);
             j.target = target_find("c");
-            j.has_strips = config->strips != 0;
+            j.has_strips = config->strips == 2;
             j.threads = config->threads != 0 ? config->threads : 1;
             j.tolerance = ops_config_tolerance(config);
         } else {

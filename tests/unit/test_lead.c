@@ -29,8 +29,8 @@ typedef struct One {
     Plan plan;
     PlanKernel kernel;
     PlanIo input;
-    PlanArg args[2];
-    PlanBuffer buffers[3];
+    PlanArg args[3];
+    PlanBuffer buffers[4];
 } One;
 
 static One *one_of(Kernel *k, uint64_t in, uint64_t out)
@@ -61,13 +61,13 @@ static const char *verify_at(One *o, int64_t d)
     const uint64_t in = o->buffers[1].bytes, out = o->buffers[2].bytes;
     o->buffers[1].offset = d < 0 ? (uint64_t)-d : 0;
     o->buffers[2].offset = d < 0 ? 0 : (uint64_t)d;
-    o->plan.region_bytes[REGION_ARENA] = in + out + (uint64_t)(d < 0 ? -d : d);
+    o->plan.region_bytes[REGION_ARENA] = in + out + 6 + (uint64_t)(d < 0 ? -d : d);
     return plan_verify(&o->plan);
 }
 
 static Lead lead(One *o)
 {
-    static const bool reads[] = {true, false}, writes[] = {false, true};
+    static const bool reads[] = {true, false, false}, writes[] = {false, true, false};
     return lead_of(&(LeadQuestion){&o->kernel, reads, writes, o->buffers[1].bytes, o->buffers[2].bytes},
                    &arena);
 }
@@ -172,6 +172,42 @@ static void test_rows(void **state)
     assert_lead(o, -24, 4);
 }
 
+// Two channels, each of which is read as a whole before it is written.
+static const char planes[] = "kernel k\n"
+                             "  param x: i8 read\n"
+                             "  param y: i8 write\n"
+                             "  param t: i8 read write\n"
+                             "  for %1 = 0 .. 2 step 1 \"c\"\n"
+                             "    for %2 = 0 .. 6 step 1 \"i\"\n"
+                             "      %3 = mul index %2 2\n"
+                             "      %4 = add index %3 %1\n"
+                             "      %5 = load i8 x[%4]\n"
+                             "      store t[%2] = %5\n"
+                             "    end\n"
+                             "    for %6 = 0 .. 6 step 1 \"o\"\n"
+                             "      %7 = sub index 5 %6\n"
+                             "      %8 = load i8 t[%7]\n"
+                             "      %9 = mul index %6 2\n"
+                             "      %10 = add index %9 %1\n"
+                             "      store y[%10] = %8\n"
+                             "    end\n"
+                             "  end\n";
+
+static void test_planes_are_in_place(void **state)
+{
+    (void)state;
+    One *o = one_of(parse(planes), 12, 12);
+    o->buffers[3] = (PlanBuffer){.region = REGION_ARENA, .bytes = 6, .align = 1, .offset = 24, .name = "t"};
+    o->args[2] = (PlanArg){.buf = 3, .end = 6, .is_read = true, .is_written = true};
+    o->kernel.args.len = 3;
+    o->plan.buffers.len = 4;
+    const Lead l = lead(o);
+    assert_true(l.is_in_place && lead_allows(l, 0) && !lead_allows(l, 1) && !lead_allows(l, -1));
+    assert_null(verify_at(o, 0));
+    assert_non_null(verify_at(o, 1));
+    assert_non_null(verify_at(o, -1));
+}
+
 static void assert_apart(const char *text)
 {
     One *o = one_of(parse(text), 12, 12);
@@ -229,7 +265,8 @@ static bool may_lie(const Case *c, uint32_t a, uint32_t b)
     for (uint32_t i = 0; i < c->n_leads; i++) {
         const PlaceLead *l = &c->leads[i];
         if ((l->in == a && l->out == b) || (l->in == b && l->out == a))
-            return l->in == a ? d <= l->until || d >= l->from : -d <= l->until || -d >= l->from;
+            return (d == 0 && l->is_in_place) ||
+                   (l->in == a ? d <= l->until || d >= l->from : -d <= l->until || -d >= l->from);
     }
     return d >= (int64_t)x->size || -d >= (int64_t)y->size;
 }
@@ -250,7 +287,8 @@ static Case random_chain(void)
             c.leads[c.n_leads++] = (PlaceLead){.in = i,
                                                .out = i + 1,
                                                .until = -(int64_t)random_below((uint32_t)out + 1),
-                                               .from = (int64_t)random_below((uint32_t)in + 1)};
+                                               .from = (int64_t)random_below((uint32_t)in + 1),
+                                               .is_in_place = random_below(3) == 0};
         }
     return c;
 }
@@ -280,7 +318,8 @@ static void test_places(void **state)
         Case c = random_chain(), brute = c;
         PlaceResult r;
         if (c.n_leads == 0)
-            c.leads[c.n_leads++] = (PlaceLead){0, 1, -(int64_t)c.items[1].size, (int64_t)c.items[0].size};
+            c.leads[c.n_leads++] =
+                (PlaceLead){0, 1, -(int64_t)c.items[1].size, (int64_t)c.items[0].size, false};
         place_solve_leads(&arena, c.items, c.n, &(PlaceLeads){c.leads, c.n_leads}, &r);
         uint64_t end = 0, least = 0;
         for (uint32_t a = 0; a < c.n; a++) {
@@ -306,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup(test_map, reset),
         cmocka_unit_test_setup(test_wider_pixels, reset),
         cmocka_unit_test_setup(test_rows, reset),
+        cmocka_unit_test_setup(test_planes_are_in_place, reset),
         cmocka_unit_test_setup(test_what_is_not_understood_stays_apart, reset),
         cmocka_unit_test_setup(test_places, reset),
     };

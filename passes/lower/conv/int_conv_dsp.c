@@ -3,7 +3,6 @@
 // pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
 // up blocks of four channels for both. A single pixel whose window is one run of bytes needs no window:
 // blocks of eight channels read it where it is. Weights are a byte each, in the order in which they are read.
-// Sums are exact, so their order does not matter.
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
@@ -551,25 +550,29 @@ static void find_runs(Dsp *s)
     }
 }
 
+// Sums that are in memory at a time.
+static int64_t sums_of(const Dsp *s)
+{
+    int64_t most = 0;
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
+        if (!r->is_bytes && blocks_of(r) > most)
+            most = blocks_of(r) < CHUNK ? blocks_of(r) : CHUNK;
+    return most * s->width * (n_pixels(s) > 1 ? 2 : 1);
+}
+
 static void add_params(Dsp *s)
 {
     Lower *l = s->c.l;
-    int64_t most = 0;
     s->x = lower_param(l, s->c.x, PARAM_READ);
     s->begin = begin_of(s);
-    find_runs(s);
     Dsp *packing = ARENA_NEW(l->pass->perm, Dsp);
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
     if (!s->is_row)
         s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
-    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        if (!r->is_bytes && blocks_of(r) > most)
-            most = blocks_of(r) < CHUNK ? blocks_of(r) : CHUNK;
-    if (most > 0)
-        s->sums = lower_param_scratch(l, "sums", DTYPE_i32,
-                                      (uint64_t)(most * s->width * (n_pixels(s) > 1 ? 2 : 1)));
+    if (sums_of(s) > 0)
+        s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
 }
 
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
@@ -585,12 +588,12 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
     s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
                c->oc > DSP_BLOCK;
-    if (s.is_row)
-        s.width = DSP_ROW_BLOCK;
+    s.width = s.is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
     s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
-    s.zero = c->x_zero == 0
-                 ? k_index(l->k, 0)
-                 : k_cast(l->k, operand_scalar(l, c->x_zero, k_index(l->k, 0), DTYPE_i32), KT_INDEX);
+    find_runs(&s);
+    if (!lower_may_take(l, 4 * (uint64_t)((s.is_row ? 0 : s.steps * 2) + sums_of(&s))))
+        return false;
+    s.zero = c->x_zero == 0 ? k_index(l->k, 0) : k_cast(l->k, int_conv_zero(c), KT_INDEX);
     add_params(&s);
     emit(&s);
     return true;

@@ -498,6 +498,8 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
         turn(&p);
     p.width = p.has_pairs && int_conv_has_words(c) ? 4 : 1;
     measure(&p);
+    if (!lower_may_take(c->l, (uint64_t)bytes_of_rows(&p, p.strip)))
+        return false;
     add_params(&p);
     if (p.has_pairs)
         p.offset = offset_of(&p);

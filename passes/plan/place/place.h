@@ -40,6 +40,7 @@ void place_solve(Arena *scratch, PlaceItem *items, uint32_t n, PlaceBudget budge
 typedef struct PlaceLead {
     uint32_t in, out; // items
     int64_t until, from;
+    bool is_in_place; // d may be 0 as well
 } PlaceLead;
 
 typedef struct PlaceLeads {

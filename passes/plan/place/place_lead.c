@@ -7,7 +7,7 @@
 
 // Pairs of items that a call may compare, about a nanosecond each, and how many orders in a row, for each
 // item, may be no better than those before.
-enum { WORK = 1 << 27, PATIENCE = 1024 };
+enum { WORK = 1 << 25, PATIENCE = 1024 };
 
 // Offsets that an item cannot have: [begin, end).
 typedef struct Hole {
@@ -29,17 +29,28 @@ static bool meet_in_time(const PlaceItem *a, const PlaceItem *b)
     return a->first <= b->last && b->first <= a->last && a->size != 0 && b->size != 0;
 }
 
-// Where `item` cannot begin because of `other`, which has its place.
-static Hole hole_of(const Order *o, uint32_t item, uint32_t other)
+static uint32_t add_hole(Hole *holes, int64_t begin, int64_t end)
+{
+    *holes = (Hole){begin, end};
+    return begin < end;
+}
+
+// Where `item` cannot begin because of `other`, which has its place: up to two holes.
+static uint32_t add_holes(const Order *o, uint32_t item, uint32_t other, Hole *holes)
 {
     const int64_t at = o->offset[other];
-    const uint32_t as_out = o->lead[(size_t)other * o->n + item],
-                   as_in = o->lead[(size_t)item * o->n + other];
-    if (as_out != 0)
-        return (Hole){at + o->leads[as_out - 1].until + 1, at + o->leads[as_out - 1].from};
-    if (as_in != 0)
-        return (Hole){at - o->leads[as_in - 1].from + 1, at - o->leads[as_in - 1].until};
-    return (Hole){at - (int64_t)o->items[item].size + 1, at + (int64_t)o->items[other].size};
+    const uint32_t as_out = o->lead[(size_t)other * o->n + item];
+    const uint32_t as_in = o->lead[(size_t)item * o->n + other];
+    int64_t begin = at - (int64_t)o->items[item].size + 1, end = at + (int64_t)o->items[other].size;
+    if (as_out == 0 && as_in == 0)
+        return add_hole(holes, begin, end);
+    const PlaceLead *l = &o->leads[(as_out != 0 ? as_out : as_in) - 1];
+    begin = as_out != 0 ? at + l->until + 1 : at - l->from + 1;
+    end = as_out != 0 ? at + l->from : at - l->until;
+    if (!l->is_in_place || at < begin || at >= end)
+        return add_hole(holes, begin, end);
+    const uint32_t n = add_hole(holes, begin, at);
+    return n + add_hole(holes + n, at + 1, end);
 }
 
 static int compare_holes(const void *pa, const void *pb)
@@ -59,10 +70,8 @@ static int64_t lowest_place(const Order *o, uint32_t item, uint32_t n_placed)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_placed; i++)
-        if (meet_in_time(&o->items[item], &o->items[o->order[i]])) {
-            o->holes[n] = hole_of(o, item, o->order[i]);
-            n += o->holes[n].begin < o->holes[n].end;
-        }
+        if (meet_in_time(&o->items[item], &o->items[o->order[i]]))
+            n += add_holes(o, item, o->order[i], o->holes + n);
     qsort(o->holes, n, sizeof *o->holes, compare_holes);
     int64_t at = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -95,7 +104,7 @@ static uint64_t largest(uint64_t a, uint64_t b)
 static uint64_t pair_bytes(const PlaceItem *in, const PlaceItem *out, const PlaceLead *l)
 {
     const uint64_t both = largest(in->size, out->size);
-    if (l->until >= 0 || l->from <= 0)
+    if (l->until >= 0 || l->from <= 0 || l->is_in_place)
         return both;
     const uint64_t below = largest(in->size + (uint64_t)-l->until, out->size);
     const uint64_t above = largest(in->size, out->size + (uint64_t)l->from);
@@ -232,7 +241,7 @@ void place_solve_leads(Arena *scratch, PlaceItem *items, uint32_t n, const Place
     for (uint32_t i = 0; i < leads->n; i++)
         lead[(size_t)leads->lead[i].in * n + leads->lead[i].out] = i + 1;
     o.lead = lead;
-    o.holes = ARENA_ARRAY(scratch, Hole, n);
+    o.holes = ARENA_ARRAY(scratch, Hole, 2 * (size_t)n + 1);
     o.offset = ARENA_ARRAY(scratch, int64_t, n);
     o.order = ARENA_ARRAY(scratch, uint32_t, n);
     Best best = {UINT64_MAX, ARENA_ARRAY(scratch, int64_t, n), ARENA_ARRAY(scratch, uint32_t, n)};

@@ -68,15 +68,47 @@ static bool are_types_alike(const LeadQuestion *q)
     return true;
 }
 
+// Bytes of the result that are written, while it begins where the input does.
+typedef struct InPlace {
+    bool *is_written;
+    int64_t bytes;
+    bool is_lost; // one of them was read as the input's
+} InPlace;
+
+static void note_in_place(void *ctx, const TraceAccess *a)
+{
+    InPlace *p = ctx;
+    for (int64_t i = a->begin; i < a->end && i < p->bytes; i++)
+        if (a->is_write)
+            p->is_written[i] = true;
+        else
+            p->is_lost = p->is_lost || p->is_written[i];
+}
+
+// Channels that are written one after the other come back to the begin: then nothing but the same place is
+// left.
+static bool is_in_place(const LeadQuestion *q, Arena *scratch)
+{
+    InPlace p = {.bytes = (int64_t)(q->in_bytes < q->out_bytes ? q->in_bytes : q->out_bytes)};
+    p.is_written = ARENA_ARRAY(scratch, bool, p.bytes);
+    const TraceWatch watch = {.reads = q->reads,
+                              .writes = q->writes,
+                              .fn = note_in_place,
+                              .ctx = &p,
+                              .stop = &p.is_lost,
+                              .is_exact = true};
+    return trace_kernel(q->kernel, scratch, &watch, TRACE_ALL_LOOPS) && !p.is_lost;
+}
+
 Lead lead_of(const LeadQuestion *q, Arena *scratch)
 {
     const int64_t in = (int64_t)q->in_bytes, out = (int64_t)q->out_bytes;
-    Lead lead = {-out, in};
+    Lead lead = {-out, in, false};
     Events e;
     if (!are_types_alike(q) || !find_events(q, scratch, &e))
         return lead;
     find_written(&e);
-    lead = (Lead){in, -out};
+    lead = (Lead){in, -out, false};
     int64_t least = INT64_MAX, most = INT64_MIN; // of what is read later
     for (uint32_t i = e.list.len; i-- > 0;) {
         const Event *at = &e.list.data[i];
@@ -90,6 +122,7 @@ Lead lead_of(const LeadQuestion *q, Arena *scratch)
         }
     }
     rlx_assert(lead.until >= -out && lead.from <= in);
+    lead.is_in_place = lead.until < 0 && lead.from > 0 && is_in_place(q, scratch);
     return lead;
 }
 

@@ -6,14 +6,15 @@
 
 #include "ir/plan/plan.h"
 
-// The result may begin at the input's begin + d if d <= until or d >= from.
+// The result may begin at the input's begin + d if d <= until or d >= from, or d is 0 and is_in_place.
 typedef struct Lead {
     int64_t until, from;
+    bool is_in_place;
 } Lead;
 
 static inline bool lead_allows(Lead l, int64_t d)
 {
-    return d <= l.until || d >= l.from;
+    return d <= l.until || d >= l.from || (d == 0 && l.is_in_place);
 }
 
 // reads, writes: by argument, those of the input and of the result. in_bytes, out_bytes: their sizes. What is

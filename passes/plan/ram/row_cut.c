@@ -99,7 +99,7 @@ static int64_t both_bytes(Lead l, int64_t in, int64_t out)
 {
     const int64_t below = largest(in + largest(-l.until, 0), out),
                   above = largest(in, out + largest(l.from, 0));
-    return below < above ? below : above;
+    return l.is_in_place ? largest(in, out) : below < above ? below : above;
 }
 
 // The same for a kernel alone, which may run backwards.

@@ -85,6 +85,20 @@ static uint32_t own_param(Joined *j, BufId buf, const KParam *like, DType type)
     return param_for(j, &a, &p);
 }
 
+// Scratch memory of a stage lies in what all of them share, one piece behind the other.
+static uint32_t scratch_param(Joined *j, const PlanKernel *k, uint32_t i)
+{
+    uint64_t at = 0;
+    for (uint32_t b = 0; b < i; b++)
+        at += is_scratch(j->plan, &k->args.data[b]) ? rows_scratch_bytes(j->plan, &k->args.data[b]) : 0;
+    PlanArg a = k->args.data[i];
+    a.buf = j->common;
+    a.byte_offset += at;
+    a.begin += at;
+    a.end += at;
+    return param_for(j, &a, &k->kernel->params.data[i]);
+}
+
 // The parameter of the joined kernel for parameter i of a kernel; *window: the stage whose rows it has.
 static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *window)
 {
@@ -93,7 +107,7 @@ static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *w
     *window = window_of(j, a->buf);
     if (*window != UINT32_MAX)
         return own_param(j, j->buf[*window], p, p->dtype);
-    return is_scratch(j->plan, a) ? own_param(j, j->common, p, p->dtype) : param_for(j, a, p);
+    return is_scratch(j->plan, a) ? scratch_param(j, k, i) : param_for(j, a, p);
 }
 
 // --- rows ----------------------------------------------------------------------------------------

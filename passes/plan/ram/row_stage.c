@@ -10,6 +10,12 @@ static bool is_scratch(const PlanArg *a)
     return a->is_read && a->is_written;
 }
 
+uint64_t rows_scratch_bytes(const Plan *p, const PlanArg *a)
+{
+    enum { ALIGN = 8 };
+    return (p->buffers.data[a->buf].bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 // The loop around all that the kernel does; 0: there is none.
 static KRef only_loop(const Kernel *k)
 {
@@ -103,7 +109,7 @@ static void add_uses(const Plan *p, const PlanKernel *k, RowStage *s, bool *read
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
         const bool is_arena = p->buffers.data[a->buf].region == REGION_ARENA;
-        s->scratch += is_arena && is_scratch(a) ? p->buffers.data[a->buf].bytes : 0;
+        s->scratch += is_arena && is_scratch(a) ? rows_scratch_bytes(p, a) : 0;
         reads[i] = is_arena && a->is_read && !a->is_written;
         if (!reads[i] || use_of(s, a->buf) != NULL)
             continue;

@@ -29,6 +29,8 @@ typedef struct RowStage {
     VEC(RowUse) uses;    // of the arena, without scratch memory
 } RowStage;
 
+// What scratch memory of a stage takes, with what the next piece needs to begin at.
+uint64_t rows_scratch_bytes(const Plan *p, const PlanArg *a);
 // Finds out how the kernel makes rows.
 RowStage rows_stage(const Plan *p, uint32_t kernel, Arena *scratch);
 

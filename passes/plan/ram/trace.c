@@ -274,8 +274,8 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else if (a->elements(v) > 0 && t->watch->reads[o->imm])
-            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), false);
+        else if (a->elements(v) > 0 && (a->is_write ? t->watch->writes : t->watch->reads)[o->imm])
+            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), a->is_write);
     }
 }
 
@@ -322,7 +322,8 @@ static void run_loop(Trace *t, KRef loop, uint32_t depth)
         return;
     const bool is_exact = is_point(lo) && is_point(hi);
     const int64_t last = is_exact ? lo.lo + (hi.lo - 1 - lo.lo) / n->imm * n->imm : hi.hi - 1;
-    const bool matters = (t->has[loop] & HAS_BOTH) == HAS_BOTH || (t->has[loop] & HAS_SET) != 0;
+    const bool matters = (t->has[loop] & HAS_BOTH) == HAS_BOTH || (t->has[loop] & HAS_SET) != 0 ||
+                         (t->watch->is_exact && t->has[loop] != 0);
     if (!is_exact || depth == 0 || !matters) {
         run_at_once(t, loop, end, is_known(lo) && is_known(hi) ? (Range){lo.lo, last} : anything);
         return;
@@ -358,7 +359,7 @@ static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
             run_if(t, r, depth);
             r = t->end[r];
         } else if (t->is_needed[r]) {
-            t->is_failed = ++t->steps > MAX_STEPS;
+            t->is_failed = ++t->steps > MAX_STEPS || (t->watch->stop != NULL && *t->watch->stop);
             if (n->kind == KI_device)
                 call(t, n);
             else if (is_watched(t, n))

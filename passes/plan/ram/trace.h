@@ -26,6 +26,8 @@ typedef struct TraceWatch {
     TraceFn fn;
     void *ctx;
     TraceOnly only;
+    const bool *stop; // NULL, or what ends the trace when it becomes true
+    bool is_exact;    // loops that only read or only write run as well
 } TraceWatch;
 
 enum { TRACE_ALL_LOOPS = 8 };
