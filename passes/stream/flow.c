@@ -66,6 +66,17 @@ NodeId stream_join(Graph *g, NodeId a, NodeId b, uint32_t axis)
     return fold_node(g, node_end(&c));
 }
 
+NodeId stream_repeat(Graph *g, NodeId id, uint32_t axis, int64_t frames)
+{
+    Shape to = *graph_node(g, id)->shape;
+    NodeBuild b = node_begin(g, OP_expand, node_span(g, id), g->labels.data[id]);
+    rlx_assert(to.dim[axis] == 1);
+    to.dim[axis] = frames;
+    node_src(&b, id);
+    node_ints(&b, A_expand_shape, to.dim, to.rank);
+    return frames == 1 ? id : node_end(&b);
+}
+
 NodeId stream_filled(Streamer *s, DType t, const Shape *shape, NodeId value)
 {
     Tensor v = tensor_new(s->step->arena, t, shape->rank, shape->dim);
@@ -114,6 +125,9 @@ bool stream_state(Streamer *s, const char *what, const TensorType *t, NodeId ini
     Graph *g = s->step;
     Tensor v = tensor_if_const(g, init);
     Str name = str_new(g->arena);
+    if (s->is_body)
+        return stream_refuse(s,
+                             "elements of the axis meet those before them, inside a loop along another axis");
     if (init != 0 && !node_is_const(g, init))
         return stream_refuse(s, "what it has before the first element is no constant");
     str_printf(&name, "%.*s.%s", MAX_NAME, node_name(s->whole, s->id), what);

@@ -101,6 +101,30 @@ static bool add_nodes(Streamer *s)
     return ok;
 }
 
+bool stream_body(const Streamer *outer, Graph *body, const Flow *inputs, Flow *outputs, Graph **to)
+{
+    Streamer s = {.whole = body, .arena = outer->arena, .frames = outer->frames, .total = outer->total};
+    s.step = *to = graph_new_like(outer->step, body->name);
+    s.flow = ARENA_ARRAY(s.arena, Flow, body->nodes.len);
+    s.is_body = true;
+    for (uint32_t i = 0; i < body->inputs.len; i++) {
+        const NodeId id = body->inputs.data[i];
+        Shape shape = *graph_node(body, id)->shape;
+        s.flow[id] = inputs[i];
+        if (inputs[i].kind == FLOW_FRAMES)
+            shape.dim[inputs[i].axis] = inputs[i].frames;
+        s.flow[id].now = graph_input(s.step, node_name(body, id), (DType)graph_node(body, id)->dtype, &shape,
+                                     node_span(body, id));
+    }
+    bool ok =
+        add_nodes(&s) || (s.factor > 1 && stream_refuse(&s, "strides, inside a loop along another axis"));
+    for (uint32_t i = 0; ok && i < body->outputs.len; i++) {
+        outputs[i] = s.flow[body->outputs.data[i].node];
+        graph_output(s.step, body->outputs.data[i].name, outputs[i].now);
+    }
+    return ok;
+}
+
 // --- results ---
 
 static bool add_outputs(Streamer *s, StreamReport *report)
