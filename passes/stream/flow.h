@@ -21,6 +21,7 @@ typedef struct Flow {
     NodeId ahead;
     uint32_t axis;
     int64_t frames, late;
+    bool is_image;              // [N, C, space ...], made by what targets compute with channels last
     const struct Flow *results; // by result, of nodes with several; NULL: there is one
 } Flow;
 
