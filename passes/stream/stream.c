@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 20 };
-
 // --- leaves ---
 
 static const StreamAxis *axis_of(const StreamRequest *r, uint32_t input)
@@ -208,6 +206,9 @@ static bool check_request(Graph *g, const StreamRequest *r, int64_t *total)
                               "%s: the axes of --stream have the sizes %lld and %lld", node_name(g, id),
                               (long long)*total, (long long)size);
         *total = size;
+        if (size == 0)
+            return diag_error(g->diag, node_span(g, id), E0210, "%s: the axis of --stream has no elements",
+                              node_name(g, id));
     }
     return true;
 }
@@ -225,7 +226,8 @@ bool stream_graph(Graph *whole, const StreamRequest *r, StreamReport *report, Gr
         ok = build(&s, r, report);
         if (ok || s.factor <= 1)
             break;
-        ok = frames <= MAX_FRAMES / s.factor || stream_refuse(&s, "its steps would be too long");
+        ok = s.factor <= total / frames ||
+             stream_refuse(&s, "its strides need a step that is longer than the axis");
         s.frames = frames * s.factor;
     }
     if (ok && r->frames > 0 && s.frames != r->frames)

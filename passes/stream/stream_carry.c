@@ -116,7 +116,7 @@ static bool lstm_apart(Streamer *s, const Node *n, Flow *in, Flow *out)
 {
     for (uint32_t i = LSTM_H0; i <= LSTM_C0 && i < n->n_src; i++)
         if (in[i].kind == FLOW_FRAMES || !stream_use_fixed(s, &in[i], 3, is_batch_major(n) ? 0 : 1))
-            return in[i].kind != FLOW_FRAMES || stream_refuse(s, "what it begins with has the axis");
+            return in[i].kind == FLOW_FRAMES && stream_refuse(s, "what it begins with has the axis");
     if (!stream_apply(s, n, in, is_batch_major(n) ? 0 : 2, make_lstm, out))
         return false;
     Flow *results = ARENA_ARRAY(s->arena, Flow, n->n_results);
