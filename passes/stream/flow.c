@@ -66,6 +66,17 @@ NodeId stream_join(Graph *g, NodeId a, NodeId b, uint32_t axis)
     return fold_node(g, node_end(&c));
 }
 
+NodeId stream_repeat(Graph *g, NodeId id, uint32_t axis, int64_t frames)
+{
+    Shape to = *graph_node(g, id)->shape;
+    NodeBuild b = node_begin(g, OP_expand, node_span(g, id), g->labels.data[id]);
+    rlx_assert(to.dim[axis] == 1);
+    to.dim[axis] = frames;
+    node_src(&b, id);
+    node_ints(&b, A_expand_shape, to.dim, to.rank);
+    return frames == 1 ? id : node_end(&b);
+}
+
 NodeId stream_filled(Streamer *s, DType t, const Shape *shape, NodeId value)
 {
     Tensor v = tensor_new(s->step->arena, t, shape->rank, shape->dim);
@@ -114,6 +125,9 @@ bool stream_state(Streamer *s, const char *what, const TensorType *t, NodeId ini
     Graph *g = s->step;
     Tensor v = tensor_if_const(g, init);
     Str name = str_new(g->arena);
+    if (s->is_body)
+        return stream_refuse(s,
+                             "elements of the axis meet those before them, inside a loop along another axis");
     if (init != 0 && !node_is_const(g, init))
         return stream_refuse(s, "what it has before the first element is no constant");
     str_printf(&name, "%.*s.%s", MAX_NAME, node_name(s->whole, s->id), what);
@@ -160,24 +174,48 @@ NodeId stream_has_begun(Streamer *s, int64_t frames, int64_t late)
 // What a state that keeps `history` frames begins with: the end of what is known, zeros before it.
 static NodeId first_history(Streamer *s, const Flow *f, int64_t history)
 {
-    if (f->late >= 0)
-        return 0;
-    const int64_t known = -f->late;
+    const int64_t known = f->late < 0 ? -f->late : 0;
     if (known >= history)
         return stream_cut(s->step, f->ahead, f->axis, known - history, known);
-    Shape rest = *graph_node(s->step, f->ahead)->shape;
+    Shape rest = *graph_node(s->step, f->now)->shape;
     rest.dim[f->axis] = history - known;
     const NodeId zeros = stream_filled(s, (DType)graph_node(s->step, f->now)->dtype, &rest, 0);
-    return stream_join(s->step, zeros, f->ahead, f->axis);
+    return known == 0 ? zeros : stream_join(s->step, zeros, f->ahead, f->axis);
+}
+
+// Images are kept with channels last, as targets compute them: then nothing changes the order of the axes.
+static NodeId in_order_of_state(Streamer *s, const Flow *f, NodeId id, bool to_front)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    const bool is_image = f->is_image || op_info[graph_node(s->whole, s->id)->op].layout == OPLAYOUT_IMAGE;
+    if (id == 0 || !is_image || f->axis < 2)
+        return id;
+    order_of_channels(graph_node(s->step, id)->shape->rank, to_front, perm);
+    return fold_node(s->step, graph_transpose(s->step, id, perm));
+}
+
+// A state that keeps so many frames, with the new ones behind it.
+static bool add_memory(Streamer *s, const Flow *f, int64_t history, NodeId *out)
+{
+    Graph *g = s->step;
+    const NodeId init = in_order_of_state(s, f, first_history(s, f, history), false);
+    const NodeId now = in_order_of_state(s, f, f->now, false);
+    const uint32_t axis = f->axis - (now != f->now); // behind the channels, in images
+    NodeId state = 0;
+    const TensorType t = {(DType)graph_node(g, init)->dtype, *graph_node(g, init)->shape};
+    if (!stream_state(s, "history", &t, init, &state))
+        return false;
+    const NodeId all = stream_join(g, state, now, axis);
+    stream_set_next(s, state, stream_cut(g, all, axis, f->frames, f->frames + history));
+    *out = in_order_of_state(s, f, all, true);
+    return true;
 }
 
 bool stream_history(Streamer *s, const Flow *f, int64_t history, NodeId *out)
 {
-    Graph *g = s->step;
-    NodeId state = 0;
     rlx_assert(f->kind == FLOW_FRAMES && history > -f->frames);
     if (history <= 0) {
-        *out = stream_cut(g, f->now, f->axis, -history, f->frames);
+        *out = stream_cut(s->step, f->now, f->axis, -history, f->frames);
         return true;
     }
     for (uint32_t i = 0; i < s->memories.len; i++) {
@@ -186,14 +224,8 @@ bool stream_history(Streamer *s, const Flow *f, int64_t history, NodeId *out)
         if (m->now == f->now && m->ahead == f->ahead && m->axis == f->axis && m->history == history)
             return true;
     }
-    TensorType t = {(DType)graph_node(g, f->now)->dtype, *graph_node(g, f->now)->shape};
-    t.shape.dim[f->axis] = history;
-    if (!stream_state(s, "history", &t, first_history(s, f, history), &state))
+    if (!add_memory(s, f, history, out))
         return false;
-    *out = stream_join(g, state, f->now, f->axis);
-    stream_set_next(s, state,
-                    history <= f->frames ? stream_cut(g, f->now, f->axis, f->frames - history, f->frames)
-                                         : stream_cut(g, *out, f->axis, f->frames, f->frames + history));
     const FlowMemory m = {f->now, f->ahead, *out, f->axis, history};
     vec_push(s->arena, &s->memories, m);
     return true;
@@ -308,6 +340,7 @@ bool stream_apply(Streamer *s, const Node *n, Flow *in, uint32_t axis, StreamMak
         return false;
     NodeId *src = ARENA_ARRAY(s->arena, NodeId, n->n_src + 1u);
     *out = (Flow){.kind = FLOW_FRAMES, .axis = axis};
+    out->is_image = op_info[n->op].layout == OPLAYOUT_IMAGE;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (in[i].kind == FLOW_FRAMES && n->n_results > 1 && in[i].late < 0 && !stream_delay(s, &in[i], 0))
             return false;
@@ -315,6 +348,7 @@ bool stream_apply(Streamer *s, const Node *n, Flow *in, uint32_t axis, StreamMak
         if (in[i].kind == FLOW_FRAMES) {
             out->frames = in[i].frames;
             out->late = in[i].late;
+            out->is_image = out->is_image || (in[i].is_image && in[i].axis == axis);
         }
     }
     out->now = make != NULL ? make(s, n, src, out->frames) : graph_clone_node(s->step, s->whole, s->id, src);

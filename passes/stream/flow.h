@@ -21,6 +21,7 @@ typedef struct Flow {
     NodeId ahead;
     uint32_t axis;
     int64_t frames, late;
+    bool is_image;              // [N, C, space ...], made by what targets compute with channels last
     const struct Flow *results; // by result, of nodes with several; NULL: there is one
 } Flow;
 
@@ -38,6 +39,7 @@ typedef struct Streamer {
     NodeId *carried; // by state of `whole`: what the recurrent op that begins with it ends with; 0: none
     int64_t frames, total; // of the inputs: in a step, in the whole run
     int64_t factor;        // not 1: a step must be that many times as long
+    bool is_body;          // of a loop: there are no states
     NodeId id;             // of `whole`: the node at hand
     NodeId count;          // state: the number of steps before this one; 0: nobody has asked
     VEC(FlowMemory)
@@ -73,6 +75,8 @@ bool stream_use_fixed(Streamer *s, Flow *f, uint32_t rank, uint32_t axis);
 
 NodeId stream_cut(Graph *g, NodeId id, uint32_t axis, int64_t from, int64_t to);
 NodeId stream_join(Graph *g, NodeId a, NodeId b, uint32_t axis);
+// A value with one frame as so many frames.
+NodeId stream_repeat(Graph *g, NodeId id, uint32_t axis, int64_t frames);
 // A constant with the value in all elements; value: a constant with one element, 0: zeros.
 NodeId stream_filled(Streamer *s, DType t, const Shape *shape, NodeId value);
 // One frame of a value that has the same in all frames; 0: it has not, or that is not known.
@@ -106,6 +110,24 @@ void stream_skip(Streamer *s, Flow *f, int64_t n);
 bool stream_slide(Streamer *s, Flow *f, int64_t extent, int64_t stride);
 // All FRAMES among the operands become as late as the latest. False: reported.
 bool stream_align(Streamer *s, Flow *in, uint32_t n);
+
+// --- carried values ---
+
+// A multiple of a step late, so that either all frames of a step are real or none.
+bool stream_settle(Streamer *s, Flow *f);
+// What operand i, which has the type t, is at the begin of a step. A state of the model that is handed on
+// from run to run is so from step to step. False: reported.
+bool stream_begin_carried(Streamer *s, const Node *n, uint32_t i, const TensorType *t, NodeId *state);
+// It becomes `last`, once the frames of f are real.
+void stream_end_carried(Streamer *s, const Node *n, uint32_t i, NodeId state, NodeId last, const Flow *f);
+// The kind of what an op that goes along the axis of `whole` hands on at the end.
+FlowKind stream_kind_of_last(const Streamer *s, NodeId whole, const Flow *f);
+// The flows of all results of s->id: from `first` to `end` - 1 they have the axis, as `frames` says.
+void stream_set_results(Streamer *s, const Node *n, const Flow *frames, uint32_t first, uint32_t end,
+                        FlowKind other);
+// The body of a loop, made for inputs with these flows, which are not late, and what is known of its outputs.
+// It can have no states. False: reported.
+bool stream_body(const Streamer *s, Graph *body, const Flow *inputs, Flow *outputs, Graph **to);
 
 // The node of the step; frames: how many its operands have. NULL: a clone of s->id.
 typedef NodeId (*StreamMake)(Streamer *s, const Node *n, const NodeId *src, int64_t frames);

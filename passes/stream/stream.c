@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 20 };
-
 // --- leaves ---
 
 static const StreamAxis *axis_of(const StreamRequest *r, uint32_t input)
@@ -101,6 +99,30 @@ static bool add_nodes(Streamer *s)
     return ok;
 }
 
+bool stream_body(const Streamer *outer, Graph *body, const Flow *inputs, Flow *outputs, Graph **to)
+{
+    Streamer s = {.whole = body, .arena = outer->arena, .frames = outer->frames, .total = outer->total};
+    s.step = *to = graph_new_like(outer->step, body->name);
+    s.flow = ARENA_ARRAY(s.arena, Flow, body->nodes.len);
+    s.is_body = true;
+    for (uint32_t i = 0; i < body->inputs.len; i++) {
+        const NodeId id = body->inputs.data[i];
+        Shape shape = *graph_node(body, id)->shape;
+        s.flow[id] = inputs[i];
+        if (inputs[i].kind == FLOW_FRAMES)
+            shape.dim[inputs[i].axis] = inputs[i].frames;
+        s.flow[id].now = graph_input(s.step, node_name(body, id), (DType)graph_node(body, id)->dtype, &shape,
+                                     node_span(body, id));
+    }
+    bool ok =
+        add_nodes(&s) || (s.factor > 1 && stream_refuse(&s, "strides, inside a loop along another axis"));
+    for (uint32_t i = 0; ok && i < body->outputs.len; i++) {
+        outputs[i] = s.flow[body->outputs.data[i].node];
+        graph_output(s.step, body->outputs.data[i].name, outputs[i].now);
+    }
+    return ok;
+}
+
 // --- results ---
 
 static bool add_outputs(Streamer *s, StreamReport *report)
@@ -184,6 +206,9 @@ static bool check_request(Graph *g, const StreamRequest *r, int64_t *total)
                               "%s: the axes of --stream have the sizes %lld and %lld", node_name(g, id),
                               (long long)*total, (long long)size);
         *total = size;
+        if (size == 0)
+            return diag_error(g->diag, node_span(g, id), E0210, "%s: the axis of --stream has no elements",
+                              node_name(g, id));
     }
     return true;
 }
@@ -201,7 +226,8 @@ bool stream_graph(Graph *whole, const StreamRequest *r, StreamReport *report, Gr
         ok = build(&s, r, report);
         if (ok || s.factor <= 1)
             break;
-        ok = frames <= MAX_FRAMES / s.factor || stream_refuse(&s, "its steps would be too long");
+        ok = s.factor <= total / frames ||
+             stream_refuse(&s, "its strides need a step that is longer than the axis");
         s.frames = frames * s.factor;
     }
     if (ok && r->frames > 0 && s.frames != r->frames)

@@ -27,11 +27,11 @@ static bool apart(Streamer *s, const Node *n, Flow *in, Flow *out)
     const uint32_t rank = n->shape->rank, axis = in[QUERY].axis;
     for (uint32_t i = QUERY; i <= VALUE; i++)
         if (in[i].kind == FLOW_FRAMES ? in[i].axis != axis : !stream_use_fixed(s, &in[i], rank, axis))
-            return in[i].kind != FLOW_FRAMES ||
+            return in[i].kind == FLOW_FRAMES &&
                    stream_refuse(s, "its operands have the axis at different places");
     for (uint32_t i = MASK; i < n->n_src; i++)
         if (in[i].kind == FLOW_FRAMES || (i == MASK && !stream_use_fixed(s, &in[i], rank, axis)))
-            return in[i].kind != FLOW_FRAMES || stream_refuse(s, "its mask has the axis");
+            return in[i].kind == FLOW_FRAMES && stream_refuse(s, "its mask has the axis");
     return stream_apply(s, n, in, axis, NULL, out);
 }
 

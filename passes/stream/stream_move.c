@@ -151,15 +151,9 @@ static NodeId make_joined(Streamer *s, const Node *n, const NodeId *src, int64_t
     uint32_t axis = 0;
     for (uint32_t i = 0; i < n->n_src; i++)
         axis = s->flow[n->src[i]].kind == FLOW_FRAMES ? s->flow[n->src[i]].axis : axis;
-    for (uint32_t i = 0; i < n->n_src; i++) {
-        Shape to = *graph_node(s->step, src[i])->shape;
-        NodeBuild e = node_begin(s->step, OP_expand, node_span(s->whole, s->id), NULL);
-        const bool is_one = s->flow[n->src[i]].kind == FLOW_FIXED;
-        to.dim[axis] = frames;
-        node_src(&e, src[i]);
-        node_ints(&e, A_expand_shape, to.dim, to.rank);
-        node_src(&b, is_one ? node_end(&e) : src[i]);
-    }
+    for (uint32_t i = 0; i < n->n_src; i++)
+        node_src(&b, s->flow[n->src[i]].kind == FLOW_FRAMES ? src[i]
+                                                            : stream_repeat(s->step, src[i], axis, frames));
     return node_end(&b);
 }
 

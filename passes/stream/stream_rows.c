@@ -123,7 +123,8 @@ bool stream_rows(Streamer *s, const Node *n, Flow *out)
     Flow *in = stream_operands(s, n);
     if (only_first(s, n, in) == NULL)
         return false;
-    if (in[0].axis + 1 == graph_node(s->whole, n->src[0])->shape->rank)
+    if (in[0].axis + 1 == graph_node(s->whole, n->src[0])->shape->rank || in[0].axis >= n->shape->rank ||
+        n->shape->dim[in[0].axis] != stream_total(s, n->src[0], &in[0]))
         return stream_refuse(s, "it needs all elements of the axis at once");
     return stream_apply(s, n, in, in[0].axis, NULL, out);
 }
