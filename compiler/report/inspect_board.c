@@ -14,6 +14,21 @@ bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, ui
     return true;
 }
 
+void inspect_board_kernel_json(const Job *j, const Measures *m, const PlanKernel *k, uint64_t times, Str *out)
+{
+    uint64_t insns = 0, cycles = 0;
+    if (measures_kernel(m, k, &insns, &cycles))
+        str_printf(out, ", \"instructions\": %llu, \"cycles\": %llu", (unsigned long long)(insns * times),
+                   (unsigned long long)(cycles * times));
+    if (!board_is_emulated(j->cpu.name) || k->loop != NULL)
+        return;
+    const Work work = work_of_kernel(k->kernel);
+    for (uint32_t i = 0; i < WORK_KINDS; i++)
+        str_printf(out, "%s\"%s\": %llu", i == 0 ? ", \"work\": {" : ", ", work_names[i],
+                   (unsigned long long)(work.n[i] * (double)times));
+    str_add(out, "}");
+}
+
 // --- the board -----------------------------------------------------------------------------------
 
 // What the model takes of a board.
@@ -84,12 +99,37 @@ static void add_board(const Job *j, const Measures *m, Str *out)
 
 // --- all -----------------------------------------------------------------------------------------
 
-static void print_run(const BoardCounts *run)
+typedef struct Total {
+    const Job *job;
+    Estimate sum;
+} Total;
+
+static void add_estimate(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
-    if (run->unknown != NULL) {
+    Total *t = ctx;
+    const Estimate e = k->loop == NULL ? estimate_kernel(t->job->cpu.name, k->kernel) : (Estimate){0};
+    (void)p;
+    t->sum.insns += e.insns * (double)times;
+    t->sum.error = k->loop == NULL ? e.error : t->sum.error;
+}
+
+static Estimate estimate_run(const Job *j)
+{
+    Total t = {.job = j};
+    plan_walk(j->plan, add_estimate, &t);
+    return t.sum;
+}
+
+static void print_run(const Job *j, const BoardCounts *run)
+{
+    const Estimate e = run->unknown != NULL ? estimate_run(j) : (Estimate){0};
+    if (run->unknown != NULL && e.error > 0)
+        printf("time    estimated %.3f M instructions, which can be off by %.0f %%; not counted: %s\n",
+               e.insns * 1e-6, e.error, run->unknown);
+    else if (run->unknown != NULL)
         printf("time    not counted: %s\n", run->unknown);
+    if (run->unknown != NULL)
         return;
-    }
     printf("time    %.3f M instructions, about %.3f M cycles without wait states (%s)\n",
            (double)run->insns * 1e-6, (double)run->cycles * 1e-6, run->how);
     printf("stack   %llu bytes\n", (unsigned long long)run->stack_bytes);
@@ -98,14 +138,18 @@ static void print_run(const BoardCounts *run)
 void inspect_board_print(const Job *j, const Measures *m)
 {
     if (m->run != NULL)
-        print_run(m->run);
+        print_run(j, m->run);
     if (j->board.name != NULL)
         print_board(j, m);
 }
 
 // counted_by null: nothing was counted, and count_unknown says why.
-static void add_run(const BoardCounts *run, Str *out)
+static void add_run(const Job *j, const BoardCounts *run, Str *out)
 {
+    const Estimate e = estimate_run(j);
+    if (e.error > 0)
+        str_printf(out, "  \"estimated_instructions\": %llu,\n  \"estimate_error_percent\": %llu,\n",
+                   (unsigned long long)e.insns, (unsigned long long)e.error);
     if (run->unknown != NULL)
         str_printf(out, "  \"counted_by\": null,\n  \"count_unknown\": \"%s\",\n",
                    json_text(out->arena, run->unknown));
@@ -120,7 +164,7 @@ static void add_run(const BoardCounts *run, Str *out)
 void inspect_board_json(const Job *j, const Measures *m, Str *out)
 {
     if (m->run != NULL)
-        add_run(m->run, out);
+        add_run(j, m->run, out);
     if (j->board.name != NULL)
         add_board(j, m, out);
 }

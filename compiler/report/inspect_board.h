@@ -4,6 +4,7 @@
 #define COMPILER_REPORT_INSPECT_BOARD_H
 
 #include "compiler/board/emulate.h"
+#include "compiler/board/estimate.h"
 #include "compiler/native/machine_code.h"
 
 // What was measured by compiling, each NULL where it was not asked for.
@@ -14,6 +15,10 @@ typedef struct Measures {
 
 // What was counted of one run of a kernel. False: nothing was.
 bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, uint64_t *cycles);
+
+// Members of a kernel, each with a comma before it.
+void inspect_board_kernel_json(const Job *j, const Measures *m, const PlanKernel *k, uint64_t times,
+                               Str *out);
 
 void inspect_board_print(const Job *j, const Measures *m);
 // Members, with a comma behind each.

@@ -21,6 +21,7 @@ static void print_ios(const char *kind, const PlanIo *io, uint32_t n, Str *out)
 
 typedef struct Kernels {
     Str *out;
+    const Job *job;
     const Measures *measures;
     const char *comma;
 } Kernels;
@@ -57,10 +58,7 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
                    k->trade.what, (unsigned long long)k->trade.scratch_bytes,
                    (unsigned long long)k->trade.weight_bytes, (unsigned long long)k->trade.cycles,
                    (unsigned long long)k->trade.plain_cycles);
-    uint64_t insns = 0, cycles = 0;
-    if (measures_kernel(j->measures, k, &insns, &cycles))
-        str_printf(out, ", \"instructions\": %llu, \"cycles\": %llu", (unsigned long long)(insns * times),
-                   (unsigned long long)(cycles * times));
+    inspect_board_kernel_json(j->job, j->measures, k, times, out);
     str_add(out, "}");
     j->comma = ",";
 }
@@ -185,7 +183,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     print_buckets(j, out);
     print_memory(p, out);
     str_add(out, "  \"kernels\": [");
-    Kernels k = {out, m, ""};
+    Kernels k = {out, j, m, ""};
     plan_walk(j->plan, print_kernel, &k);
     str_add(out, "\n  ]\n}\n");
     return str_text(out);

@@ -234,6 +234,20 @@ def check_inspect(cases, model, sources):
         tap.result(0 < found["stack_bytes"] <= int(run.said["stack"]), "inspect looks at the stack", found)
 
 
+def check_estimate(model):
+    """The estimate from the kernel IR: of our network, to which it was not fitted, and of one to which it
+    was."""
+    kws = STORED / "kws_ref_model.tflite"
+    for given, limit in ((model, 20), (kws, None)):
+        if not given.exists():
+            tap.result(True, "estimate of a fitted network", skipped=f"it is not in {STORED}")
+            continue
+        facts = json.loads(mcu_rig.check([RLXC, "inspect", given, "--cpu", "cortex-m4", "--json"]))
+        off = 100 * (facts["estimated_instructions"] / facts["instructions"] - 1)
+        good = abs(off) <= (limit or facts["estimate_error_percent"])
+        tap.result(good, f"estimate of {given.stem}", f"{off:+.1f} %: have kernels changed? tools/fit-mcu")
+
+
 def check_uncounted(cases, model):
     """Where nothing can be counted, inspect says why, and nothing that compilers print comes through."""
     (cases.rig.work / "empty").mkdir()
@@ -332,6 +346,7 @@ def run_all(work):
         tap.result(True, "what inspect counts", skipped="this QEMU has no plugins")
     else:
         check_inspect(cases, model, sources)
+        check_estimate(model)
         check_uncounted(cases, model)
         check_bench(cases, model)
     for name, cpu in ELSEWHERE:
