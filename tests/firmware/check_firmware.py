@@ -136,7 +136,7 @@ SHAPES = [
 
 
 def shapes():
-    """Convolutions of all kinds that have a way of their own with the DSP extension; each with inputs that have
+    """Convolutions of all kinds with a way of their own for the DSP extension; each with inputs that have
     a sign, that have none, and with sums too large for two in a word."""
     net, results = Net(), []
     x = net.add('input "x" : i8[1, 12, 11, 3]')
@@ -334,7 +334,7 @@ def check_sizes(model):
 
 
 def run_own(cases, name, text, cpus=None):
-    """Runs a network of ours on all CPUs, or some, with all compilers. Gives its file and the sources beside it."""
+    """Runs a network of ours on all CPUs, or some, with all compilers. Gives its file and its sources."""
     work = cases.rig.work
     model, values = work / f"{name}.rlx", work / f"{name}_data.c"
     model.write_text(text)
