@@ -51,13 +51,14 @@ KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
-// Operand `operand` of a function of CPUs is an address from which on it reads `elements` elements, which
-// depend on the operands in the set `needs`; it writes none there. NULL: it may read and write all of the
-// parameter.
+// Operand `operand` of a function of CPUs is an address from which on it reads `elements` elements, or writes
+// them, which depend on the operands in the set `needs`. All that it reads it reads before it writes. NULL:
+// it may read and write all of the parameter.
 typedef struct KDeviceAccess {
     KDevice function;
     uint32_t operand, needs;
     int64_t (*elements)(const int64_t *values);
+    bool is_written;
 } KDeviceAccess;
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
 

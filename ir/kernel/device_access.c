@@ -22,15 +22,25 @@ static int64_t steps(const int64_t *v)
     return 4 * v[3];
 }
 
+// dsp_bytes2: a block is so many bytes of a pixel.
+static int64_t blocks(const int64_t *v)
+{
+    return DSP_BLOCK * v[4];
+}
+
+enum { RUNS = 1 << 3 | 1 << 4 | 1 << 5 };
+
 static const KDeviceAccess accesses[] = {
-    {KDEV_dsp_pair_i8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_i8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_u8, 1, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_pair_u8, 2, 1 << 3 | 1 << 4 | 1 << 5, runs},
-    {KDEV_dsp_edge_i8, 1, 1 << 2 | 1 << 3, part},
-    {KDEV_dsp_edge_u8, 1, 1 << 2 | 1 << 3, part},
-    {KDEV_dsp_row_i8, 1, 1 << 3, steps},
-    {KDEV_dsp_row_u8, 1, 1 << 3, steps},
+    {KDEV_dsp_pair_i8, 1, RUNS, runs, false},
+    {KDEV_dsp_pair_i8, 2, RUNS, runs, false},
+    {KDEV_dsp_pair_u8, 1, RUNS, runs, false},
+    {KDEV_dsp_pair_u8, 2, RUNS, runs, false},
+    {KDEV_dsp_edge_i8, 1, 1 << 2 | 1 << 3, part, false},
+    {KDEV_dsp_edge_u8, 1, 1 << 2 | 1 << 3, part, false},
+    {KDEV_dsp_row_i8, 1, 1 << 3, steps, false},
+    {KDEV_dsp_row_u8, 1, 1 << 3, steps, false},
+    {KDEV_dsp_bytes2, 0, 1 << 4, blocks, true},
+    {KDEV_dsp_bytes2, 5, 1 << 4, blocks, true},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

@@ -147,7 +147,7 @@ static void call(Replay *r, const KInst *n)
             continue;
         const PlanArg *a = &r->pk->args.data[o->imm];
         if (known != NULL) {
-            touch_elements(r, (uint32_t)o->imm, r->value[o->a], known->elements(v), false);
+            touch_elements(r, (uint32_t)o->imm, r->value[o->a], known->elements(v), known->is_written);
             continue;
         }
         if (a->is_written)

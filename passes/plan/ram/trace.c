@@ -274,8 +274,8 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else if (a->elements(v) > 0 && t->watch->reads[o->imm])
-            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), false);
+        else if (a->elements(v) > 0 && (a->is_written ? t->watch->writes : t->watch->reads)[o->imm])
+            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), a->is_written);
     }
 }
 
