@@ -297,7 +297,15 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
     chain_eval(ctx, channel, sum, n, y);
 }
 
-static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *r)
+// Exceptions cost little in blocks of DSP functions (passes/lower/conv/int_conv_dsp.c), elsewhere a
+// comparison each.
+static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
+{
+    const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
+    return caps->has_dsp && !is_depthwise ? REQUANT_MAX_EXCEPTIONS : REQUANT_MAX_EXCEPTIONS / 2;
+}
+
+static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const TargetCaps *caps, Requant *r)
 {
     if (!sum_ranges(a, c->g, graph_node(c->g, c->source), channel))
         return false;
@@ -306,7 +314,11 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *
             !chain_never_breaks(c, i, channel[i].lo, channel[i].hi))
             return false;
     const bool is_signed = graph_node(c->g, c->node[c->n - 1])->dtype == DTYPE_i8;
-    const Steps f = {eval_chain, c, is_signed ? INT8_MIN : 0, is_signed ? INT8_MAX : UINT8_MAX};
+    const Steps f = {.eval = eval_chain,
+                     .ctx = c,
+                     .least = is_signed ? INT8_MIN : 0,
+                     .most = is_signed ? INT8_MAX : UINT8_MAX,
+                     .exceptions = exceptions_for(c->g, graph_node(c->g, c->source), caps)};
     return requant_find(a, &f, channel, (uint32_t)c->channels, r);
 }
 
@@ -314,7 +326,7 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, Requant *
 enum { MAX_CHANNELS = 8192 };
 
 // The end of a chain behind an integer sum; id where it is none, or must stay.
-static NodeId behind_sum(Graph *g, NodeId id)
+static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
 {
     Arena a = {0};
     Chain c;
@@ -324,24 +336,24 @@ static NodeId behind_sum(Graph *g, NodeId id)
         c.channels > MAX_CHANNELS)
         return id;
     RequantChannel *channel = ARENA_ARRAY(&a, RequantChannel, c.channels);
-    const NodeId made = find_integers(&a, &c, channel, &r) ? as_integers(g, &c, channel, &r) : id;
+    const NodeId made = find_integers(&a, &c, channel, caps, &r) ? as_integers(g, &c, channel, &r) : id;
     arena_free(&a);
     return made;
 }
 
 static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
 {
-    (void)ctx;
     if (graph_node(g, id)->op != OP_cast || !k_is_byte(graph_node(g, id)->dtype))
         return id;
-    const NodeId made = behind_sum(g, id);
+    const NodeId made = behind_sum(g, id, ctx);
     return made != id ? made : byte_map(g, id);
 }
 
 bool pass_requantise(Pass *p)
 {
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = p->options->caps->prefers_ints && graph_rewrite(p->graph, step_requantise, NULL);
+    TargetCaps caps = *p->options->caps;
+    const bool changed = caps.prefers_ints && graph_rewrite(p->graph, step_requantise, &caps);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }

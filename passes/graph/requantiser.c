@@ -179,6 +179,7 @@ static bool find_exceptions(RequantChannel *c, const int64_t *at)
 static void compare_exceptions(RequantChannel *c, const int64_t *at, const Requant *r, RequantChannel *best)
 {
     if (c->factor >= 0 && c->factor <= INT32_MAX && has_ends(c, r) && find_exceptions(c, at) &&
+        c->n_above <= r->exceptions && c->n_below <= r->exceptions &&
         c->n_above + c->n_below < best->n_above + best->n_below)
         *best = *c;
 }
@@ -283,7 +284,8 @@ static bool find_any_way(const Steps *f, RequantChannel *channel, uint32_t n, Re
 
 bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n, Requant *out)
 {
-    *out = (Requant){.arena = a, .shift = MAX_SHIFT, .least = INT64_MAX, .most = INT64_MIN};
+    *out = (Requant){
+        .arena = a, .shift = MAX_SHIFT, .least = INT64_MAX, .most = INT64_MIN, .exceptions = f->exceptions};
     for (uint32_t i = 0; i < n; i++) {
         RequantChannel *c = &channel[i];
         const int64_t ends[2] = {c->lo, c->hi};

@@ -21,9 +21,10 @@ typedef struct Steps {
     void (*eval)(void *ctx, uint32_t channel, const int64_t *sum, uint32_t n, int64_t *y);
     void *ctx;
     int64_t least, most;
+    uint32_t exceptions; // of each kind that a channel may have, at most REQUANT_MAX_EXCEPTIONS
 } Steps;
 
-enum { REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 2 };
+enum { REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 4 };
 
 typedef struct RequantChannel {
     int64_t lo, hi;               // the sums that can occur
@@ -41,6 +42,7 @@ typedef struct Requant {
     int64_t least, most;
     int64_t shift, odd; // of all channels that have none of their own; of all channels
     bool has_zone;
+    uint32_t exceptions; // that of Steps
 } Requant;
 // False: none was found for some channel. Shifts are equal where possible.
 bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n, Requant *out);

@@ -64,11 +64,11 @@ class Net:
         moved = self.add(f"add({rounded}, {self.add(f'const : f32[] = {{{float(zero)}}}')})")
         return self.add(f"cast({moved}) {{to = i8}}")
 
-    def conv(self, x, shape, scale, more=""):
+    def conv(self, x, shape, scale, more="", *, dtype="i8", most_bias=2000):
         rng = random.Random(len(self.lines))
         weights = self.add(constant(rng, "i8", shape, -127, 127))
-        bias = self.add(constant(rng, "i32", shape[:1], -2000, 2000))
-        zero = self.add("const : i8[] = {-3}")
+        bias = self.add(constant(rng, "i32", shape[:1], -most_bias, most_bias))
+        zero = self.add(f"const : {dtype}[] = {{{-3 if dtype == 'i8' else 125}}}")
         total = self.add(f"int_conv({x}, {weights}, {bias}, {zero}) {{{more}}}")
         return self.requantise(total, shape[0], len(shape), scale, -3)
 
@@ -120,15 +120,47 @@ def windows():
     return net.text(net.add(f"reshape({dense}) {{shape = [1, 10]}}"))
 
 
+# Channels, rows and columns of the input; weights, scale and attributes.
+SHAPES = [
+    ((3, 12, 11), [8, 3, 3, 3], 0.003, "pads = [1, 1, 1, 1]"),
+    ((1, 18, 22), [12, 1, 10, 4], 0.002, "pads = [4, 1, 5, 1], strides = [2, 2]"),
+    ((4, 9, 11), [10, 4, 1, 1], 0.006, ""),
+    ((11, 6, 6), [12, 11, 3, 3], 0.0015, "pads = [2, 2, 2, 2], dilations = [2, 2]"),
+    ((36, 1, 11), [64, 36, 1, 1], 0.002, ""),
+    ((6, 6, 11), [16, 3, 3, 3], 0.003, "pads = [1, 0, 1, 2], group = 2"),
+    ((2, 18, 11), [8, 2, 3, 3], 0.003, "pads = [1, 1, 1, 1], strides = [2, 1]"),
+    ((99, 2, 2), [5, 99, 2, 2], 0.0005, ""),
+    ((396, 1, 1), [13, 396, 1, 1], 0.0005, ""),
+    ((12, 3, 11), [24, 12, 3, 3], 0.001, "pads = [1, 1, 1, 1]"),
+]
+
+
+def shapes():
+    """Convolutions of all kinds with a way of their own for the DSP extension; each with inputs that have
+    a sign, that have none, and with sums too large for two in a word."""
+    net, results = Net(), []
+    x = net.add('input "x" : i8[1, 12, 11, 3]')
+    for (channels, rows, columns), weights, scale, more in SHAPES:
+        for dtype, most_bias in (("i8", 2000), ("u8", 2000), ("i8", 12000000)):
+            image = net.add(f"reshape({x}) {{shape = [1, {rows}, {columns}, {channels}]}}")
+            image = net.add(f"transpose({image}) {{perm = [0, 3, 1, 2]}}")
+            image = image if dtype == "i8" else net.add(f"bitcast({image}) {{to = u8}}")
+            y = net.conv(image, weights, scale, more, dtype=dtype, most_bias=most_bias)
+            pixels = net.add(f"transpose({y}) {{perm = [0, 2, 3, 1]}}")
+            results.append(net.add(f"reshape({pixels}) {{shape = [1, -1]}}"))
+    return net.text(net.add(f"concat({', '.join(results)}) {{axis = 1}}"))
+
+
 def on_this_machine(work, model):
     """What the network gives in floats, from the same program without a board."""
-    mcu_rig.check([RLXC, "compile", model, "-o", work, "--name", "net", "--no-validate", "--arena", "static"])
+    mcu_rig.check([RLXC, "compile", model, "-o", work, "--name", "net", "--no-validate", "--arena", "static",
+                   "--api", "full"])
     main = work / "main.c"
     main.write_text('#include "net.h"\n#include <stdio.h>\n#include <string.h>\n'
                     "extern const unsigned char rig_input[];\nint main(void)\n{\n"
                     f"    memcpy(rlx_input(net_static(), 0), rig_input, {INPUTS});\n"
                     "    if (rlx_run(net_static()) != RLX_OK)\n        return 1;\n"
-                    "    for (int i = 0; i < 10; i++)\n"
+                    "    for (unsigned i = 0; i < rlx_output_bytes(net_static(), 0); i++)\n"
                     '        printf("%d\\n", ((const unsigned char *)rlx_output(net_static(), 0))[i]);\n}\n')
     mcu_rig.check(["cc", "-O1", "-ffp-contract=off", "-I", work, main, work / "input.c", work / "net.c", "-o",
                    work / "here", "-lm"])
@@ -315,8 +347,8 @@ def check_sizes(model):
     tap.result(small, f"arena {figures['arena_bytes']}, weights {figures['weight_bytes']}")
 
 
-def run_own(cases, name, text):
-    """Runs a network of ours on all CPUs with all compilers. Gives its file and the sources beside it."""
+def run_own(cases, name, text, cpus=None):
+    """Runs a network of ours on all CPUs, or some, with all compilers. Gives its file and its sources."""
     work = cases.rig.work
     model, values = work / f"{name}.rlx", work / f"{name}_data.c"
     model.write_text(text)
@@ -328,6 +360,8 @@ def run_own(cases, name, text):
     if len(set(expected)) < 5:
         sys.exit(f"the network says little: {expected}")
     for cpu, machine in cases.machines.items():
+        if cpus is not None and cpu not in cpus:
+            continue
         if shutil.which(machine.qemu) is None:
             tap.result(True, f"{name} on {cpu}", skipped=f"there is no {machine.qemu}")
             continue
@@ -339,6 +373,7 @@ def run_own(cases, name, text):
 def run_all(work):
     cases = Cases(work)
     run_own(cases, "windows", windows())
+    run_own(cases, "shapes", shapes(), ("cortex-m4", "cortex-m7", "cortex-m33"))
     model, sources = run_own(cases, "net", network())
     check_sizes(model)
     cases.planted(sources)

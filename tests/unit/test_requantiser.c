@@ -48,7 +48,8 @@ static bool find(Floats *f, RequantChannel *channel, uint32_t n, Requant *out)
         channel[i].slope = (double)f->scale[i];
         channel[i].offset = (double)f->zero;
     }
-    const bool is_found = requant_find(&a, &(Steps){eval_floats, f, -128, 255}, channel, n, out);
+    const bool is_found =
+        requant_find(&a, &(Steps){eval_floats, f, -128, 255, REQUANT_MAX_EXCEPTIONS}, channel, n, out);
     arena_free(&a);
     return is_found;
 }

@@ -540,13 +540,15 @@ static void find_runs(Dsp *s)
 {
     if (s->scale != NULL)
         find_shared(s);
-    for (int64_t o = 0; o < s->c.oc; o += s->width) {
-        const int64_t left = s->c.oc - o, channels = left < s->width ? left : s->width;
-        const bool is_apart = !fits_block(s, o) || s->n_runs >= MAX_RUNS;
-        add_channels(s, (BlockRun){.first = o,
-                                   .channels = channels,
-                                   .each = is_apart ? s->width / 2 : s->width,
-                                   .is_bytes = !is_apart && is_bytes(s, o)});
+    for (int64_t o = 0; o < s->c.oc;) {
+        const bool is_apart = o % s->width != 0 || !fits_block(s, o) || s->n_runs >= MAX_RUNS;
+        const int64_t left = s->c.oc - o, each = is_apart ? s->width / 2 : s->width;
+        const BlockRun r = {.first = o,
+                            .channels = left < each ? left : each,
+                            .each = each,
+                            .is_bytes = !is_apart && is_bytes(s, o)};
+        add_channels(s, r);
+        o += r.channels;
     }
 }
 
