@@ -25,8 +25,9 @@ typedef struct Planes {
     const int32_t *values;
     DType type; // of the packed weights
     uint32_t x, weights, planes;
-    uint32_t begin; // 1 + the param that sums begin with; 0: the bias, or nothing
-    KRef offset;    // has_pairs: what is added to the inputs, in both halves
+    const IntScales *scales; // NULL: nodes say what becomes of sums
+    uint32_t begin;          // 1 + the param that sums begin with; 0: the bias, or nothing
+    KRef offset;             // has_pairs: what is added to the inputs, in both halves
 } Planes;
 
 // --- taps of a row -------------------------------------------------------------------------------
@@ -122,8 +123,8 @@ typedef struct Channel {
     KRef image, channel, plane; // plane: index of its first word (or element)
     KRef first;                 // output row of the strip
     KRef weights;               // index of the first tap
-    KRef begin;
-    KRef word[MAX_TAPS]; // by tap, where all rows stand in the text; 0: not used
+    KRef begin, own;            // own: see int_scales_own
+    KRef word[MAX_TAPS];        // by tap, where all rows stand in the text; 0: not used
 } Channel;
 
 static bool is_unrolled(const Planes *p)
@@ -206,7 +207,10 @@ static void emit_outputs(const Planes *p, const Channel *at, KRef y, KRef column
     for (int64_t o = 0; o < outputs; o++) {
         const KRef v = k_expr(k, "$ + $", at->first, y), u = k_expr(k, "$ + #", column, o);
         const Point to = conv_point(p->d, at->image, at->channel, p->is_turned ? u : v, p->is_turned ? v : u);
-        pull_store_root(c->l, p->d, to, sum[o]);
+        if (p->scales != NULL)
+            int_scales_store(c, p->d, p->scales, &to, sum[o], at->own);
+        else
+            pull_store_root(c->l, p->d, to, sum[o]);
     }
 }
 
@@ -220,15 +224,11 @@ static KRef begin_of(const Planes *p, KRef channel)
                         : operand_scalar(l, c->bias, operand_index(l, c->bias, &channel), DTYPE_i32);
 }
 
-// All outputs of a strip for one channel of the result.
-static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
+static void emit_rows(const Planes *p, const Channel *at, KRef n_rows)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    at->weights = k_expr(k, "$ * #", at->channel, c->kh * c->kw);
-    at->begin = begin_of(p, at->channel);
-    load_words(p, at);
     const KRef y = p->strip == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "y");
     const int64_t whole = c->w_out / OUTPUTS * OUTPUTS;
     if (whole > 0) {
@@ -239,6 +239,27 @@ static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
     if (whole < c->w_out)
         emit_outputs(p, at, y, k_index(k, whole), 1);
     lower_close(c->l, p->strip > 1);
+}
+
+// All outputs of a strip for one channel of the result.
+static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    at->weights = k_expr(k, "$ * #", at->channel, c->kh * c->kw);
+    at->begin = begin_of(p, at->channel);
+    load_words(p, at);
+    at->own = p->scales != NULL ? int_scales_own(c, p->scales, at->channel) : 0;
+    if (at->own == 0 || p->scales->n_own == p->scales->n) {
+        emit_rows(p, at, n_rows);
+        return;
+    }
+    k_if(k, k_expr(k, "0 < $", at->own));
+    emit_rows(p, at, n_rows);
+    k_else(k);
+    at->own = 0;
+    emit_rows(p, at, n_rows);
+    k_end(k);
 }
 
 // --- planes --------------------------------------------------------------------------------------
@@ -498,6 +519,8 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
     p.width = p.has_pairs && int_conv_has_words(c) ? 4 : 1;
     measure(&p);
     add_params(&p);
+    IntScales scales;
+    p.scales = int_scales_find(c, &scales) ? &scales : NULL;
     if (p.has_pairs)
         p.offset = offset_of(&p);
     emit_planes(&p);
