@@ -20,8 +20,9 @@ typedef struct PassOptions {
     uint8_t winograd; // for tests: m of all convolutions that Winograd's schedule can do, 10 + m: with
                       // weights transformed in the
     // kernel; 0: it is chosen
-    uint8_t
-        strips; // for tests: 1: stages never share a kernel, 2: they do wherever they can; 0: it is chosen
+    // For tests: 1: stages never share a kernel, 2: they do wherever they can, and rows run in turns where
+    // that takes the least memory; 0: it is chosen.
+    uint8_t strips;
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t ram;          // the most bytes of arena and state; 0: any

@@ -101,20 +101,26 @@ static bool start(const Emulation *e, const char *dir, const char *command, cons
     Strings argv = {0};
     tool_add_command(e->job->cli->arena, command, &argv);
     native_add_words(e->job->cli->arena, words, &argv);
-    return native_start(e->job, dir, &argv, command);
+    return native_start(e->job, dir, &argv, NULL);
 }
 
 static bool link_program(const Emulation *e, const char *dir)
 {
     const bool is_arm = strncmp(e->row->cpu, "cortex", 6) == 0; // whose compilers bring newlib
+    const bool is_clang = strncmp(e->compiler, "clang", 5) == 0;
     const char *words = arena_printf(
         e->job->cli->arena,
         "-std=gnu99 -w -I. -ffunction-sections -fdata-sections main.c start.c net.c -nostartfiles %s "
         "-Wl,--gc-sections -T board.ld -Wl,--defsym=flash_at=%llu,--defsym=flash_bytes=%llu,"
         "--defsym=ram_at=%llu,--defsym=ram_bytes=%llu %s -o net.elf",
-        is_arm ? "--specs=nano.specs" : "-nostdlib", (unsigned long long)e->row->flash_at,
-        (unsigned long long)e->row->flash_bytes, (unsigned long long)e->row->ram_at,
-        (unsigned long long)e->row->ram_bytes, is_arm ? "-lm" : "-lgcc");
+        is_arm     ? "--specs=nano.specs"
+        : is_clang ? "-nostdlib -fuse-ld=lld"
+                   : "-nostdlib",
+        (unsigned long long)e->row->flash_at, (unsigned long long)e->row->flash_bytes,
+        (unsigned long long)e->row->ram_at, (unsigned long long)e->row->ram_bytes,
+        is_arm     ? "-lm"
+        : is_clang ? ""
+                   : "-lgcc");
     return start(e, dir, e->compiler, words);
 }
 

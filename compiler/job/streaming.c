@@ -57,7 +57,8 @@ bool streaming_read(Cli *c, Given *given, Streaming *out)
         if (!read_one(c, list->data[i], out))
             return false;
         const StreamName *n = &out->names.data[i];
-        if (!n->is_input && !has_size(given, n->name))
+        if (!n->is_input && !sizes_parse_axis(n->name, &(uint32_t){0}, &(uint32_t){0}) &&
+            !has_size(given, n->name))
             vec_push(c->arena, &given->sizes, ((ImportSize){.name = n->name, .value = LONG}));
     }
     return list->len == 0 || c->options.bucket_sizes.len + (c->options.bucket_list != NULL) == 0 ||
@@ -93,6 +94,8 @@ static void add_symbol(Graph *g, PipelineOptions *o, Dim d, StreamAxes *axes)
         ImportSize *size = &o->dims.data[i];
         if (strcmp(size->name, s->name) != 0)
             continue;
+        if (size->is_range) // reported when it is bound
+            return;
         if (size->value == LONG && size->value > s->max) // nobody asked for so many
             size->value = s->max;
         return;
@@ -107,7 +110,7 @@ static bool unknown_input(Graph *g, const StreamName *n)
     for (uint32_t i = 0; i < g->inputs.len; i++)
         names[i] = node_name(g, g->inputs.data[i]);
     diag_error(g->diag, (Span){0}, E0003, "--stream %s: the model has no %s '%s'", n->given,
-               n->is_input ? "input" : "dimension among the sizes of its inputs", n->name);
+               n->is_input ? "input" : "input with a dimension", n->name);
     if (n->is_input)
         diag_note_names(g->diag, (Span){0}, n->name, names, names, g->inputs.len);
     else
@@ -116,18 +119,24 @@ static bool unknown_input(Graph *g, const StreamName *n)
     return false;
 }
 
+// An axis that is named by its place.
+static void add_place(Graph *g, PipelineOptions *o, uint32_t input, uint32_t axis, StreamAxes *axes)
+{
+    const Dim d = graph_node(g, g->inputs.data[input])->shape->dim[axis];
+    if (dim_is_const(d))
+        add_axis(g->arena, axes, input, axis);
+    else
+        add_symbol(g, o, d, axes);
+}
+
 static bool find_input_axis(Graph *g, const StreamName *n, PipelineOptions *o, StreamAxes *axes)
 {
     for (uint32_t i = 0; i < g->inputs.len; i++) {
-        const Shape *s = graph_node(g, g->inputs.data[i])->shape;
         if (strcmp(node_name(g, g->inputs.data[i]), n->name) != 0)
             continue;
-        if (n->axis >= s->rank)
+        if (n->axis >= graph_node(g, g->inputs.data[i])->shape->rank)
             return wrong(g->diag, n->given, "an axis that the input has");
-        if (dim_is_const(s->dim[n->axis]))
-            add_axis(g->arena, axes, i, n->axis);
-        else
-            add_symbol(g, o, s->dim[n->axis], axes);
+        add_place(g, o, i, n->axis, axes);
         return true;
     }
     return unknown_input(g, n);
@@ -148,7 +157,7 @@ static bool find_axes(Graph *g, const StreamName *n, PipelineOptions *o, StreamA
     }
     if (symbol < 0 && sizes_parse_axis(n->name, &input, &axis) && input < g->inputs.len &&
         axis < graph_node(g, g->inputs.data[input])->shape->rank)
-        add_axis(g->arena, axes, input, axis);
+        add_place(g, o, input, axis, axes);
     return axes->len > before || unknown_input(g, n);
 }
 
@@ -175,14 +184,17 @@ static bool check_axes(Graph *g, const StreamAxes *axes, const char *given)
     for (uint32_t i = 0; i < axes->len; i++) {
         const NodeId id = g->inputs.data[axes->data[i].input];
         if (graph_node(g, id)->shape->dim[axes->data[i].axis] == 1)
-            return diag_error(g->diag, node_span(g, id), E0210,
-                              "--stream %s: axis %u of '%s' has one element, so the model is a step already: what it "
-                              "hands on from run to run stays in states with --handle IN=OUT",
-                              given, axes->data[i].axis, node_name(g, id));
+            return diag_error(
+                g->diag, node_span(g, id), E0210,
+                "--stream %s: axis %u of '%s' has one element, so the model is a step already: what it "
+                "hands on from run to run stays in states with --handle IN=OUT",
+                given, axes->data[i].axis, node_name(g, id));
     }
-    return g->extents.len == 0 || diag_error(g->diag, (Span){0}, E0210,
-                                             "--stream %s: the model computes sizes, or some are set between runs",
-                                             given);
+    return g->extents.len == 0 ||
+           diag_error(
+               g->diag, (Span){0}, E0210,
+               "--stream %s: the model computes sizes, or sets some between runs: give numbers with --dim",
+               given);
 }
 
 bool streaming_apply(Streaming *s, Diag *d, PipelineOptions *o, Graph **graph)
@@ -240,10 +252,12 @@ void streaming_print(const Streaming *s, const Plan *p, Str *out)
     str_printf(out, "stream  a step of %lld elements: %llu multiply-adds, %u states of %llu bytes\n",
                (long long)r->frames, (unsigned long long)macs, r->n_states, (unsigned long long)r->bytes);
     if (s->whole_macs != 0)
-        str_printf(out, "  the whole run of %lld elements: %llu multiply-adds; for each element %llu, in steps %llu\n",
-                   (long long)r->total, (unsigned long long)s->whole_macs,
-                   (unsigned long long)(s->whole_macs / (uint64_t)r->total),
-                   (unsigned long long)(macs / (uint64_t)r->frames));
+        str_printf(
+            out,
+            "  the whole run of %lld elements: %llu multiply-adds; for each element %llu, in steps %llu\n",
+            (long long)r->total, (unsigned long long)s->whole_macs,
+            (unsigned long long)(s->whole_macs / (uint64_t)r->total),
+            (unsigned long long)(macs / (uint64_t)r->frames));
     for (uint32_t i = 0; i < r->parts.len; i++) {
         const StreamPart *part = &r->parts.data[i];
         str_printf(out, "  output %s: %lld along axis %u", part->name, (long long)part->frames, part->axis);
@@ -258,8 +272,8 @@ void streaming_print_json(const Streaming *s, const Plan *p, Str *out)
     const StreamReport *r = &s->report;
     if (s->whole == NULL)
         return;
-    str_printf(out, "\"stream\": {\"frames\": %lld, \"whole_frames\": %lld, \"macs\": %llu, ", (long long)r->frames,
-               (long long)r->total, (unsigned long long)count_macs(p));
+    str_printf(out, "\"stream\": {\"frames\": %lld, \"whole_frames\": %lld, \"macs\": %llu, ",
+               (long long)r->frames, (long long)r->total, (unsigned long long)count_macs(p));
     if (s->whole_macs != 0)
         str_printf(out, "\"whole_macs\": %llu, ", (unsigned long long)s->whole_macs);
     str_printf(out, "\"states\": %u, \"state_bytes\": %llu, \"outputs\": [", r->n_states,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --stream: which axes of the inputs go on from run to run, and the step that takes the place of the model.
+// How --stream is read: which axes of the inputs go on from run to run. The step takes the place of the
+// model.
 #ifndef COMPILER_JOB_STREAMING_H
 #define COMPILER_JOB_STREAMING_H
 

@@ -19,7 +19,9 @@ static const struct {
              {"armv8", "aarch64", "aarch64-linux-gnu-gcc"},
              {"rv64", "riscv64", "riscv64-linux-gnu-gcc"},
              {"cortex", "arm", "arm-none-eabi-gcc"},
-             {"rv32", "riscv32", "riscv64-unknown-elf-gcc"}};
+             {"rv32", "riscv32", "riscv64-unknown-elf-gcc"},
+             // Debian's gcc for it has no C library: its headers, which are newlib's, serve any machine.
+             {"rv32", "riscv32", "clang --target=riscv32-unknown-elf -isystem /usr/include/newlib"}};
 
 #if defined(__x86_64__)
 static const char here[] = "x86_64";
@@ -31,15 +33,24 @@ static const char here[] = "riscv64";
 static const char here[] = "";
 #endif
 
+static bool is_here(Arena *a, const char *command)
+{
+    return tool_find(a, tool_of_command(a, command)) != NULL;
+}
+
+// The first one of those for the CPU.
 const char *machine_code_compiler(const Job *j)
 {
-    const char *own = native_compiler(), *name = strcmp(j->cpu.name, "generic") == 0 ? own : NULL;
-    for (uint32_t i = 0; i < sizeof cross / sizeof *cross && name == NULL; i++)
-        if (strncmp(j->cpu.name, cross[i].cpu, strlen(cross[i].cpu)) == 0)
-            name = strcmp(cross[i].machine, here) == 0 ? own : cross[i].compiler;
-    if (name == NULL)
-        return NULL;
-    return tool_find(j->cli->arena, tool_of_command(j->cli->arena, name)) != NULL ? name : NULL;
+    Arena *a = j->cli->arena;
+    const char *own = native_compiler();
+    if (strcmp(j->cpu.name, "generic") == 0)
+        return is_here(a, own) ? own : NULL;
+    for (uint32_t i = 0; i < sizeof cross / sizeof *cross; i++) {
+        const char *name = strcmp(cross[i].machine, here) == 0 ? own : cross[i].compiler;
+        if (strncmp(j->cpu.name, cross[i].cpu, strlen(cross[i].cpu)) == 0 && is_here(a, name))
+            return name;
+    }
+    return NULL;
 }
 
 // --- ELF -----------------------------------------------------------------------------------------
@@ -103,7 +114,7 @@ static bool compile(Job *j, const char *dir, const char *command, const char *ma
     vec_push(a, &argv, made);
     vec_push(a, &argv, source);
     cli_progress("compiling to count machine code");
-    return ok && native_start(j, dir, &argv, source);
+    return ok && native_start(j, dir, &argv, NULL);
 }
 
 // NULL: it could not be made.

@@ -27,7 +27,8 @@ bool native_check_cpu(const Job *j);
 const char *native_compiler(void);
 // Adds what is between spaces.
 void native_add_words(Arena *a, const char *text, Strings *argv);
-// Starts a program in a folder and waits until it has ended. False: reported, as a failure on `what`.
+// Starts a program in a folder and waits until it has ended. False: reported, as a failure on `what`
+// (NULL: what it prints is lost).
 bool native_start(Job *j, const char *dir, Strings *argv, const char *what);
 // job_emit for native_open with the same `keep`: a library of many kernels is made from as many parts as C
 // compilers can work side by side, where nobody looks at its sources.

@@ -17,9 +17,11 @@ uint32_t children_processors(void)
 }
 
 // What a compiler prints is no result of rlxc, and it has nothing to read.
-static void use_streams(void)
+static void use_streams(const ChildCommand *c)
 {
-    const int nothing = open("/dev/null", O_RDONLY);
+    const int nothing = open("/dev/null", O_RDWR);
+    if (nothing >= 0 && c->what == NULL)
+        dup2(nothing, STDERR_FILENO);
     if (nothing >= 0 && nothing != STDIN_FILENO) {
         dup2(nothing, STDIN_FILENO);
         close(nothing);
@@ -32,7 +34,7 @@ static pid_t start(const char *dir, const ChildCommand *c)
     const pid_t child = interrupt_fork();
     if (child != 0)
         return child;
-    use_streams();
+    use_streams(c);
     if (chdir(dir) == 0)
         execvp(c->argv[0], (char *const *)(uintptr_t)c->argv);
     fprintf(stderr, "cannot start %s: %s\n", c->argv[0], strerror(errno));
@@ -57,7 +59,8 @@ static bool wait_for(Diag *d, const char *dir, const ChildCommand *c, pid_t chil
     if (status == -1)
         return diag_error(d, (Span){0}, E0005, "cannot start %s: %s", c->argv[0], strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return diag_error(d, (Span){0}, E0005, "%s failed on %s in %s", c->argv[0], c->what, dir);
+        return diag_error(d, (Span){0}, E0005, "%s failed on %s in %s", c->argv[0],
+                          c->what != NULL ? c->what : "a file", dir);
     return true;
 }
 

@@ -6,7 +6,8 @@
 #include "base/diag.h"
 #include "base/vec.h"
 
-// argv ends with NULL; `what` is the file that it works on, for messages.
+// argv ends with NULL; `what` is the file that it works on, for messages; NULL: nobody wants any, and what it
+// prints is lost.
 typedef struct ChildCommand {
     const char *const *argv;
     const char *what;

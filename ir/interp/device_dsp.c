@@ -217,40 +217,52 @@ static int32_t saturated(int64_t v)
     return v < INT8_MIN ? INT8_MIN : v > INT8_MAX ? INT8_MAX : (int32_t)v;
 }
 
-// Channel j of a block, from its sum. tail: where the words behind the weights begin.
-static int32_t byte_of(Access *a, int64_t tail, int64_t j, int32_t sum)
+// The sum, or what counts in its stead; *tail: where the words behind the weights begin, then those behind
+// the exceptions.
+static int64_t without_exceptions(Access *a, int64_t *tail, int64_t j, int64_t scaled)
+{
+    for (; !a->is_wrong; *tail += DSP_EXCEPTION) {
+        const int32_t first = read_word(a, 2, *tail);
+        if (first >= 0 || first == DSP_OWN)
+            break;
+        if (first == -1 - j && read_word(a, 2, *tail + 1) == scaled)
+            scaled = read_word(a, 2, *tail + 2);
+    }
+    return scaled;
+}
+
+// Channel j of a block, from its sum. *tail becomes the end of the block.
+static int32_t byte_of(Access *a, int64_t *tail, int64_t j, int32_t sum)
 {
     static const int64_t plain_place[DSP_BLOCK] = {0, 2, 1, 3};
-    const int64_t shift = a->c->constant + (j % 2 != 0 ? 8 : 0), own = 3 + 2 * DSP_EXCEPTIONS;
-    const int64_t scaled = (int64_t)sum * (j % 2 != 0 ? 256 : 1);
-    if (read_word(a, 2, tail) >= 0) {
-        const int64_t high = call_int(a->c, 6, a->t) * (j % 2 != 0 ? 256 : 1);
-        const int64_t product = scaled * read_word(a, 2, tail + plain_place[j]);
-        return saturated(((product >> 32) + high) >> shift);
+    const int64_t shift = a->c->constant + (j % 2 != 0 ? 8 : 0), by = j % 2 != 0 ? 256 : 1;
+    const int64_t scaled = without_exceptions(a, tail, j, sum * by), from = *tail;
+    if (read_word(a, 2, from) >= 0) {
+        const int64_t product = scaled * read_word(a, 2, from + plain_place[j]);
+        *tail += DSP_PLAIN_TAIL;
+        return saturated(((product >> 32) + call_int(a->c, 6, a->t) * by) >> shift);
     }
-    const int64_t at = tail + 1 + j * own;
+    const int64_t at = from + 1 + j * 3;
     const uint64_t low = (uint32_t)read_word(a, 2, at + 1), high = (uint32_t)read_word(a, 2, at + 2);
-    int64_t y = (scaled * read_word(a, 2, at) + (int64_t)(high << 32 | low)) >> 32;
-    for (int64_t i = 0; i < DSP_EXCEPTIONS; i++)
-        if (read_word(a, 2, at + 3 + 2 * i) == scaled)
-            y += read_word(a, 2, at + 4 + 2 * i);
-    return saturated(y >> shift);
+    *tail += DSP_OWN_TAIL;
+    return saturated(((scaled * read_word(a, 2, at) + (int64_t)(high << 32 | low)) >> 32) >> shift);
 }
 
 // A block of both pixels, whose words begin at w.
 static int64_t bytes_of_block(Access *a, int64_t block, int64_t w, int64_t steps)
 {
-    const int64_t tail = w + DSP_BLOCK + 2 * steps;
+    int64_t tail = 0;
     for (int64_t i = 0; i < 2 * DSP_BLOCK && !a->is_wrong; i++) {
         const int64_t pixel = i / DSP_BLOCK, j = i % DSP_BLOCK;
         uint32_t sum[2];
         a->is_poison = false;
         two_sums(a, widened, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, steps, sum);
-        const int8_t y = (int8_t)byte_of(a, tail, j, (int32_t)sum[j % 2]);
+        tail = w + DSP_BLOCK + 2 * steps;
+        const int8_t y = (int8_t)byte_of(a, &tail, j, (int32_t)sum[j % 2]);
         const Address to = element(a, pixel == 0 ? 0 : 5, block * DSP_BLOCK + j, 1);
         a->is_wrong = a->is_wrong || !param_write(a->c, a->t, to, &y, 1, a->is_poison);
     }
-    return tail + (read_word(a, 2, tail) >= 0 ? DSP_PLAIN_TAIL : DSP_OWN_TAIL);
+    return tail;
 }
 
 CallResult interp_dsp_bytes2(Call *c)

@@ -51,6 +51,16 @@ KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
+// Operand `operand` of a function of CPUs is an address from which on it reads `elements` elements, which
+// depend on the operands in the set `needs`; it writes none there. NULL: it may read and write all of the
+// parameter.
+typedef struct KDeviceAccess {
+    KDevice function;
+    uint32_t operand, needs;
+    int64_t (*elements)(const int64_t *values);
+} KDeviceAccess;
+const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
+
 // d (64 rows, n columns, by thread as mma.m16n8 has them) = a * b + (add ? d : 0), 16 steps of k. Operands
 // are descriptors of memory with the 128-byte swizzle; a may be registers: 4 words from a_at on. is_mn: the
 // matrix's rows or columns, not k, are next to each other in memory.

@@ -24,10 +24,10 @@
 // dsp_bytes2_N(y, x, w, steps, blocks, z, high): the sums of dsp_sums2 as bytes, of one pixel at y and of the
 // other at z. A
 //   channel is floor((sum * factor + start) / 2^(32 + N)), from -128 to 127. Behind the weights of a block
-//   stand the factors of channels 0, 2, 1 and 3, which are not negative; all starts are high * 2^32. Or a
-//   negative word, and for each channel: factor, start (its lower half, then the upper one), and
-//   DSP_EXCEPTIONS times a sum and what is added to the upper half of the product then. For odd channels
-//   starts, sums and what is added are 256 times as large, and the shift is N + 8.
+//   stand any number of exceptions: -1 - channel, a sum, and the sum that counts in its stead; then the
+//   factors of channels 0, 2, 1 and 3, which are not negative, where all starts are high * 2^32; or DSP_OWN,
+//   and for each channel its factor and its start (the lower half, then the upper one). For odd channels all
+//   of these starts and sums are 256 times as large, and the shift is N + 8.
 #ifndef IR_KERNEL_DSP_H
 #define IR_KERNEL_DSP_H
 
@@ -36,9 +36,10 @@
 enum {
     DSP_BLOCK = 4,
     DSP_ROW_BLOCK = 8,
-    DSP_EXCEPTIONS = 2,
     DSP_PLAIN_TAIL = 4, // words behind the weights of a block
-    DSP_OWN_TAIL = 1 + DSP_BLOCK * (3 + 2 * DSP_EXCEPTIONS),
+    DSP_OWN_TAIL = 1 + 3 * DSP_BLOCK,
+    DSP_EXCEPTION = 3, // words of each
+    DSP_OWN = -1 - DSP_BLOCK,
     DSP_MAX_SHIFT = 13
 };
 

@@ -3,6 +3,7 @@
 // that was written in place of another one. Part of plan_verify; shares no code with the passes that made the
 // plan.
 #include "ir/eval/scalar.h"
+#include "ir/kernel/device.h"
 #include "ir/plan/plan_check.h"
 
 // Instructions that addresses, bounds and conditions depend on, and accesses to bytes that are shared.
@@ -81,34 +82,78 @@ static bool is_access(const Replay *r, const KInst *n)
     return (n->kind == KI_load || n->kind == KI_store) && r->is_shared[n->imm];
 }
 
+// Operand i of a device function, if it is the address of an argument that shares bytes.
+static const KInst *shared_address(const Replay *r, const KInst *n, uint32_t i)
+{
+    const KInst *o = k_inst(r->k, k_device_operand(r->k, n, i));
+    return o->kind == KI_address && r->is_shared[o->imm] ? o : NULL;
+}
+
+static bool is_call(const Replay *r, const KInst *n)
+{
+    bool any = false;
+    for (uint32_t i = 0; n->kind == KI_device && k_device_operand(r->k, n, i) != 0; i++)
+        any = any || shared_address(r, n, i) != NULL;
+    return any;
+}
+
 // May it touch bytes that are shared in ways that are not replayed?
 static bool is_hidden(const Replay *r, const KInst *n)
 {
-    const bool names = kkind_info[n->kind].param != KPARAM_NO && n->kind != KI_prefetch;
-    return n->kind == KI_custom || n->kind == KI_device || n->kind == KI_call || n->kind == KI_matrix ||
-           (names && r->is_shared[n->imm] && !is_access(r, n));
+    const bool names =
+        kkind_info[n->kind].param != KPARAM_NO && n->kind != KI_prefetch && n->kind != KI_address;
+    return n->kind == KI_custom || n->kind == KI_matrix ||
+           (names && r->is_shared[n->imm] && !is_access(r, n)) ||
+           (n->kind == KI_device && device_info[kdev_of(n)].target != KDEV_CPU);
 }
 
-static void touch(Replay *r, const KInst *n)
+// Bytes [begin, end) of the argument's buffer.
+static void touch(Replay *r, uint32_t arg, int64_t begin, int64_t end, bool is_write)
 {
-    const PlanArg *a = &r->pk->args.data[n->imm];
+    const PlanArg *a = &r->pk->args.data[arg];
     const PlanBuffer *b = &r->p->buffers.data[a->buf];
     const BufId owner = owner_of(r->p, a->buf);
-    const int64_t bytes = dtype_info[r->k->params.data[n->imm].dtype].bytes;
-    const int64_t index = r->value[n->kind == KI_store ? n->b : n->a];
-    const int64_t at = (int64_t)(a->byte_offset - a->below) + index * bytes;
-    if (at < (int64_t)a->begin || at + n->count * bytes > (int64_t)a->end) {
+    if (begin < (int64_t)a->begin || end > (int64_t)a->end) {
         r->wrong = arena_printf(r->p->arena, "%s: an access beyond %s", r->k->name, b->name);
         return;
     }
-    BufId *writer = r->writer + b->offset - r->first + (uint64_t)at;
-    for (int64_t i = 0; i < n->count * bytes; i++) {
-        if (n->kind == KI_store)
+    BufId *writer = r->writer + b->offset - r->first;
+    for (int64_t i = begin; i < end; i++) {
+        if (is_write)
             writer[i] = owner;
         else if (writer[i] != 0 && writer[i] != owner)
-            r->wrong =
-                arena_printf(r->p->arena, "%s: byte %lld of %s is written as %s before it is read",
-                             r->k->name, (long long)(at + i), b->name, r->p->buffers.data[writer[i]].name);
+            r->wrong = arena_printf(r->p->arena, "%s: byte %lld of %s is written as %s before it is read",
+                                    r->k->name, (long long)i, b->name, r->p->buffers.data[writer[i]].name);
+    }
+}
+
+static void touch_elements(Replay *r, uint32_t arg, int64_t index, int64_t count, bool is_write)
+{
+    const PlanArg *a = &r->pk->args.data[arg];
+    const int64_t bytes = dtype_info[r->k->params.data[arg].dtype].bytes;
+    const int64_t at = (int64_t)(a->byte_offset - a->below) + index * bytes;
+    touch(r, arg, at, at + count * bytes, is_write);
+}
+
+static void call(Replay *r, const KInst *n)
+{
+    int64_t v[KDEV_MAX_OPERANDS] = {0};
+    for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++)
+        v[i] = r->value[k_device_operand(r->k, n, i)];
+    for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++) {
+        const KInst *o = shared_address(r, n, i);
+        const KDeviceAccess *known = k_device_access(kdev_of(n), i);
+        if (o == NULL)
+            continue;
+        const PlanArg *a = &r->pk->args.data[o->imm];
+        if (known != NULL) {
+            touch_elements(r, (uint32_t)o->imm, r->value[o->a], known->elements(v), false);
+            continue;
+        }
+        if (a->is_written)
+            touch(r, (uint32_t)o->imm, (int64_t)a->begin, (int64_t)a->end, true);
+        if (a->is_read)
+            touch(r, (uint32_t)o->imm, (int64_t)a->begin, (int64_t)a->end, false);
     }
 }
 
@@ -132,7 +177,10 @@ static void go(Replay *r, KRef begin, KRef end)
                 go(r, turn + 1, stop);
             i = stop;
         } else if (is_access(r, n)) {
-            touch(r, n);
+            touch_elements(r, (uint32_t)n->imm, r->value[n->kind == KI_store ? n->b : n->a], n->count,
+                           n->kind == KI_store);
+        } else if (n->kind == KI_device) {
+            call(r, n);
         } else {
             r->value[n->kind == KI_set ? n->a : i] = n->kind == KI_set ? r->value[n->b] : value_of(r, n);
         }
@@ -165,9 +213,27 @@ static bool need_around(Replay *r, const KRef *open, uint32_t n_open)
     return any;
 }
 
+// Of a call, where it reads and how much.
+static bool need_call(Replay *r, const KInst *n)
+{
+    uint32_t needs = 0;
+    bool any = false;
+    for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++) {
+        const KInst *o = shared_address(r, n, i);
+        const KDeviceAccess *known = o != NULL ? k_device_access(kdev_of(n), i) : NULL;
+        any |= known != NULL && need(r, o->a);
+        needs |= known != NULL ? known->needs : 0;
+    }
+    for (uint32_t i = 0; needs >> i != 0; i++)
+        any |= (needs >> i & 1) != 0 && need(r, k_device_operand(r->k, n, i));
+    return any;
+}
+
 static bool need_operands(Replay *r, KRef i)
 {
     const KInst *n = k_inst(r->k, i);
+    if (n->kind == KI_device)
+        return need_call(r, n);
     if (is_access(r, n))
         return need(r, n->kind == KI_store ? n->b : n->a);
     bool any = need(r, n->a);
@@ -189,8 +255,9 @@ static bool find_needed(Replay *r, Arena *scratch)
         const bool is_set = n->kind == KI_set && r->is_needed[n->a];
         if (is_hidden(r, n))
             r->wrong = arena_printf(r->p->arena, "%s: arguments that share bytes are hidden", r->k->name);
-        r->is_needed[i] = r->is_needed[i] || is_access(r, n) || is_set;
-        if (is_access(r, n) || is_set)
+        const bool is_touch = is_access(r, n) || is_call(r, n);
+        r->is_needed[i] = r->is_needed[i] || is_touch || is_set;
+        if (is_touch || is_set)
             any |= need_around(r, open.data, open.len);
         if (r->is_needed[i])
             any |= need_operands(r, i);

@@ -73,10 +73,12 @@ static void join_links(Prune *p, NodeId id)
     Link l;
     if (p->conv[id] != NULL)
         join_groups(p, id);
-    for (uint32_t i = 0; i < n->n_src && p->conv[id] == NULL; i++)
-        for (uint32_t j = 0; prune_link_of(p, id, i, &l) && j < p->of[id].n; j++)
+    for (uint32_t i = 0; i < n->n_src && p->conv[id] == NULL; i++) {
+        const bool is_linked = prune_link_of(p, id, i, &l);
+        for (uint32_t j = 0; is_linked && j < p->of[id].n; j++)
             if (link_channel(&l, j) >= 0)
                 join(p, p->of[id].first + j, p->of[n->src[i]].first + (uint32_t)link_channel(&l, j));
+    }
 }
 
 static bool go_forward(Prune *p)
@@ -213,13 +215,24 @@ static void choose(Prune *p, const TargetCaps *caps)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// By class: has one of its channels always the same value?
+// By entry: does the channel always have the same value, or what is computed of it before the next
+// convolution?
 static const bool *find_constants(const Prune *p)
 {
     bool *is_constant = ARENA_ARRAY(p->arena, bool, p->n);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (range_is_value(p->range.data[i]))
-            is_constant[class_of(p, i)] = true;
+    Link l;
+    for (NodeId id = p->n_nodes; id-- > 1;) {
+        const Node *n = graph_node(p->g, id);
+        const Channels c = p->of[id];
+        for (uint32_t j = 0; j < c.n; j++)
+            is_constant[c.first + j] |= range_is_value(p->range.data[c.first + j]);
+        for (uint32_t i = 0; i < n->n_src && p->is_live[id] && p->conv[id] == NULL; i++) {
+            const bool is_linked = prune_link_of(p, id, i, &l);
+            for (uint32_t j = 0; is_linked && j < c.n; j++)
+                if (is_constant[c.first + j] && link_channel(&l, j) >= 0)
+                    is_constant[p->of[n->src[i]].first + (uint32_t)link_channel(&l, j)] = true;
+        }
+    }
     return is_constant;
 }
 
@@ -238,7 +251,7 @@ static void report(const Prune *p, PlanPruned *out)
         const uint64_t bytes = dtype_info[c->weight.dtype].bytes;
         for (uint32_t o = 0; o < p->of[id].n; o++)
             if (!prune_keeps(p, id, o))
-                (*(is_constant[class_of(p, p->of[id].first + o)] ? &out->constant : &out->unread))++;
+                (*(is_constant[p->of[id].first + o] ? &out->constant : &out->unread))++;
         out->channels += (uint64_t)c->outputs;
         out->macs[0] += (uint64_t)(pixels * c->outputs * c->inputs * c->taps);
         out->macs[1] += (uint64_t)(pixels * outputs * inputs * c->taps);
@@ -291,7 +304,9 @@ bool pass_prune(Pass *p)
         return false;
     const uint32_t errors = p->diag->n_errors;
     Arena scratch = {0};
-    Prune prune = {.g = p->graph, .arena = &scratch};
+    // Rounded operands of matrix units, and what schedules with fewer multiplications are allowed.
+    const double room = 1.0 / 256 + p->options->accuracy;
+    Prune prune = {.g = p->graph, .arena = &scratch, .room = room};
     const bool changed = prune_graph(&prune, p);
     arena_free(&scratch);
     p->failed = p->diag->n_errors != errors;

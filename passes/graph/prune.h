@@ -27,8 +27,7 @@ typedef struct Channels {
 // A convolution whose weights are known.
 typedef struct PruneConv {
     Tensor weight, bias, x_zero, weight_zero; // data NULL: there is none
-    const int32_t *ints;                      // int_conv: weights less their zero points
-    const float *floats;                      // conv
+    const int32_t *zeros;                     // of weights, by output; NULL: they are floats
     int64_t outputs, inputs, taps, group;     // inputs: of a group
     bool is_padded;
 } PruneConv;
@@ -36,6 +35,7 @@ typedef struct PruneConv {
 typedef struct Prune {
     Graph *g;
     Arena *arena;
+    double room;         // a float sum is off by at most this part of the magnitudes of its terms
     uint32_t n_nodes, n; // n: entries
     const bool *is_live; // by NodeId, as the next two
     Channels *of;

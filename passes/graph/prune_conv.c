@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-enum { MAX_STEPS = 4, MAX_OPERANDS = 8 };
+// Of larger weights nothing is known: looking at them would take longer than a compile may.
+enum { MAX_STEPS = 4, MAX_OPERANDS = 8, MAX_WEIGHTS = 1 << 26 };
 
 // --- what is known -------------------------------------------------------------------------------
 
@@ -42,6 +43,20 @@ static bool find_operands(const Prune *p, const Node *n, PruneConv *c)
     return c->weight.numel > 0;
 }
 
+static int64_t zero_weight(const PruneConv *c, int64_t o)
+{
+    return c->weight_zero.data == NULL ? 0
+                                       : tensor_get_i64(&c->weight_zero, c->weight_zero.numel == 1 ? 0 : o);
+}
+
+static const int32_t *find_zeros(const Prune *p, const PruneConv *c)
+{
+    int32_t *zeros = ARENA_ARRAY(p->arena, int32_t, c->outputs);
+    for (int64_t o = 0; o < c->outputs; o++)
+        zeros[o] = (int32_t)zero_weight(c, o);
+    return zeros;
+}
+
 static bool reads_bytes(const Graph *g, const Node *n)
 {
     return n->dtype == DTYPE_i32 && k_is_byte(graph_node(g, n->src[1])->dtype);
@@ -54,6 +69,9 @@ PruneConv *prune_conv_of(Prune *p, NodeId id)
     if (!is_int && (conv_form(n).group == 0 || n->dtype != DTYPE_f32))
         return NULL;
     const WindowForm form = window_form(n);
+    if (!shape_is_const(graph_node(p->g, n->src[1])->shape) ||
+        shape_numel(graph_node(p->g, n->src[1])->shape) > MAX_WEIGHTS)
+        return NULL;
     PruneConv *c = ARENA_NEW(p->arena, PruneConv);
     if (form.shuffle != 1 || !find_operands(p, n, c) || (!is_int && c->weight.dtype != DTYPE_f32))
         return NULL;
@@ -63,8 +81,7 @@ PruneConv *prune_conv_of(Prune *p, NodeId id)
     c->taps = c->weight.numel / c->outputs / c->inputs;
     for (uint32_t i = 0; i < 2 * (n->shape->rank - 2); i++)
         c->is_padded = c->is_padded || form.pad[i] != 0;
-    c->ints = is_int ? tensor_centred(p->arena, &c->weight, &c->weight_zero) : NULL;
-    c->floats = is_int ? NULL : c->weight.data;
+    c->zeros = is_int ? find_zeros(p, c) : NULL;
     return c;
 }
 
@@ -112,9 +129,14 @@ typedef struct Bounds {
     bool is_known;
 } Bounds;
 
-static double weight_at(const PruneConv *c, int64_t at)
+// Less its zero point.
+static double weight_at(const PruneConv *c, int64_t o, int64_t at)
 {
-    return c->ints != NULL ? c->ints[at] : (double)c->floats[at];
+    if (c->zeros == NULL)
+        return (double)((const float *)c->weight.data)[at];
+    return (c->weight.dtype == DTYPE_i8 ? ((const int8_t *)c->weight.data)[at]
+                                        : ((const uint8_t *)c->weight.data)[at]) -
+           c->zeros[o];
 }
 
 static Bounds bounds_of(const PruneConv *c, int64_t o, const Range *x)
@@ -126,7 +148,7 @@ static Bounds bounds_of(const PruneConv *c, int64_t o, const Range *x)
         const double lo = c->is_padded ? fmin(r.lo, 0) : r.lo, hi = c->is_padded ? fmax(r.hi, 0) : r.hi;
         b.is_known = b.is_known && range_is_finite(r);
         for (int64_t k = 0; b.is_known && k < c->taps; k++) {
-            const double w = weight_at(c, (o * c->inputs + i) * c->taps + k);
+            const double w = weight_at(c, o, (o * c->inputs + i) * c->taps + k);
             b.lo += w * (w >= 0 ? lo : hi);
             b.hi += w * (w >= 0 ? hi : lo);
             b.magnitude += fabs(w) * fmax(-lo, hi);
@@ -140,9 +162,9 @@ static Bounds bounds_of(const PruneConv *c, int64_t o, const Range *x)
 }
 
 // Sums of floats are rounded, in an order that the schedule chooses.
-static Range float_range(const Bounds *b)
+static Range float_range(const Prune *p, const Bounds *b)
 {
-    const double room = b->magnitude / 256;
+    const double room = b->magnitude * p->room;
     if (!b->is_known || !(b->magnitude < 1e37))
         return range_unknown(DTYPE_f32);
     const Range r = {b->lo - room, b->hi + room};
@@ -155,8 +177,8 @@ void prune_conv_ranges(Prune *p, NodeId id, Range *out)
     const Range *x = input_ranges(p, id), all = range_unknown(DTYPE_i32);
     for (int64_t o = 0; o < c->outputs; o++) {
         const Bounds b = bounds_of(c, o, x);
-        if (c->floats != NULL)
-            out[o] = float_range(&b);
+        if (c->zeros == NULL)
+            out[o] = float_range(p, &b);
         else
             out[o] = b.lo < all.lo || b.hi > all.hi ? all : (Range){b.lo, b.hi};
     }
@@ -170,11 +192,11 @@ static bool is_read(const PruneConv *c, int64_t o, int64_t i, Range x)
 {
     bool is_zero = true, is_finite = true;
     for (int64_t k = 0; k < c->taps; k++) {
-        const double w = weight_at(c, (o * c->inputs + i) * c->taps + k);
+        const double w = weight_at(c, o, (o * c->inputs + i) * c->taps + k);
         is_zero = is_zero && w == 0;
         is_finite = is_finite && isfinite(w);
     }
-    if (c->floats != NULL)
+    if (c->zeros == NULL)
         return !range_is_finite(x) || !is_finite || !(is_zero || (x.lo == 0 && x.hi == 0));
     return !is_zero && !(x.lo == x.hi && (!c->is_padded || x.lo == 0));
 }
@@ -218,12 +240,6 @@ static bool is_dropped(const Rebuild *r, int64_t channel)
     return has_channels(r->p, r->id) && r->p->want[r->p->of[x].first + channel] == WANT_NONE;
 }
 
-static int64_t zero_weight(const PruneConv *c, int64_t o)
-{
-    return c->weight_zero.data == NULL ? 0
-                                       : tensor_get_i64(&c->weight_zero, c->weight_zero.numel == 1 ? 0 : o);
-}
-
 static void copy_taps(Rebuild *r, int64_t to, int64_t from, bool is_zero)
 {
     const int64_t taps = r->c->taps, o = from / r->c->inputs;
@@ -241,7 +257,7 @@ static int64_t constant_part(const Rebuild *r, int64_t o)
     for (int64_t i = 0; i < c->inputs; i++) {
         const int64_t channel = input_channel(c, o, i);
         for (int64_t k = 0; is_dropped(r, channel) && k < c->taps; k++) {
-            const int64_t w = c->ints[(o * c->inputs + i) * c->taps + k];
+            const int64_t w = (int64_t)weight_at(c, o, (o * c->inputs + i) * c->taps + k);
             rlx_assert(w == 0 || r->x[channel].lo == r->x[channel].hi);
             sum += w == 0 ? 0 : w * (int64_t)r->x[channel].lo;
         }
@@ -263,7 +279,7 @@ static void make_row(Rebuild *r, int64_t to, int64_t o)
     const double value = fmin(fmax(0, range.lo), range.hi);
     if (!is_exact)
         tensor_set_f64(&r->bias, to, value);
-    else if (c->floats != NULL)
+    else if (c->zeros == NULL)
         tensor_set_f64(&r->bias, to, c->bias.data != NULL ? tensor_get_f64(&c->bias, o) : 0);
     else
         tensor_set_i64(&r->bias, to,

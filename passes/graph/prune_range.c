@@ -10,8 +10,6 @@
 #include <string.h>
 
 static const double most_exact = 9007199254740992.0; // of integers in doubles
-// Of the largest magnitude among its terms, a float sum is off by less, whatever the schedule.
-static const double sum_room = 1.0 / 256;
 
 // --- ranges --------------------------------------------------------------------------------------
 
@@ -370,7 +368,7 @@ static void mean_ranges(const Prune *p, NodeId id, Range *out)
     if (node_find_attr(n, "pads") != NULL && has_pads(p, id, 2 * (n->shape->rank - 2)))
         each_also(p, id, out, (Range){0, 0}); // padding may count
     for (uint32_t j = 0; j < p->of[id].n && dtype_info[n->dtype].cls == DCLASS_FLOAT; j++)
-        out[j] = with_room(out[j], magnitude(out[j]) * sum_room);
+        out[j] = with_room(out[j], magnitude(out[j]) * p->room);
 }
 
 static void sum_ranges(const Prune *p, NodeId id, Range *out)
@@ -386,7 +384,7 @@ static void sum_ranges(const Prune *p, NodeId id, Range *out)
         const bool is_float = dtype_info[t].cls == DCLASS_FLOAT;
         out[j] = !(magnitude(all) <= most_exact)
                      ? range_unknown(t)
-                     : of_type(t, is_float ? with_room(all, magnitude(all) * sum_room) : all);
+                     : of_type(t, is_float ? with_room(all, magnitude(all) * p->room) : all);
     }
 }
 

@@ -32,8 +32,8 @@ static void align_buffers(Plan *p)
     }
 }
 
-// Where memory is short, buffers begin at multiples of a word, or of their elements. What loops pass on to the
-// kernels of their bodies keeps its alignment.
+// Where memory is short, buffers begin at multiples of a word, or of their elements. What loops pass on to
+// the kernels of their bodies keeps its alignment.
 static void align_closely(Plan *p, Arena *scratch)
 {
     enum { WORD = 4 };

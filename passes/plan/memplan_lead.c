@@ -135,7 +135,7 @@ static void turn_kernels(const Overlap *o, const PlaceItem *items)
             rlx_assert(p->reversed != NULL && lead_allows(p->lead[1], d));
             k->kernel = p->reversed;
         }
-        k->kernel->may_alias = true;
+        k->kernel = lead_serial(k->kernel);
     }
 }
 

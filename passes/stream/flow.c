@@ -99,8 +99,9 @@ NodeId stream_same(Streamer *s, NodeId id, uint32_t axis)
         return 0;
     if (node_is_const(g, id))
         return is_same(g, id, axis) ? stream_cut(g, id, axis, 0, 1) : 0;
-    if (n.op != OP_expand)
-        return 0;
+    if ((op_info[n.op].flags & OPFLAG_VIEW) == 0 ||
+        shape_numel(graph_node(g, n.src[0])->shape) >= shape_numel(n.shape))
+        return 0; // not repeated
     const Shape *from = graph_node(g, n.src[0])->shape;
     const uint32_t more = n.shape->rank - from->rank;
     return axis < more || from->dim[axis - more] == 1 ? stream_cut(g, id, axis, 0, 1) : 0;
@@ -139,7 +140,8 @@ static NodeId steps_so_far(Streamer *s)
 {
     const TensorType t = {.dtype = DTYPE_i32};
     if (s->count == 0 && stream_state(s, "steps", &t, 0, &s->count)) {
-        const NodeId more = graph_op2(s->step, OP_add, s->count, graph_scalar(s->step, DTYPE_i32, 1, (Span){0}));
+        const NodeId more =
+            graph_op2(s->step, OP_add, s->count, graph_scalar(s->step, DTYPE_i32, 1, (Span){0}));
         const NodeId most = graph_scalar(s->step, DTYPE_i32, MAX_COUNT, (Span){0});
         stream_set_next(s, s->count, graph_op2(s->step, OP_min, more, most));
     }
@@ -190,9 +192,8 @@ bool stream_history(Streamer *s, const Flow *f, int64_t history, NodeId *out)
         return false;
     *out = stream_join(g, state, f->now, f->axis);
     stream_set_next(s, state,
-                    history <= f->frames
-                        ? stream_cut(g, f->now, f->axis, f->frames - history, f->frames)
-                        : stream_cut(g, *out, f->axis, f->frames, f->frames + history));
+                    history <= f->frames ? stream_cut(g, f->now, f->axis, f->frames - history, f->frames)
+                                         : stream_cut(g, *out, f->axis, f->frames, f->frames + history));
     const FlowMemory m = {f->now, f->ahead, *out, f->axis, history};
     vec_push(s->arena, &s->memories, m);
     return true;
@@ -241,8 +242,9 @@ bool stream_lead(Streamer *s, Flow *f, NodeId before)
     if (n == 0)
         return true;
     if (!node_is_const(g, before))
-        return stream_refuse(s, "what it puts before the first element is no constant. A model that keeps its own "
-                                "caches is a step already: compile it without --stream");
+        return stream_refuse(
+            s, "what it puts before the first element is no constant. A model that keeps its own "
+               "caches is a step already: compile it without --stream");
     const NodeId fill = f->late > 0 ? stream_same(s, before, f->axis) : 0;
     if (f->late > 0 && fill == 0)
         return stream_refuse(s, "what it puts before the first element is not the same everywhere");

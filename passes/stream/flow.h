@@ -13,8 +13,8 @@ typedef enum FlowKind {
     FLOW_NEVER,  // has not, and depends on padding behind the end
 } FlowKind;
 
-// Step k = 0, 1 ... computes frames k * frames - late and following. Frames below 0 mean nothing. Where late is
-// negative, the first -late frames are known before the first step: they are the constant `ahead`.
+// Step k = 0, 1 ... computes frames k * frames - late and following. Frames below 0 mean nothing. Where late
+// is negative, the first -late frames are known before the first step: they are the constant `ahead`.
 typedef struct Flow {
     FlowKind kind;
     NodeId now; // in the step: the value, or the new frames
@@ -33,9 +33,9 @@ typedef struct FlowMemory {
 
 typedef struct Streamer {
     Graph *whole, *step;
-    Arena *arena; // scratch
-    Flow *flow;   // by node of `whole`
-    NodeId *carried;  // by state of `whole`: what the recurrent op that begins with it ends with; 0: none
+    Arena *arena;    // scratch
+    Flow *flow;      // by node of `whole`
+    NodeId *carried; // by state of `whole`: what the recurrent op that begins with it ends with; 0: none
     int64_t frames, total; // of the inputs: in a step, in the whole run
     int64_t factor;        // not 1: a step must be that many times as long
     NodeId id;             // of `whole`: the node at hand
@@ -93,21 +93,24 @@ bool stream_history(Streamer *s, const Flow *f, int64_t history, NodeId *out);
 bool stream_delay(Streamer *s, Flow *f, int64_t late);
 // Frames below 0 become `fill`, which broadcasts to a frame.
 void stream_mask(Streamer *s, Flow *f, NodeId fill);
-// The same for all rows of f->now, which may be more than f->frames: row i is frame k * f->frames - f->late + i.
+// The same for all rows of f->now, which may be more than f->frames: row i is frame k * f->frames - f->late +
+// i.
 void stream_mask_rows(Streamer *s, Flow *f, NodeId fill);
 // Puts constant frames in front of number 0.
 bool stream_lead(Streamer *s, Flow *f, NodeId before);
 // Frame i becomes frame i - n: the first n are dropped.
 void stream_skip(Streamer *s, Flow *f, int64_t n);
-// What windows of `extent` frames that begin every `stride` frames read: in `now` those that end in this step,
-// in `ahead` those that are known before the first one. frames and late count windows. False: see StreamRule.
+// What windows of `extent` frames that begin every `stride` frames read: in `now` those that end in this
+// step, in `ahead` those that are known before the first one. frames and late count windows. False: see
+// StreamRule.
 bool stream_slide(Streamer *s, Flow *f, int64_t extent, int64_t stride);
 // All FRAMES among the operands become as late as the latest. False: reported.
 bool stream_align(Streamer *s, Flow *in, uint32_t n);
 
 // The node of the step; frames: how many its operands have. NULL: a clone of s->id.
 typedef NodeId (*StreamMake)(Streamer *s, const Node *n, const NodeId *src, int64_t frames);
-// An op that computes each frame from the frames of its operands with the same number. `axis`: of all results.
+// An op that computes each frame from the frames of its operands with the same number. `axis`: of all
+// results.
 bool stream_apply(Streamer *s, const Node *n, Flow *in, uint32_t axis, StreamMake make, Flow *out);
 
 #endif

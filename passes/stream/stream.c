@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the step: one walk over the whole graph that makes each node from the flows of its operands. A rule
-// that finds the step too short for it ends the walk, which then begins again with a longer one. See stream.h.
+// that finds the step too short for it ends the walk, which then begins again with a longer one. See
+// stream.h.
 #include "passes/stream/stream.h"
 #include "passes/stream/flow.h"
 
@@ -51,7 +52,8 @@ static bool add_leaves(Streamer *s, const StreamRequest *r)
 
 // --- nodes ---
 
-static const char ends_with_padding[] = "an operand is the last of the axis, which depends on padding behind the end";
+static const char ends_with_padding[] =
+    "an operand is the last of the axis, which depends on padding behind the end";
 
 // A node none of whose operands has the axis: as it is.
 static bool copy_node(Streamer *s, const Node *n, FlowKind kind)
@@ -128,8 +130,9 @@ static bool end_states(Streamer *s)
         const Flow *next = &s->flow[state->next];
         if (next->now != s->flow[state->node].now && next->now != s->carried[i]) {
             s->id = state->node;
-            return stream_refuse(s, "it changes once in a run, not once in a step. A model that keeps its own "
-                                    "states is a step already: compile it without --stream");
+            return stream_refuse(s,
+                                 "it changes once in a run, not once in a step. A model that keeps its own "
+                                 "states is a step already: compile it without --stream");
         }
         stream_set_next(s, s->flow[state->node].now, next->now);
     }
@@ -202,10 +205,11 @@ bool stream_graph(Graph *whole, const StreamRequest *r, StreamReport *report, Gr
         s.frames = frames * s.factor;
     }
     if (ok && r->frames > 0 && s.frames != r->frames)
-        ok = diag_error(whole->diag, (Span){0}, E0210,
-                        "a step of %lld elements is not a multiple of what the strides need: the next that is "
-                        "has %lld",
-                        (long long)r->frames, (long long)s.frames);
+        ok =
+            diag_error(whole->diag, (Span){0}, E0210,
+                       "a step of %lld elements is not a multiple of what the strides need: the next that is "
+                       "has %lld",
+                       (long long)r->frames, (long long)s.frames);
     *step = ok ? graph_compact(s.step, NULL) : NULL;
     arena_free(&scratch);
     return ok;

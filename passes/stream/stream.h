@@ -27,9 +27,9 @@ typedef struct StreamPart {
 typedef struct StreamReport {
     int64_t frames, total; // of the axis: in a step, in the whole run
     VEC(StreamPart)
-    parts;              // outputs
-    uint64_t bytes;     // of the states that were made
-    uint32_t n_states;  // so many
+    parts;             // outputs
+    uint64_t bytes;    // of the states that were made
+    uint32_t n_states; // so many
 } StreamReport;
 
 // whole: after the pass `expand`, all sizes are numbers. False: reported, with the node that cannot stream.

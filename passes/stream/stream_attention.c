@@ -27,7 +27,8 @@ static bool apart(Streamer *s, const Node *n, Flow *in, Flow *out)
     const uint32_t rank = n->shape->rank, axis = in[QUERY].axis;
     for (uint32_t i = QUERY; i <= VALUE; i++)
         if (in[i].kind == FLOW_FRAMES ? in[i].axis != axis : !stream_use_fixed(s, &in[i], rank, axis))
-            return in[i].kind != FLOW_FRAMES || stream_refuse(s, "its operands have the axis at different places");
+            return in[i].kind != FLOW_FRAMES ||
+                   stream_refuse(s, "its operands have the axis at different places");
     for (uint32_t i = MASK; i < n->n_src; i++)
         if (in[i].kind == FLOW_FRAMES || (i == MASK && !stream_use_fixed(s, &in[i], rank, axis)))
             return in[i].kind != FLOW_FRAMES || stream_refuse(s, "its mask has the axis");
@@ -74,6 +75,10 @@ bool stream_attention(Streamer *s, const Node *n, Flow *out)
     NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
     for (uint32_t i = 0; i < OPERANDS; i++)
         node_src(&b, src[i]);
-    *out = (Flow){.kind = FLOW_FRAMES, .axis = axis, .now = node_end(&b), .frames = keys.frames, .late = keys.late + behind};
+    *out = (Flow){.kind = FLOW_FRAMES,
+                  .axis = axis,
+                  .now = node_end(&b),
+                  .frames = keys.frames,
+                  .late = keys.late + behind};
     return out->now != 0;
 }

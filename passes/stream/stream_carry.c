@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for ops that go along the axis one frame after another: running sums, LSTMs and loops. What they carry
-// from one frame to the next is a state, which stays as it is until the first real frame has come.
+// Rules for ops that go along the axis one frame after another: running sums, LSTMs and loops. What they
+// carry from one frame to the next is a state, which stays as it is until the first real frame has come.
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
@@ -25,8 +25,8 @@ static int64_t state_of(const Streamer *s, NodeId id)
     return -1;
 }
 
-// What operand i, which has the type t, is at the begin of a step. A state of the model that is handed on from
-// run to run is so from step to step.
+// What operand i, which has the type t, is at the begin of a step. A state of the model that is handed on
+// from run to run is so from step to step.
 static bool begin_carried(Streamer *s, const Node *n, uint32_t i, const TensorType *t, NodeId *state)
 {
     const NodeId id = i < n->n_src ? n->src[i] : 0;
@@ -37,7 +37,8 @@ static bool begin_carried(Streamer *s, const Node *n, uint32_t i, const TensorTy
     if (state_of(s, id) >= 0)
         return true;
     if (init != 0 && !node_is_const(s->step, init))
-        return stream_refuse(s, "it begins with what is given in each run: keep that in a state, with --handle IN=OUT");
+        return stream_refuse(
+            s, "it begins with what is given in each run: keep that in a state, with --handle IN=OUT");
     return stream_state(s, "carried", t, init, state);
 }
 
@@ -55,47 +56,38 @@ static void end_carried(Streamer *s, const Node *n, uint32_t i, NodeId state, No
 
 // --- running sums --------------------------------------------------------------------------------
 
-typedef struct Running {
-    OpId op, joins;
-    bool on_floats; // the same bits, however the axis is cut
-} Running;
-
-static const Running running_ops[] = {
-    {OP_cumsum, OP_add, false}, {OP_cumprod, OP_mul, false}, {OP_cummax, OP_max, true}};
-
-// The value of the type that joins with others to these.
-static NodeId neutral(Streamer *s, const Running *r, const TensorType *t)
+// The op on other frames; of an exclusive one the first result is what counts for nothing.
+static NodeId run_along(Streamer *s, const Node *n, NodeId x, bool is_exclusive)
 {
-    if (r->joins == OP_add)
-        return 0;
-    const bool is_float = dtype_info[t->dtype].cls == DCLASS_FLOAT;
-    const double low = is_float ? -__builtin_inf() : (double)tensor_saturate(t->dtype, -1e300);
-    return stream_filled(s, t->dtype, &t->shape,
-                         graph_scalar(s->step, t->dtype, r->joins == OP_mul ? 1 : low, (Span){0}));
+    NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
+    node_src(&b, x);
+    node_int(&b, node_find_attr(n, "exclusive")->id, is_exclusive);
+    return fold_node(s->step, node_end(&b));
 }
 
+// The last result of the step before goes in front.
 bool stream_running(Streamer *s, const Node *n, Flow *out)
 {
     Flow *in = stream_operands(s, n);
-    const Running *r = running_ops;
+    const uint32_t axis = in[0].axis;
     NodeId state = 0;
-    while (r->op != n->op)
-        r++;
-    if (in[0].axis != node_find_attr(n, "axis")->u.i)
-        return stream_apply(s, n, in, in[0].axis, NULL, out);
+    if (axis != node_find_attr(n, "axis")->u.i)
+        return stream_apply(s, n, in, axis, NULL, out);
     if (node_find_attr(n, "exclusive")->u.i != 0 || node_find_attr(n, "reverse")->u.i != 0)
         return stream_refuse(s, "it is exclusive, or goes from the back");
-    if (!r->on_floats && dtype_info[n->dtype].cls == DCLASS_FLOAT)
+    if (n->op != OP_cummax && dtype_info[n->dtype].cls == DCLASS_FLOAT)
         return stream_refuse(s, "sums of floats would be rounded once in a step");
-    if (!settle(s, &in[0]) || !stream_apply(s, n, in, in[0].axis, NULL, out))
+    if (!settle(s, &in[0]))
         return false;
-    TensorType t = {(DType)n->dtype, *graph_node(s->step, out->now)->shape};
-    t.shape.dim[out->axis] = 1;
-    if (!stream_state(s, "carried", &t, neutral(s, r, &t), &state))
+    TensorType t = {(DType)n->dtype, *graph_node(s->step, in[0].now)->shape};
+    t.shape.dim[axis] = 1;
+    const NodeId first = run_along(s, n, stream_filled(s, t.dtype, &t.shape, 0), true);
+    if (!stream_state(s, "carried", &t, first, &state))
         return false;
-    out->now = graph_op2(s->step, r->joins, out->now, state);
-    end_carried(s, n, n->n_src, state, stream_cut(s->step, out->now, out->axis, out->frames - 1, out->frames),
-                out);
+    *out = in[0];
+    const NodeId all = run_along(s, n, stream_join(s->step, state, in[0].now, axis), false);
+    out->now = stream_cut(s->step, all, axis, 1, 1 + out->frames);
+    end_carried(s, n, n->n_src, state, stream_cut(s->step, all, axis, out->frames, 1 + out->frames), out);
     return true;
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for ops that move elements: what they do to the axis becomes arithmetic of delays, and only padding in
-// front needs constants.
+// Rules for ops that move elements: what they do to the axis becomes arithmetic of delays, and only padding
+// in front needs constants.
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "ir/shape/shape.h"
 #include "passes/stream/flow.h"
+
+static int64_t ints_at(const Node *n, const char *name, uint32_t i, int64_t dflt)
+{
+    const AttrVal *v = node_find_attr(n, name);
+    return i < v->len ? v->u.ints[i] : dflt;
+}
 
 // --- slice ---------------------------------------------------------------------------------------
 
@@ -16,11 +22,11 @@ typedef struct Cut {
 static Cut cut_of(const Streamer *s, const Node *n, const Flow *f)
 {
     Cut c = {0};
-    for (uint32_t i = 0; i < node_attr(n, A_slice_axes)->len; i++) {
-        const SliceAxis at = {.start = node_get_at(n, A_slice_starts, i, 0),
-                              .end = node_get_at(n, A_slice_ends, i, 0),
-                              .step = node_get_at(n, A_slice_steps, i, 1)};
-        if (node_get_at(n, A_slice_axes, i, 0) != f->axis)
+    for (uint32_t i = 0; i < node_find_attr(n, "axes")->len; i++) {
+        const SliceAxis at = {.start = ints_at(n, "starts", i, 0),
+                              .end = ints_at(n, "ends", i, 0),
+                              .step = ints_at(n, "steps", i, 1)};
+        if (ints_at(n, "axes", i, 0) != f->axis)
             continue;
         Dim first = 0, count = 0;
         shape_slice_range(s->whole->dims, stream_total(s, n->src[0], f), at, &first, &count);
@@ -33,19 +39,19 @@ static Cut cut_of(const Streamer *s, const Node *n, const Flow *f)
 static NodeId slice_with(Streamer *s, const Node *n, NodeId x, const int64_t *range)
 {
     const uint32_t axis = s->flow[n->src[0]].axis;
-    const uint32_t n_axes = (uint32_t)node_attr(n, A_slice_axes)->len;
+    const uint32_t n_axes = (uint32_t)node_find_attr(n, "axes")->len;
     int64_t start[SHAPE_MAX_RANK], end[SHAPE_MAX_RANK], step[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i < n_axes; i++) {
-        const bool is_it = node_get_at(n, A_slice_axes, i, 0) == axis;
-        start[i] = is_it ? range[0] : node_get_at(n, A_slice_starts, i, 0);
-        end[i] = is_it ? range[1] : node_get_at(n, A_slice_ends, i, 0);
-        step[i] = is_it ? range[2] : node_get_at(n, A_slice_steps, i, 1);
+        const bool is_it = ints_at(n, "axes", i, 0) == axis;
+        start[i] = is_it ? range[0] : ints_at(n, "starts", i, 0);
+        end[i] = is_it ? range[1] : ints_at(n, "ends", i, 0);
+        step[i] = is_it ? range[2] : ints_at(n, "steps", i, 1);
     }
     NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
     node_src(&b, x);
-    node_ints(&b, A_slice_starts, start, n_axes);
-    node_ints(&b, A_slice_ends, end, n_axes);
-    node_ints(&b, A_slice_steps, step, n_axes);
+    node_ints(&b, attr_find((OpId)n->op, "starts"), start, n_axes);
+    node_ints(&b, attr_find((OpId)n->op, "ends"), end, n_axes);
+    node_ints(&b, attr_find((OpId)n->op, "steps"), step, n_axes);
     return node_end(&b);
 }
 
@@ -78,9 +84,9 @@ bool stream_slice(Streamer *s, const Node *n, Flow *out)
     if (c.step < 0)
         return stream_refuse(s, "it turns the axis around");
     if (c.count == 1 && c.first == total - 1 && total > 1) {
-        *out = (Flow){.kind = FLOW_LATEST,
-                      .now = slice_with(s, n, in[0].now,
-                                        (const int64_t[]){in[0].frames - 1, in[0].frames, 1})};
+        *out =
+            (Flow){.kind = FLOW_LATEST,
+                   .now = slice_with(s, n, in[0].now, (const int64_t[]){in[0].frames - 1, in[0].frames, 1})};
         return stream_has_all(s, n->src[0], &in[0]) ||
                stream_refuse(s, "the last element depends on the padding behind the end");
     }
@@ -121,7 +127,8 @@ bool stream_pad(Streamer *s, const Node *n, Flow *out)
     const bool is_constant = str_equal(node_find_attr(n, "mode")->u.str, "constant");
     const NodeId value = n->n_src > 1 ? in[1].now : 0;
     if (!is_constant && (before > 0 || behind > 0))
-        return stream_refuse(s, "its padding repeats elements of the axis: only constant padding can be streamed");
+        return stream_refuse(
+            s, "its padding repeats elements of the axis: only constant padding can be streamed");
     if (before > 0 && value != 0 && !node_is_const(s->step, value))
         return stream_refuse(s, "the value of its padding is no constant");
     if (!stream_apply(s, n, in, axis, make_padded, out))
@@ -197,7 +204,7 @@ bool stream_transpose(Streamer *s, const Node *n, Flow *out)
 {
     Flow *in = stream_operands(s, n);
     uint32_t axis = 0;
-    while (node_get_at(n, A_transpose_perm, axis, 0) != in[0].axis)
+    while (ints_at(n, "perm", axis, 0) != in[0].axis)
         axis++;
     return stream_apply(s, n, in, axis, NULL, out);
 }
@@ -229,8 +236,8 @@ typedef struct Refold {
     int64_t joins, parts; // frames of the result: frames / joins * parts
 } Refold;
 
-// Sizes in front of the axis stay; it is joined with axes behind it, or parted from within. Axes of size 1 say
-// nothing, but where the axis itself has it.
+// Sizes in front of the axis stay; it is joined with axes behind it, or parted from within. Axes of size 1
+// say nothing, but where the axis itself has it.
 static Refold refold(const Shape *from, uint32_t axis, const Shape *to)
 {
     int64_t before = 1, at = 1;

@@ -108,8 +108,9 @@ bool stream_reduced(Streamer *s, const Node *n, Flow *out)
     const AttrVal *axes = node_find_attr(n, "axes"), *one = node_find_attr(n, "axis");
     uint32_t axis = in[0].axis, before = 0;
     if (works_along(n, axis))
-        return stream_refuse(s, "it reduces the axis, so there is a result only when the stream ends. Cut the model "
-                                "before it (rlxc cut --to), or reduce a window (avg_pool, max_pool)");
+        return stream_refuse(
+            s, "it reduces the axis, so there is a result only when the stream ends. Cut the model "
+               "before it (rlxc cut --to), or reduce a window (avg_pool, max_pool)");
     for (uint64_t i = 0; axes != NULL && i < axes->len; i++)
         before += axes->u.ints[i] < axis;
     if (one != NULL)
@@ -180,7 +181,8 @@ static bool take_latest(Streamer *s, const Node *n, const Flow *in, Flow *out)
         return stream_refuse(s, "the last element depends on the padding behind the end");
     const Shape *shape = graph_node(s->whole, n->src[1])->shape;
     const int64_t last = in[0].frames - 1;
-    const NodeId index = graph_reshape(s->step, graph_scalar(s->step, DTYPE_i64, (double)last, (Span){0}), shape);
+    const NodeId index =
+        graph_reshape(s->step, graph_scalar(s->step, DTYPE_i64, (double)last, (Span){0}), shape);
     NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
     node_src(&b, in[0].now);
     node_src(&b, index);
@@ -191,7 +193,8 @@ static bool take_latest(Streamer *s, const Node *n, const Flow *in, Flow *out)
 bool stream_gather(Streamer *s, const Node *n, Flow *out)
 {
     Flow *in = stream_operands(s, n);
-    const uint32_t along = (uint32_t)gather_axis(n), index_rank = graph_node(s->whole, n->src[1])->shape->rank;
+    const uint32_t along = (uint32_t)gather_axis(n),
+                   index_rank = graph_node(s->whole, n->src[1])->shape->rank;
     if (in[0].kind == FLOW_FRAMES && in[1].kind == FLOW_FRAMES)
         return stream_refuse(s, "both operands have the axis");
     if (in[1].kind == FLOW_FRAMES)
@@ -230,7 +233,8 @@ bool stream_resize(Streamer *s, const Node *n, Flow *out)
     const int64_t from = stream_total(s, n->src[0], &in[0]), to = n->shape->dim[in[0].axis];
     bool is_alone = true; // no other axis gets longer
     for (uint32_t i = 0; i < n->shape->rank; i++)
-        is_alone = is_alone && (i == in[0].axis || n->shape->dim[i] == graph_node(s->whole, n->src[0])->shape->dim[i]);
+        is_alone = is_alone &&
+                   (i == in[0].axis || n->shape->dim[i] == graph_node(s->whole, n->src[0])->shape->dim[i]);
     if (to % from != 0 || !is_alone || !repeats(n))
         return stream_refuse(s, "it is not the mode nearest that repeats each element of the axis");
     if (!stream_apply(s, n, in, in[0].axis, make_resized, out))

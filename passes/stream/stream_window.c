@@ -44,8 +44,10 @@ static Along along(const Streamer *s, const Node *n, uint32_t axis)
     const WindowForm form = window_form(n);
     const AttrVal *kernel = node_find_attr(n, "kernel");
     const uint32_t i = axis - 2, n_spatial = n->shape->rank - 2;
-    const int64_t taps = kernel != NULL ? kernel->u.ints[i] : graph_node(s->whole, n->src[1])->shape->dim[axis];
-    return (Along){i, form.dilation[i] * (taps - 1) + 1, form.stride[i], form.pad[i], form.pad[n_spatial + i]};
+    const int64_t taps =
+        kernel != NULL ? kernel->u.ints[i] : graph_node(s->whole, n->src[1])->shape->dim[axis];
+    return (Along){i, form.dilation[i] * (taps - 1) + 1, form.stride[i], form.pad[i],
+                   form.pad[n_spatial + i]};
 }
 
 // The op with other pads along the axis: `before`, `behind`, and `extra` of the output.
@@ -97,9 +99,9 @@ static bool lead_padding(Streamer *s, const Node *n, Flow *f, int64_t before)
     NodeId value = 0;
     Shape shape = *graph_node(s->step, f->now)->shape;
     shape.dim[f->axis] = before;
-    return before == 0 || (padding(s, n, &value) &&
-                           stream_lead(s, f, stream_filled(s, (DType)graph_node(s->step, f->now)->dtype,
-                                                           &shape, value)));
+    return before == 0 ||
+           (padding(s, n, &value) &&
+            stream_lead(s, f, stream_filled(s, (DType)graph_node(s->step, f->now)->dtype, &shape, value)));
 }
 
 // Every image is treated for itself, and pools treat every channel for itself.
@@ -122,8 +124,9 @@ bool stream_window(Streamer *s, const Node *n, Flow *out)
     const Along w = along(s, n, axis);
     if (n->shape->dim[axis] == 1 && stream_total(s, n->src[0], &in[0]) > 1 && w.before == 0 &&
         w.extent == stream_total(s, n->src[0], &in[0]))
-        return stream_refuse(s, "its window is the whole axis, so there is a result only when the stream ends. Cut "
-                                "the model before it (rlxc cut --to)");
+        return stream_refuse(
+            s, "its window is the whole axis, so there is a result only when the stream ends. Cut "
+               "the model before it (rlxc cut --to)");
     return lead_padding(s, n, &in[0], w.before) && stream_slide(s, &in[0], w.extent, w.stride) &&
            stream_apply(s, n, in, axis, make_valid, out);
 }

@@ -21,6 +21,7 @@ SIZES = os.path.join(MODELS, "sizes.json")
 EVERYTHING = os.path.join(MODELS, "everything.json")
 SIGNED = os.path.join(ROOT, "tests/fuzz/seeds/signature.tflite")
 DIGITS = os.path.join(ROOT, "models/digits/digits.onnx")
+MLP = os.path.join(ROOT, "models/mlp.json")
 # Options of compile as they are given, some with what they need, and with models other than look.json.
 GIVEN = [
     ("-o", "folder"), ("--name", "other"), ("--target", "vulkan"), ("--cpu", "x86-64-v3"),
@@ -33,6 +34,7 @@ GIVEN = [
     ("--rounding", "double"), ("--signature", "serving_default", SIGNED),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",),
     ("--no-prune",), ("--no-reorder",),
+    ("--stream", "x:0", MLP), ("--ram", "100000"), ("--board", "nucleo-l4r5zi"),
     ("--tables",), ("--custom", "ops.json", "--dim", "batch=1", DIGITS),
     ("--tune", "tuned"), ("--weights", "file"), ("--one-file",), ("--split", "3"), ("--arena", "static"),
     ("--moe-resident", "2", "--bucket", "rows=16,64", EVERYTHING), ("--api", "core"),

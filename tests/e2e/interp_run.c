@@ -30,14 +30,26 @@ static void fill(const Plan *p, BufId b, EvalMemory *m)
     memset(m->written, 1, buf->bytes);
 }
 
+// The arena of a plan that lets buffers overlap while both are in use: one memory, with the planned offsets.
+static void share_arena(Arena *a, InterpRun *r)
+{
+    const Plan *p = r->plan;
+    EvalMemory *arena =
+        p->caps->prefers_ints && p->caps->threads <= 1 ? memory_new(a, p->region_bytes[REGION_ARENA]) : NULL;
+    for (BufId b = 1; b < p->buffers.len && arena != NULL; b++)
+        if (p->buffers.data[b].region == REGION_ARENA)
+            r->place[b] = (InterpPlace){arena, p->buffers.data[b].offset};
+}
+
 InterpRun interp_make(Arena *a, const Plan *p)
 {
     InterpRun r = {.plan = p, .place = ARENA_ARRAY(a, InterpPlace, p->buffers.len)};
     r.memory = (Memory){.n = p->buffers.len, .buffer = ARENA_ARRAY(a, char *, p->buffers.len)};
+    share_arena(a, &r);
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
         const bool is_unused = buf->region == REGION_WEIGHTS && buf->first == UINT32_MAX;
-        if (is_unused || buf->shares != 0)
+        if (is_unused || buf->shares != 0 || r.place[b].memory != NULL)
             continue;
         r.place[b].memory = memory_new(a, buf->bytes);
         fill(p, b, r.place[b].memory);
@@ -47,7 +59,8 @@ InterpRun interp_make(Arena *a, const Plan *p)
         while (p->buffers.data[own].shares != 0)
             own = p->buffers.data[own].shares;
         r.place[b] = r.place[own];
-        r.memory.buffer[b] = r.place[b].memory != NULL ? (char *)r.place[b].memory->data : NULL;
+        r.memory.buffer[b] =
+            r.place[b].memory != NULL ? (char *)r.place[b].memory->data + r.place[b].at : NULL;
     }
     return r;
 }
@@ -216,14 +229,15 @@ static void begin_run(InterpRun *r)
             memset(r->place[b].memory->written, 0, r->place[b].memory->bytes);
     for (uint32_t i = 0; i < p->inputs.len; i++) {
         const PlanIo *io = &p->inputs.data[i];
-        memset(r->place[io->buf].memory->written + io->byte_offset, 1, io->bytes);
+        const InterpPlace at = r->place[io->buf];
+        memset(at.memory->written + at.at + io->byte_offset, 1, io->bytes);
     }
 }
 
 static const char *check_written(Arena *a, const InterpRun *r, const PlanIo *io)
 {
-    const EvalMemory *m = r->place[io->buf].memory;
-    const unsigned char *begin = m->written + io->byte_offset;
+    const InterpPlace at = r->place[io->buf];
+    const unsigned char *begin = at.memory->written + at.at + io->byte_offset;
     const unsigned char *missing = memchr(begin, 0, io->bytes);
     return missing == NULL
                ? NULL

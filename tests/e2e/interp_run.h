@@ -24,7 +24,8 @@ typedef struct InterpRun {
     uint64_t steps, launches;
 } InterpRun;
 
-// Every buffer in memory of its own. Nothing in it counts as written but constants, states, and parameters.
+// Every buffer in memory of its own, but for the arena of a microcontroller (share_arena). Nothing in it
+// counts as written but constants, states, and parameters.
 InterpRun interp_make(Arena *a, const Plan *p);
 // A run with the inputs that are set by now, which the host wrote; the first one prepares parameters. NULL,
 // or what is wrong.

@@ -203,6 +203,6 @@ bool ops_has_stages(const Plan *p)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->kernels.len; i++)
-        n += p->kernels.data[i].stages.len;
+        n += p->kernels.data[i].stages.len + p->kernels.data[i].is_joined;
     return n > 0;
 }

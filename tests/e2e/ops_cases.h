@@ -41,7 +41,7 @@ void ops_say_sample(uint32_t every);
 // where the name contains "special"; integers in [-9, 9].
 Tensor ops_random_tensor(Arena *a, const Graph *g, NodeId id, uint64_t seed);
 
-// Does a kernel of the plan have several stages, as cases named "strips" must?
+// Does a kernel of the plan have several stages, as cases named "strips" must, or rows in turns ("turns")?
 bool ops_has_stages(const Plan *p);
 
 #endif

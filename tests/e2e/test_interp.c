@@ -165,6 +165,8 @@ static void hash_facts(KernelHash *h, const Plan *p)
         const PlanBuffer *x = &p->buffers.data[b];
         hash_numbers(h, (const uint64_t[]){x->region, x->bytes, x->shares, x->slot, x->first == UINT32_MAX},
                      5);
+        if (p->caps->prefers_ints) // where it lies decides what overwrites it
+            hash_numbers(h, &x->offset, 1);
     }
     for (uint32_t i = 0; i < p->slots.len; i++) {
         const PlanSlot *s = &p->slots.data[i];

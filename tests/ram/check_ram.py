@@ -21,7 +21,6 @@ import tempfile
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 sys.path[:0] = [str(ROOT / "tests/common"), str(ROOT / "tests/tflite")]
 import rotation  # noqa: E402
-import tap  # noqa: E402
 from check_ops import read_npy  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
@@ -123,12 +122,15 @@ class Net:
             return self.added(value, rng.choice(same[-3:]))
         if kind < 0.4 and min(h, w) >= 4:
             size = rng.choice([2, 3])
-            pool = self.add(f"max_pool({value[0]}) {{kernel = [{size}, {size}], strides = [2, 2]}}")
-            return pool, [c, (h - size) // 2 + 1, (w - size) // 2 + 1]
+            wide = self.add(f"cast({value[0]}) {{to = f32}}")
+            pool = self.add(f"max_pool({wide}) {{kernel = [{size}, {size}], strides = [2, 2]}}")
+            return self.add(f"cast({pool}) {{to = i8}}"), [c, (h - size) // 2 + 1, (w - size) // 2 + 1]
         if kind < 0.6:
             return self.conv(value, rng.choice([c, c, 4, 7, 12, 16]), [1, 1], [1, 1], [0, 0, 0, 0], False)
         kernel = [min(rng.choice([1, 3, 3, 3, 5]), h), min(rng.choice([1, 3, 3]), w)]
-        pads = [rng.randint(0, kernel[i % 2] // 2) if rng.random() < 0.3 else kernel[i % 2] // 2 for i in range(4)]
+        pads = [kernel[i % 2] // 2 for i in range(4)]
+        if rng.random() < 0.3:
+            pads = [rng.randint(0, n) for n in pads]
         stride = [2, rng.choice([1, 2])] if min(h, w) > 6 and rng.random() < 0.2 else [1, 1]
         is_apart = rng.random() < 0.5
         return self.conv(value, c if is_apart else rng.choice([4, 8, 10]), kernel, stride, pads, is_apart)
@@ -205,7 +207,7 @@ def check_network(name, limit):
 
 
 def main():
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 40 * count
     checks = [(f"random network {seed}", check_random, (seed,)) for seed in range(first, first + count)]
     if NETWORKS.is_dir():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes random networks of what streams: convolutions with all kinds of padding, strides and dilations, pools,
-// transposed convolutions, LSTMs, sums of values that are late by different amounts.
+// Makes random networks of what streams: convolutions with all kinds of padding, strides and dilations,
+// pools, transposed convolutions, LSTMs, sums of values that are late by different amounts.
 #include "random_stack.h"
 
 #include "ir/graph/tensor.h"
@@ -164,15 +164,23 @@ static NodeId layer(Stack *r, NodeId x)
 {
     switch (pick(r, 12)) {
     case 0:
-    case 1: return gate(r, x);
-    case 2: return pool(r, x, size(r, x, 2) > 40 ? 1 + pick(r, 2) : 1);
-    case 3: return size(r, x, 2) < 60 ? spread(r, x, 1 + pick(r, 3)) : gate(r, x);
-    case 4: return lstm(r, x);
-    case 5: return norm(r, x);
+    case 1:
+        return gate(r, x);
+    case 2:
+        return pool(r, x, size(r, x, 2) > 40 ? 1 + pick(r, 2) : 1);
+    case 3:
+        return size(r, x, 2) < 60 ? spread(r, x, 1 + pick(r, 3)) : gate(r, x);
+    case 4:
+        return lstm(r, x);
+    case 5:
+        return norm(r, x);
     case 6:
-    case 7: return join(r, x);
-    case 8: return conv(r, x, 1 + pick(r, 4), size(r, x, 2) > 40 ? 1 + pick(r, 3) : 1);
-    default: return conv(r, x, 1 + pick(r, 4), 1);
+    case 7:
+        return join(r, x);
+    case 8:
+        return conv(r, x, 1 + pick(r, 4), size(r, x, 2) > 40 ? 1 + pick(r, 3) : 1);
+    default:
+        return conv(r, x, 1 + pick(r, 4), 1);
     }
 }
 

@@ -21,7 +21,7 @@ enum { MAX_AXES = 4, RANDOM_STACKS = 300 };
 typedef struct Asked {
     StreamAxis axes[MAX_AXES];
     StreamRequest request;
-    int64_t unsure; // elements at the end that may differ
+    int64_t unsure;      // elements at the end that may differ
     const char *refused; // NULL: it streams
 } Asked;
 
@@ -44,7 +44,8 @@ static void read_asked(const Graph *g, const char *name, Asked *a)
     const char *refused = strstr(name, " ! ");
     rlx_assert(at != NULL);
     *a = (Asked){.refused = refused != NULL ? refused + 3 : NULL};
-    for (const char *p = at + 3; p != NULL && *p != '!'; p = strchr(p, ' ') != NULL ? strchr(p, ' ') + 1 : NULL) {
+    for (const char *p = at + 3; p != NULL && *p != '!';
+         p = strchr(p, ' ') != NULL ? strchr(p, ' ') + 1 : NULL) {
         const char *colon = strchr(p, ':');
         char *end = NULL;
         rlx_assert(colon != NULL && a->request.n_axes < MAX_AXES);
@@ -92,7 +93,8 @@ static Tensor frames_of(Arena *a, const Tensor *t, uint32_t axis, int64_t from, 
     const int64_t inner = inner_of(t, axis);
     for (int64_t i = 0; i < part.numel; i++) {
         const int64_t outer = i / (inner * n), frame = i / inner % n;
-        tensor_set_bits(&part, i, tensor_get_bits(t, (outer * t->dim[axis] + from + frame) * inner + i % inner));
+        tensor_set_bits(&part, i,
+                        tensor_get_bits(t, (outer * t->dim[axis] + from + frame) * inner + i % inner));
     }
     return part;
 }
@@ -164,11 +166,12 @@ static void compare_output(Compared *c, const GraphOutput *whole, const Tensor *
         const int64_t at = k * p->frames - p->late + i;
         if (at < 0 || at >= want->dim[p->axis] - c->asked->unsure)
             continue;
-        const Tensor a = frames_of(c->arena, want, p->axis, at, 1), b = frames_of(c->arena, got, p->axis, i, 1);
+        const Tensor a = frames_of(c->arena, want, p->axis, at, 1),
+                     b = frames_of(c->arena, got, p->axis, i, 1);
         c->frames++;
         if (c->wrong[0] == '\0' && !same_bits(&a, &b))
-            snprintf(c->wrong, sizeof c->wrong, "%s: element %lld differs (step %lld, late %lld)", whole->name,
-                     (long long)at, (long long)k, (long long)p->late);
+            snprintf(c->wrong, sizeof c->wrong, "%s: element %lld differs (step %lld, late %lld)",
+                     whole->name, (long long)at, (long long)k, (long long)p->late);
     }
 }
 
@@ -180,8 +183,7 @@ static void run_step(Compared *c, int64_t k, bool is_end)
         const StreamAxis *a = axis_of(c->asked, i);
         const Tensor *all = &c->want[c->whole->inputs.data[i]];
         run.value[g->inputs.data[i]] =
-            a == NULL ? *all
-                      : frames_of(c->arena, all, a->axis, k * c->report->frames, c->report->frames);
+            a == NULL ? *all : frames_of(c->arena, all, a->axis, k * c->report->frames, c->report->frames);
     }
     for (uint32_t i = 0; i < g->params.len; i++)
         run.value[g->params.data[i]] = c->want[c->whole->params.data[i]];
@@ -251,7 +253,8 @@ static void save(Arena *a, const Graph *g, const Asked *asked)
     if (folder == NULL || asked->refused != NULL)
         return;
     for (uint32_t i = 0; i < asked->request.n_axes; i++)
-        str_printf(&text, "# %s:%u\n", node_name(g, g->inputs.data[asked->axes[i].input]), asked->axes[i].axis);
+        str_printf(&text, "# %s:%u\n", node_name(g, g->inputs.data[asked->axes[i].input]),
+                   asked->axes[i].axis);
     str_printf(&text, "# =%lld\n# unsure %lld\n", (long long)asked->request.frames, (long long)asked->unsure);
     graph_print(g, &text, TEXT_FULL);
     FILE *f = fopen(arena_printf(a, "%s/%u.rlx", folder, n_run), "w");

@@ -166,6 +166,9 @@ for kind, number in (("average", 1), ("max", 17)):
         case(f"{kind}_pool_valid_{t}", tolerance)(
             lambda c, n=number, t=t: pool(c, n, t, kernel=(3, 2), pad=1, act=1)
         )
+        case(f"{kind}_pool_whole_{t}", tolerance)(
+            lambda c, n=number, t=t: pool(c, n, t, kernel=(7, 6), stride=(1, 1), pad=1)
+        )
 case("l2_pool_f32", FLOAT)(lambda c: pool(c, 12, "f32", kernel=(3, 3)))
 
 # --- products ---

@@ -16,6 +16,7 @@ enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
     MAX_RUNS = 16,
+    FAR = 16,        // sums that count instead of exceptions
     LEAST_STEPS = 2, // below, windows take longer than products
 };
 
@@ -104,16 +105,49 @@ static uint32_t joined(int64_t even, int64_t odd)
     return (uint32_t)(uint64_t)(even + 256 * odd);
 }
 
-// Do channels from `first` on, one block of bytes, have starts or exceptions of their own?
-static bool has_own_numbers(const Dsp *s, int64_t first)
+// Do channels from `first` on, one block of bytes, have starts of their own?
+static bool has_own_starts(const Dsp *s, int64_t first)
 {
     for (int64_t g = 0; g < s->c.group; g++)
-        for (int64_t j = 0; j < s->width; j++) {
-            const RequantScale *c = &s->scale[g * s->c.oc + first + j];
-            if (c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32))
+        for (int64_t j = 0; j < s->width; j++)
+            if (s->scale[g * s->c.oc + first + j].start != s->high * (INT64_C(1) << 32))
                 return true;
-        }
     return false;
+}
+
+// Words behind the weights of a block of bytes; exceptions are in groups of one only.
+static int64_t words_of_tail(const Dsp *s, int64_t first)
+{
+    int64_t words = has_own_starts(s, first) ? DSP_OWN_TAIL : DSP_PLAIN_TAIL;
+    for (int64_t j = 0; j < s->width; j++)
+        words += s->scale[first + j].n_exceptions * DSP_EXCEPTION;
+    return words;
+}
+
+static int64_t floor_shift(int64_t v, int64_t by)
+{
+    const int64_t one = INT64_C(1) << by;
+    return v / one - (v % one < 0);
+}
+
+static bool is_exception(const RequantScale *c, int64_t sum)
+{
+    for (uint32_t i = 0; i < c->n_exceptions; i++)
+        if (c->exception[i] == sum)
+            return true;
+    return false;
+}
+
+// The nearest sum that gives what exception i has to give; 0 where none is near.
+static int64_t instead_of(const RequantScale *c, uint32_t i)
+{
+    const int64_t sum = c->exception[i], shift = 32 + c->shift;
+    const int64_t wanted = floor_shift(sum * c->factor + c->start, shift) + c->added[i];
+    for (int64_t far = 1; far <= FAR; far++)
+        for (int64_t at = sum - far; at <= sum + far; at += 2 * far)
+            if (!is_exception(c, at) && floor_shift(at * c->factor + c->start, shift) == wanted)
+                return at;
+    return 0;
 }
 
 static int64_t words_of_sums(const Dsp *s)
@@ -121,28 +155,28 @@ static int64_t words_of_sums(const Dsp *s)
     return s->width * (2 + s->steps) / 2;
 }
 
-// Factors, and what is a channel's own.
+// Exceptions, factors, and what is a channel's own.
 static void pack_tail(const Dsp *s, int64_t group, int64_t first, uint32_t **out)
 {
     static const int64_t plain_order[DSP_BLOCK] = {0, 2, 1, 3};
     const RequantScale *channel = &s->scale[group * s->c.oc + first];
-    if (!has_own_numbers(s, first)) {
-        for (int64_t j = 0; j < DSP_BLOCK; j++)
-            *(*out)++ = (uint32_t)channel[plain_order[j]].factor;
-        return;
-    }
-    *(*out)++ = UINT32_MAX;
+    const bool is_own = has_own_starts(s, first);
+    for (int64_t j = 0; j < DSP_BLOCK; j++)
+        for (uint32_t i = 0; i < channel[j].n_exceptions; i++) {
+            const int64_t by = j % 2 != 0 ? 256 : 1;
+            *(*out)++ = (uint32_t)(-1 - (int32_t)j);
+            *(*out)++ = (uint32_t)(channel[j].exception[i] * by);
+            *(*out)++ = (uint32_t)(instead_of(&channel[j], i) * by);
+        }
+    if (is_own)
+        *(*out)++ = (uint32_t)DSP_OWN;
     for (int64_t j = 0; j < DSP_BLOCK; j++) {
-        const RequantScale *c = &channel[j];
-        const int64_t by = j % 2 != 0 ? 256 : 1;
-        const uint64_t start = (uint64_t)(c->start * by);
+        const RequantScale *c = &channel[is_own ? j : plain_order[j]];
+        const uint64_t start = (uint64_t)(c->start * (j % 2 != 0 ? 256 : 1));
         *(*out)++ = (uint32_t)c->factor;
-        *(*out)++ = (uint32_t)start;
-        *(*out)++ = (uint32_t)(start >> 32);
-        for (uint32_t i = 0; i < DSP_EXCEPTIONS; i++) {
-            const bool is_there = i < c->n_exceptions;
-            *(*out)++ = is_there ? (uint32_t)(uint64_t)(c->exception[i] * by) : 0;
-            *(*out)++ = is_there ? (uint32_t)(uint64_t)(c->added[i] * by * (1 << s->shift)) : 0;
+        if (is_own) {
+            *(*out)++ = (uint32_t)start;
+            *(*out)++ = (uint32_t)(start >> 32);
         }
     }
 }
@@ -468,8 +502,11 @@ static bool is_bytes(const Dsp *s, int64_t first)
         for (int64_t j = 0; j < s->width; j++) {
             const RequantScale *c = &s->scale[g * s->c.oc + first + j];
             if (c->shift != s->shift || c->factor < 0 || c->factor > INT32_MAX || c->start <= -limit ||
-                c->start >= limit || c->n_exceptions > DSP_EXCEPTIONS)
+                c->start >= limit || (c->n_exceptions > 0 && s->c.group > 1))
                 return false;
+            for (uint32_t i = 0; i < c->n_exceptions; i++)
+                if (instead_of(c, i) == 0)
+                    return false;
         }
     return true;
 }
@@ -497,7 +534,7 @@ static void add_channels(Dsp *s, BlockRun r)
     last->channels += r.channels;
     s->group_words += blocks_of(&r) * words_of_sums(s);
     if (r.is_bytes)
-        s->group_words += has_own_numbers(s, r.first) ? DSP_OWN_TAIL : DSP_PLAIN_TAIL;
+        s->group_words += words_of_tail(s, r.first);
 }
 
 static void find_runs(Dsp *s)

@@ -381,29 +381,29 @@ static void gather(const Planes *p, KRef x, KRef first, KRef n_rows)
 
 // --- loops ---------------------------------------------------------------------------------------
 
-// A block of channels of one image: strip by strip.
-static void emit_strips(const Planes *p, KRef image, KRef block)
+// A strip of a block of channels of one image.
+static void emit_strip(const Planes *p, KRef image, KRef strip, KRef block)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    uint32_t opened = 0, inner = 0;
-    const int64_t strips = ceil_div(c->h, p->strip);
-    const KRef s = lower_open_count(k, strips, KFOR_SERIAL, "s", &opened);
-    Channel at = {.image = image, .first = k_expr(k, "$ * #", s, p->strip)};
+    uint32_t opened = 0;
+    Channel at = {.image = image, .first = k_expr(k, "$ * #", strip, p->strip)};
     const KRef n_rows =
         c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, at.first);
     const KRef x =
         k_expr(k, "$ * # + $ * #", image, c->stride_n / p->width, block, p->width == 1 ? c->stride_c : 1);
     gather(p, x, k_expr(k, "$ * # - #", at.first, c->sh, c->pad_h),
            k_expr(k, "($ - 1) * # + #", n_rows, c->sh, (c->kh - 1) * c->dh + 1));
-    const KRef i = lower_open_count(k, p->width, KFOR_SERIAL, "c", &inner);
-    const KRef j = lower_open_count(k, c->oc, KFOR_SERIAL, "m", &inner);
+    const KRef i = lower_open_count(k, p->width, KFOR_SERIAL, "c", &opened);
+    const KRef j = lower_open_count(k, c->oc, KFOR_SERIAL, "m", &opened);
     at.plane = k_expr(k, "$ * #", i, p->rows * p->pitch / unit(p));
     at.channel = k_expr(k, "($ * # + $) * # + $", block, p->width, i, c->oc, j);
     emit_channel(p, &at, n_rows);
-    lower_close(c->l, opened + inner);
+    lower_close(c->l, opened);
 }
 
+// All channels of a strip before the next one: so results may lie over what was read
+// (passes/plan/ram/lead.h).
 static void emit_planes(const Planes *p)
 {
     const IntConv *c = &p->c;
@@ -411,8 +411,9 @@ static void emit_planes(const Planes *p)
     uint32_t opened = 0;
     clear(p, k_index(k, 0), p->width * p->rows * p->pitch);
     const KRef n = lower_open_count(k, c->n, KFOR_SERIAL, "n", &opened);
+    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_SERIAL, "s", &opened);
     const KRef o = lower_open_count(k, c->group / p->width, KFOR_SERIAL, "o", &opened);
-    emit_strips(p, n, o);
+    emit_strip(p, n, s, o);
     lower_close(c->l, opened);
 }
 

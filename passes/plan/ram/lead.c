@@ -147,3 +147,17 @@ Kernel *lead_reversed(const Kernel *k, Arena *scratch)
     }
     return v.any ? v.to : NULL;
 }
+
+Kernel *lead_serial(const Kernel *k)
+{
+    Kernel *to = ARENA_NEW(k->arena, Kernel);
+    *to = *k;
+    to->may_alias = true;
+    to->insts.data = arena_copy(k->arena, k->insts.data, k->insts.len * sizeof *k->insts.data);
+    to->insts.cap = k->insts.len;
+    for (KRef r = 1; r < to->insts.len; r++) {
+        KInst *n = &to->insts.data[r];
+        n->flags = n->kind == KI_for && n->flags == KFOR_PARALLEL ? (uint8_t)KFOR_SERIAL : n->flags;
+    }
+    return to;
+}

@@ -28,4 +28,8 @@ Lead lead_of(const LeadQuestion *q, Arena *scratch);
 // The kernel with its outermost parallel loops from the end to the begin; NULL: it has none.
 Kernel *lead_reversed(const Kernel *k, Arena *scratch);
 
+// A copy of the kernel for results that lie over what it reads: its parameters may alias, and its loops run
+// in order.
+Kernel *lead_serial(const Kernel *k);
+
 #endif

@@ -97,7 +97,8 @@ static int64_t largest(int64_t a, int64_t b)
 // Bytes that both take with a lead.
 static int64_t both_bytes(Lead l, int64_t in, int64_t out)
 {
-    const int64_t below = largest(in + largest(-l.until, 0), out), above = largest(in, out + largest(l.from, 0));
+    const int64_t below = largest(in + largest(-l.until, 0), out),
+                  above = largest(in, out + largest(l.from, 0));
     return below < above ? below : above;
 }
 
@@ -106,7 +107,8 @@ static int64_t saved_alone(const Rows *r, uint32_t kernel, BufId in)
 {
     PlanKernel k = r->plan->kernels.data[kernel];
     const BufId out = r->stage[kernel].out;
-    bool *reads = ARENA_ARRAY(r->scratch, bool, k.args.len), *writes = ARENA_ARRAY(r->scratch, bool, k.args.len);
+    bool *reads = ARENA_ARRAY(r->scratch, bool, k.args.len),
+         *writes = ARENA_ARRAY(r->scratch, bool, k.args.len);
     const LeadQuestion q = {&k, reads, writes, r->plan->buffers.data[in].bytes,
                             r->plan->buffers.data[out].bytes};
     for (uint32_t i = 0; i < k.args.len; i++) {
@@ -135,7 +137,8 @@ static uint64_t saved_bytes(const Rows *r, const RowGroup *g)
                 if (r->lasts[in] || r->last[in] > end || is_made_by(g, in))
                     continue;
                 const int64_t bytes = (int64_t)r->plan->buffers.data[in].bytes;
-                most = largest(most, g->n == 1 ? saved_alone(r, g->first, in) : saved_by(g, in, bytes, maker));
+                most =
+                    largest(most, g->n == 1 ? saved_alone(r, g->first, in) : saved_by(g, in, bytes, maker));
             }
     return (uint64_t)most;
 }

@@ -63,7 +63,7 @@ int64_t rows_made(const RowGroup *g, uint32_t stage, int64_t tick)
 
 int64_t rows_lowest(const RowGroup *g, uint32_t stage, int64_t tick)
 {
-    int64_t lowest = g->stage[stage].rows;
+    int64_t lowest = rows_made(g, stage, tick - 1); // the next one has a place, whether it is read or not
     for (uint32_t i = 0; i < g->links.len; i++) {
         const RowLink *l = &g->links.data[i];
         if (l->maker != stage)

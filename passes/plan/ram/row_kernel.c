@@ -11,8 +11,8 @@ typedef struct Joined {
     const RowGroup *g;
     Arena *scratch;
     Kernel *to;
-    PlanKernel *pk; // the joined one
-    BufId buf[ROWS_MAX_STAGES];  // by stage: its window; 0: the value is there as a whole
+    PlanKernel *pk;               // the joined one
+    BufId buf[ROWS_MAX_STAGES];   // by stage: its window; 0: the value is there as a whole
     KRef lowest[ROWS_MAX_STAGES]; // the same: the row at its begin
     BufId common;                 // scratch memory of all stages, which use it one after the other
     KRef tick;
@@ -80,7 +80,8 @@ static uint32_t own_param(Joined *j, BufId buf, const KParam *like, DType type)
     KParam p = *like;
     p.dtype = type;
     p.is_read = p.is_written = true;
-    const PlanArg a = {.buf = buf, .end = j->plan->buffers.data[buf].bytes, .is_read = true, .is_written = true};
+    const PlanArg a = {
+        .buf = buf, .end = j->plan->buffers.data[buf].bytes, .is_read = true, .is_written = true};
     return param_for(j, &a, &p);
 }
 
@@ -107,7 +108,7 @@ static KRef made_at(Joined *j, uint32_t stage, int64_t after)
 
 static KRef lowest_at(Joined *j, uint32_t stage, int64_t after)
 {
-    KRef lowest = k_index(j->to, j->g->stage[stage].rows);
+    KRef lowest = made_at(j, stage, after - 1);
     for (uint32_t i = 0; i < j->g->links.len; i++) {
         const RowLink *l = &j->g->links.data[i];
         if (l->maker == stage)
@@ -153,9 +154,9 @@ typedef struct Copy {
     Joined *j;
     const Kernel *from;
     uint32_t stage;
-    KRef *map;         // by instruction
-    uint32_t *param;   // by parameter
-    uint32_t *window;  // by parameter: the stage whose rows it has
+    KRef *map;        // by instruction
+    uint32_t *param;  // by parameter
+    uint32_t *window; // by parameter: the stage whose rows it has
 } Copy;
 
 static bool names_param(uint8_t kind)
@@ -250,9 +251,9 @@ static void add_facts(Joined *j)
         pk->macs += kernels[i].macs;
         pk->read_bytes += kernels[i].read_bytes;
         pk->write_bytes += kernels[i].write_bytes;
-        j->to->comment = i == g->first ? kernels[i].kernel->comment
-                                       : arena_printf(j->to->arena, "%s; %s", j->to->comment,
-                                                      kernels[i].kernel->comment);
+        j->to->comment =
+            i == g->first ? kernels[i].kernel->comment
+                          : arena_printf(j->to->arena, "%s; %s", j->to->comment, kernels[i].kernel->comment);
     }
 }
 

@@ -121,8 +121,8 @@ static void find_unread(const RowStage *s)
         const RowUse *u = &s->uses.data[i];
         u->unread[s->rows] = INT64_MAX;
         for (int64_t q = s->rows; q-- > 0;)
-            u->unread[q] = u->begin[q] != u->end[q] && u->begin[q] < u->unread[q + 1] ? u->begin[q]
-                                                                                    : u->unread[q + 1];
+            u->unread[q] =
+                u->begin[q] != u->end[q] && u->begin[q] < u->unread[q + 1] ? u->begin[q] : u->unread[q + 1];
     }
 }
 

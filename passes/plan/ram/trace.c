@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the loops of a kernel over intervals. See trace.h.
 #include "passes/plan/ram/trace.h"
+#include "ir/kernel/device.h"
 #include "ir/kernel/kernel_fold.h"
 
 // Instructions that one run of a kernel may take.
@@ -16,7 +17,7 @@ typedef struct Range {
 
 static const Range anything = {LEAST, MOST};
 
-enum { HAS_READ = 1, HAS_WRITE = 2, HAS_BOTH = 3, HAS_SET = 4 };
+enum { HAS_READ = 1, HAS_WRITE = 2, HAS_BOTH = 3, HAS_SET = 4 }; // HAS_SET: ranges would be too wide
 
 typedef struct Trace {
     const PlanKernel *pk;
@@ -211,27 +212,71 @@ static void report(Trace *t, const TraceAccess *a)
     *all = (TraceAccess){a->arg, a->is_write, begin, end};
 }
 
+// Operand i of a device function, if it is the address of a parameter that is watched.
+static const KInst *watched_address(const Trace *t, const KInst *n, uint32_t i)
+{
+    const KInst *o = k_inst(t->k, k_device_operand(t->k, n, i));
+    return o->kind == KI_address && (t->watch->reads[o->imm] || t->watch->writes[o->imm]) ? o : NULL;
+}
+
+static bool is_call_watched(const Trace *t, const KInst *n)
+{
+    bool any = false;
+    for (uint32_t i = 0; n->kind == KI_device && k_device_operand(t->k, n, i) != 0; i++)
+        any = any || watched_address(t, n, i) != NULL;
+    return any;
+}
+
 static bool is_watched(const Trace *t, const KInst *n)
 {
-    return (k_reads_param(n) && t->watch->reads[n->imm]) || (k_writes_param(n) && t->watch->writes[n->imm]);
+    return is_call_watched(t, n) || (k_reads_param(n) && t->watch->reads[n->imm]) ||
+           (k_writes_param(n) && t->watch->writes[n->imm]);
 }
 
 // Elements [index, index + count) of the parameter, inside what the argument may touch.
-static void access(Trace *t, const KInst *n)
+static void touch(Trace *t, uint32_t param, Range index, int64_t count, bool is_write)
 {
-    const PlanArg *arg = &t->pk->args.data[n->imm];
-    const int64_t bytes = dtype_info[t->k->params.data[n->imm].dtype].bytes;
+    const PlanArg *arg = &t->pk->args.data[param];
+    const int64_t bytes = dtype_info[t->k->params.data[param].dtype].bytes;
     const int64_t at = (int64_t)arg->byte_offset - (int64_t)arg->below;
-    const KRef index = n->kind == KI_store ? n->b : n->a;
-    const Range s = t->value[index];
-    TraceAccess a = {(uint32_t)n->imm, k_writes_param(n), (int64_t)arg->begin, (int64_t)arg->end};
-    if (is_known(s)) {
-        const int64_t begin = at + s.lo * bytes, end = at + (s.hi + n->count) * bytes;
+    TraceAccess a = {param, is_write, (int64_t)arg->begin, (int64_t)arg->end};
+    if (is_known(index)) {
+        const int64_t begin = at + index.lo * bytes, end = at + (index.hi + count) * bytes;
         a.begin = begin > a.begin ? begin : a.begin;
         a.end = end < a.end ? end : a.end;
     }
     if (a.begin < a.end)
         report(t, &a);
+}
+
+// What is not known of a function may be all of the parameter, the writes first.
+static void access_all(Trace *t, uint32_t param)
+{
+    const PlanArg *arg = &t->pk->args.data[param];
+    for (uint32_t write = 2; write-- > 0;)
+        if (arg->begin < arg->end && (write ? t->watch->writes : t->watch->reads)[param])
+            report(t, &(TraceAccess){param, write, (int64_t)arg->begin, (int64_t)arg->end});
+}
+
+static void call(Trace *t, const KInst *n)
+{
+    int64_t v[KDEV_MAX_OPERANDS] = {0};
+    uint32_t known = 0;
+    for (uint32_t i = 0; k_device_operand(t->k, n, i) != 0; i++) {
+        const Range r = t->value[k_device_operand(t->k, n, i)];
+        v[i] = r.lo;
+        known |= is_point(r) ? 1u << i : 0;
+    }
+    for (uint32_t i = 0; k_device_operand(t->k, n, i) != 0; i++) {
+        const KInst *o = watched_address(t, n, i);
+        const KDeviceAccess *a = k_device_access(kdev_of(n), i);
+        if (o == NULL)
+            continue;
+        if (a == NULL || (a->needs & ~known) != 0)
+            access_all(t, (uint32_t)o->imm);
+        else if (a->elements(v) > 0 && t->watch->reads[o->imm])
+            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), false);
+    }
 }
 
 // --- running -------------------------------------------------------------------------------------
@@ -314,8 +359,11 @@ static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
             r = t->end[r];
         } else if (t->is_needed[r]) {
             t->is_failed = ++t->steps > MAX_STEPS;
-            if (is_watched(t, n))
-                access(t, n);
+            if (n->kind == KI_device)
+                call(t, n);
+            else if (is_watched(t, n))
+                touch(t, (uint32_t)n->imm, t->value[n->kind == KI_store ? n->b : n->a], n->count,
+                      n->kind == KI_store);
             if (n->kind == KI_set)
                 t->value[n->a] = t->value[n->b];
             else
@@ -327,11 +375,13 @@ static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
 // --- what matters --------------------------------------------------------------------------------
 
 // Instructions that touch memory in ways that are not followed, or that belong to threads.
-static const bool is_strange[KI_COUNT] = {
-    [KI_list] = true,   [KI_address] = true, [KI_call] = true,   [KI_point] = true,
-    [KI_fetch] = true,  [KI_put] = true,     [KI_matrix] = true, [KI_device] = true,
-    [KI_custom] = true, [KI_part] = true,    [KI_thread] = true,
-};
+static bool is_strange(const KInst *n)
+{
+    static const bool kinds[KI_COUNT] = {
+        [KI_point] = true,  [KI_fetch] = true, [KI_put] = true,   [KI_matrix] = true,
+        [KI_custom] = true, [KI_part] = true,  [KI_thread] = true};
+    return kinds[n->kind] || (n->kind == KI_device && device_info[kdev_of(n)].target != KDEV_CPU);
+}
 
 static void find_blocks(Trace *t, Arena *a)
 {
@@ -362,10 +412,31 @@ static bool mark(Trace *t, KRef r)
     return is_new;
 }
 
+// Of a call, what says where it reads, and how much.
+static bool mark_call(Trace *t, const KInst *n)
+{
+    uint32_t needs = 0;
+    bool any = false;
+    for (uint32_t i = 0; k_device_operand(t->k, n, i) != 0; i++) {
+        const KInst *o = watched_address(t, n, i);
+        const KDeviceAccess *a = k_device_access(kdev_of(n), i);
+        if (o == NULL || a == NULL)
+            continue;
+        any |= mark(t, o->a);
+        needs |= a->needs;
+    }
+    for (uint32_t i = 0; needs >> i != 0; i++)
+        if ((needs >> i & 1) != 0)
+            any |= mark(t, k_device_operand(t->k, n, i));
+    return any;
+}
+
 // What an instruction that matters makes matter.
 static bool mark_operands(Trace *t, KRef r)
 {
     const KInst *n = k_inst(t->k, r);
+    if (n->kind == KI_device)
+        return mark_call(t, n);
     if (is_watched(t, n))
         return mark(t, n->kind == KI_store ? n->b : n->a);
     bool any = mark(t, n->a);
@@ -389,6 +460,17 @@ static void find_needed(Trace *t)
     }
 }
 
+static uint8_t call_uses(const Trace *t, const KInst *n)
+{
+    uint32_t uses = 0;
+    for (uint32_t i = 0; k_device_operand(t->k, n, i) != 0; i++) {
+        const KInst *o = watched_address(t, n, i);
+        if (o != NULL)
+            uses |= (t->watch->reads[o->imm] ? HAS_READ : 0) | (t->watch->writes[o->imm] ? HAS_WRITE : 0);
+    }
+    return (uint8_t)uses;
+}
+
 static void find_uses(Trace *t)
 {
     for (KRef loop = 1; loop < t->k->insts.len; loop++)
@@ -396,7 +478,9 @@ static void find_uses(Trace *t)
             const KInst *n = k_inst(t->k, r);
             if (n->kind == KI_set && t->is_needed[r])
                 t->has[loop] |= HAS_SET;
-            if (is_watched(t, n))
+            if (is_call_watched(t, n))
+                t->has[loop] |= call_uses(t, n) | HAS_SET; // how much it touches changes from call to call
+            else if (is_watched(t, n))
                 t->has[loop] |= k_writes_param(n) ? HAS_WRITE : HAS_READ;
         }
 }
@@ -405,7 +489,7 @@ static bool prepare(Trace *t, Arena *a)
 {
     const uint32_t n = t->k->insts.len;
     for (KRef r = 1; r < n; r++)
-        if (is_strange[k_inst(t->k, r)->kind])
+        if (is_strange(k_inst(t->k, r)))
             return false;
     t->value = ARENA_ARRAY(a, Range, n);
     t->is_needed = ARENA_ARRAY(a, bool, n);
