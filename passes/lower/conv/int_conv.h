@@ -108,9 +108,15 @@ bool int_scales_find(const IntConv *c, IntScales *s);
 // The number of a channel among those that have numbers of their own, from 1 on, or 0 if it has none; no
 // value (KRef 0) if no channel has.
 KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel);
-// Stores the sum of a pixel and channel. own: as above; 0 also where it is known to be 0.
-void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const Point *at, KRef sum,
-                      KRef own);
+// The numbers of a channel, as variables; start is 0 if it has none of its own.
+typedef struct IntScale {
+    KRef factor, start, exception[REQUANT_MOST], added[REQUANT_MOST];
+} IntScale;
+// own: as above; 0 also where it is known to be 0.
+IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own);
+// Stores the sum of a pixel.
+void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
+                      const Point *at, KRef sum);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
 // Bias - zero * sum of the weights by output channel, where these are constants.

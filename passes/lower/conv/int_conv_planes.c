@@ -123,8 +123,9 @@ typedef struct Channel {
     KRef image, channel, plane; // plane: index of its first word (or element)
     KRef first;                 // output row of the strip
     KRef weights;               // index of the first tap
-    KRef begin, own;            // own: see int_scales_own
-    KRef word[MAX_TAPS];        // by tap, where all rows stand in the text; 0: not used
+    KRef begin;
+    IntScale scale;
+    KRef word[MAX_TAPS]; // by tap, where all rows stand in the text; 0: not used
 } Channel;
 
 static bool is_unrolled(const Planes *p)
@@ -204,13 +205,16 @@ static void emit_outputs(const Planes *p, const Channel *at, KRef y, KRef column
     const KRef row = k_expr(k, "$ + $ * #", at->plane, y, c->sh * p->pitch / unit(p));
     const KRef x = k_expr(k, "$ + $ * # / #", row, column, c->sw, unit(p));
     add_rows(p, at, x, outputs, sum);
+    // Both are summed before one is stored, which might change the planes for all that compilers know.
+    for (int64_t o = 0; o < outputs; o++)
+        sum[o] = k_var(k, sum[o], o == 0 ? "a0" : "a1");
     for (int64_t o = 0; o < outputs; o++) {
         const KRef v = k_expr(k, "$ + $", at->first, y), u = k_expr(k, "$ + #", column, o);
         const Point to = conv_point(p->d, at->image, at->channel, p->is_turned ? u : v, p->is_turned ? v : u);
         if (p->scales != NULL)
-            int_scales_store(c, p->d, p->scales, &to, sum[o], at->own);
+            int_scales_store(c, p->d, p->scales, &at->scale, &to, k_get(k, sum[o]));
         else
-            pull_store_root(c->l, p->d, to, sum[o]);
+            pull_store_root(c->l, p->d, to, k_get(k, sum[o]));
     }
 }
 
@@ -224,11 +228,13 @@ static KRef begin_of(const Planes *p, KRef channel)
                         : operand_scalar(l, c->bias, operand_index(l, c->bias, &channel), DTYPE_i32);
 }
 
-static void emit_rows(const Planes *p, const Channel *at, KRef n_rows)
+static void emit_rows(const Planes *p, Channel *at, KRef n_rows, KRef own)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
+    if (p->scales != NULL)
+        at->scale = int_scales_load(c, p->scales, at->channel, own);
     const KRef y = p->strip == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "y");
     const int64_t whole = c->w_out / OUTPUTS * OUTPUTS;
     if (whole > 0) {
@@ -249,16 +255,15 @@ static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
     at->weights = k_expr(k, "$ * #", at->channel, c->kh * c->kw);
     at->begin = begin_of(p, at->channel);
     load_words(p, at);
-    at->own = p->scales != NULL ? int_scales_own(c, p->scales, at->channel) : 0;
-    if (at->own == 0 || p->scales->n_own == p->scales->n) {
-        emit_rows(p, at, n_rows);
+    const KRef own = p->scales != NULL ? int_scales_own(c, p->scales, at->channel) : 0;
+    const bool is_mixed = own != 0 && p->scales->n_own < p->scales->n;
+    if (is_mixed)
+        k_if(k, k_expr(k, "0 < $", own));
+    emit_rows(p, at, n_rows, own);
+    if (!is_mixed)
         return;
-    }
-    k_if(k, k_expr(k, "0 < $", at->own));
-    emit_rows(p, at, n_rows);
     k_else(k);
-    at->own = 0;
-    emit_rows(p, at, n_rows);
+    emit_rows(p, at, n_rows, 0);
     k_end(k);
 }
 

@@ -99,33 +99,48 @@ KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel)
                             : k_cast(k, k_load(k, s->own, channel, 1, 1), KT_INDEX);
 }
 
-static KRef scaled(const IntConv *c, const IntScales *s, KRef sum, KRef channel, KRef own)
+// Variables, because results may lie over what is read: else compilers would load the numbers for each of
+// them.
+IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own)
 {
     Kernel *k = c->l->k;
-    const KRef factor = k_load(k, s->factors, channel, 1, 1);
+    IntScale of = {.factor = k_var(k, k_load(k, s->factors, channel, 1, 1), "factor")};
     if (own == 0)
-        return saturated(c, k_mulh_add(k, sum, factor, k_integer(k, DTYPE_i32, s->high)), s->shift);
+        return of;
     const KRef at = k_expr(k, "$ - 1", own);
+    of.start = k_var(k, k_load(k, s->starts, at, 1, 1), "start");
+    for (int64_t e = 0; e < s->n_exceptions; e++) {
+        const KRef entry = k_expr(k, "($ * # + #) * 2", at, s->n_exceptions, e);
+        of.exception[e] = k_var(k, k_load(k, s->exceptions, entry, 1, 1), "e");
+        of.added[e] = k_var(k, k_load(k, s->exceptions, k_expr(k, "$ + 1", entry), 1, 1), "a");
+    }
+    return of;
+}
+
+static KRef scaled(const IntConv *c, const IntScales *s, const IntScale *of, KRef sum)
+{
+    Kernel *k = c->l->k;
+    const KRef factor = k_get(k, of->factor);
+    if (of->start == 0)
+        return saturated(c, k_mulh_add(k, sum, factor, k_integer(k, DTYPE_i32, s->high)), s->shift);
     KRef v = k_mul(k, k_cast(k, sum, DTYPE_i64), k_cast(k, factor, DTYPE_i64));
-    v = k_add(k, v, k_load(k, s->starts, at, 1, 1));
+    v = k_add(k, v, k_get(k, of->start));
     v = k_cast(k, k_shr(k, v, k_integer(k, DTYPE_i64, 32)), DTYPE_i32);
     if (s->n_exceptions == 0)
         return saturated(c, v, s->shift);
     v = k_shr(k, v, k_integer(k, DTYPE_i32, s->shift));
     for (int64_t e = 0; e < s->n_exceptions; e++) {
-        const KRef entry = k_expr(k, "($ * # + #) * 2", at, s->n_exceptions, e);
-        const KRef added = k_load(k, s->exceptions, k_expr(k, "$ + 1", entry), 1, 1);
-        const KRef is_it = k_eq(k, sum, k_load(k, s->exceptions, entry, 1, 1));
-        v = k_add(k, v, k_select(k, is_it, added, k_integer(k, DTYPE_i32, 0)));
+        const KRef is_it = k_eq(k, sum, k_get(k, of->exception[e]));
+        v = k_add(k, v, k_select(k, is_it, k_get(k, of->added[e]), k_integer(k, DTYPE_i32, 0)));
     }
     return saturated(c, v, 0);
 }
 
-void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const Point *at, KRef sum,
-                      KRef own)
+void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
+                      const Point *at, KRef sum)
 {
     Lower *l = c->l;
-    const KRef v = k_cast(l->k, scaled(c, s, sum, at->idx[1], own), DTYPE_i8);
+    const KRef v = k_cast(l->k, scaled(c, s, of, sum), DTYPE_i8);
     Pull p = pull_at(l, d, *at);
     p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
     lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), v, at);
