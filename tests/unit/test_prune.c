@@ -96,15 +96,16 @@ static NodeId conv(Random *r, NodeId x)
     const int64_t out = group * (1 + pick(r, group == 1 ? 7 : 2));
     const Shape w = {4, {out, in / group, kernel, kernel}}, bias = {1, {out}};
     const bool is_int = r->type == DTYPE_i8;
+    const DType weights = is_int && pick(r, 3) == 0 ? DTYPE_u8 : r->type;
     NodeBuild b = node_begin(r->g, is_int ? OP_int_conv : OP_conv, (Span){0}, NULL);
     node_src(&b, x);
-    node_src(&b, constant(r, r->type, &w, is_int ? 120 : 3, 1 + pick(r, 4)));
+    node_src(&b, constant(r, weights, &w, is_int ? 120 : 3, 1 + pick(r, 4)));
     node_src(&b,
              pick(r, 4) ? constant(r, is_int ? DTYPE_i32 : r->type, &bias, is_int ? 200000 : 2000, 2) : 0);
     if (is_int && pick(r, 3)) {
         node_src(&b, number(r, DTYPE_i8, (double)(pick(r, 256) - 128)));
         if (pick(r, 3) == 0)
-            node_src(&b, pick(r, 2) ? constant(r, DTYPE_i8, &bias, 5, 2) : number(r, DTYPE_i8, 1));
+            node_src(&b, pick(r, 2) ? constant(r, weights, &bias, 5, 2) : number(r, weights, 1));
     }
     node_ints(&b, is_int ? A_int_conv_pads : A_conv_pads, (int64_t[]){pad, pad, pad, 0}, 4);
     node_int(&b, is_int ? A_int_conv_group : A_conv_group, group);

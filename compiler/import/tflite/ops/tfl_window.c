@@ -280,22 +280,6 @@ void tfl_import_max_pool(TflNode *n)
             is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
 }
 
-// One window that is the whole image, of so few elements that their sum is within i32: there is no weight to
-// store.
-static bool is_whole(const Window *w, const Shape *s, DType t)
-{
-    bool is = t != DTYPE_i64 && t != DTYPE_i32 && shape_is_const(s);
-    for (uint32_t i = 0; i < SPATIAL; i++)
-        is = is && s->dim[2 + i] == w->kernel[i] && w->pads[i] == 0 && w->pads[SPATIAL + i] == 0 &&
-             w->kernel[i] < 256;
-    return is;
-}
-
-static NodeId sum_of_all(TflNode *n, NodeId x)
-{
-    return tfl_reduce(n, OP_reduce_sum, tfl_cast(n, x, DTYPE_i32), (const int64_t[]){2, 3}, 2, true);
-}
-
 // Mean of integers: the sum, divided by the count of elements that exist, halves away from zero. Sums of a
 // window and counts are averages of floats that are exact: a sum of up to 2^24 steps in f32.
 static NodeId integer_mean(TflNode *n, const Window *w, NodeId x)
@@ -307,13 +291,11 @@ static NodeId integer_mean(TflNode *n, const Window *w, NodeId x)
     const Dim side[] = {ones.group, 1, w->kernel[0], w->kernel[1]};
     if (!n->failed && (taps > INT32_MAX || !tfl_spend(n, (uint64_t)taps)))
         return tfl_fail(n, E0004, "the window is too large");
-    const Shape s = *tfl_shape(n, x);
     const NodeId filter =
         tfl_expand(n, tfl_number(n, tfl_is_byte(t->dtype) ? DTYPE_i8 : DTYPE_f64, 1), side, 4);
     const NodeId src[] = {tfl_is_byte(t->dtype) ? x : tfl_cast(n, x, DTYPE_f64), filter};
-    NodeId sum = is_whole(w, &s, t->dtype)
-                     ? sum_of_all(n, x)
-                     : convolve(n, tfl_is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
+    NodeId sum = convolve(n, tfl_is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
+    const Shape s = *tfl_shape(n, x);
     ones.group = 1;
     const NodeId unit[] = {
         tfl_expand(n, tfl_number(n, DTYPE_f32, 1), (const Dim[]){1, 1, s.dim[2], s.dim[3]}, 4),
