@@ -4,6 +4,7 @@
 #ifndef PASSES_LOWER_CONV_INT_CONV_H
 #define PASSES_LOWER_CONV_INT_CONV_H
 
+#include "passes/graph/requantise.h"
 #include "passes/lower/lower.h"
 
 // The input in words of four channels: strides in words, of images, rows and columns of the input.
@@ -93,6 +94,29 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
 // The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
 bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+
+// What brings sums back to bytes (int_conv_scale.c).
+typedef struct IntScales {
+    const RequantScale *of; // by output channel
+    int64_t n, n_own;       // channels; those with numbers of their own
+    int64_t high, shift;    // what the others share: (sum * factor >> 32) + high >> shift
+    int64_t n_exceptions;   // of a channel, at most
+    uint32_t factors, own, starts, exceptions; // params
+} IntScales;
+// False: there are none, or they need more than that.
+bool int_scales_find(const IntConv *c, IntScales *s);
+// The number of a channel among those that have numbers of their own, from 1 on, or 0 if it has none; no
+// value (KRef 0) if no channel has.
+KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel);
+// The numbers of a channel, as variables; start is 0 if it has none of its own.
+typedef struct IntScale {
+    KRef factor, start, exception[REQUANT_MOST], added[REQUANT_MOST];
+} IntScale;
+// own: as above; 0 also where it is known to be 0.
+IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own);
+// Stores the sum of a pixel.
+void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
+                      const Point *at, KRef sum);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
 // Bias - zero * sum of the weights by output channel, where these are constants.

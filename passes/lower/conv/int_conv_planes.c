@@ -25,8 +25,9 @@ typedef struct Planes {
     const int32_t *values;
     DType type; // of the packed weights
     uint32_t x, weights, planes;
-    uint32_t begin; // 1 + the param that sums begin with; 0: the bias, or nothing
-    KRef offset;    // has_pairs: what is added to the inputs, in both halves
+    const IntScales *scales; // NULL: nodes say what becomes of sums
+    uint32_t begin;          // 1 + the param that sums begin with; 0: the bias, or nothing
+    KRef offset;             // has_pairs: what is added to the inputs, in both halves
 } Planes;
 
 // --- taps of a row -------------------------------------------------------------------------------
@@ -123,6 +124,7 @@ typedef struct Channel {
     KRef first;                 // output row of the strip
     KRef weights;               // index of the first tap
     KRef begin;
+    IntScale scale;
     KRef word[MAX_TAPS]; // by tap, where all rows stand in the text; 0: not used
 } Channel;
 
@@ -203,10 +205,16 @@ static void emit_outputs(const Planes *p, const Channel *at, KRef y, KRef column
     const KRef row = k_expr(k, "$ + $ * #", at->plane, y, c->sh * p->pitch / unit(p));
     const KRef x = k_expr(k, "$ + $ * # / #", row, column, c->sw, unit(p));
     add_rows(p, at, x, outputs, sum);
+    // Both are summed before one is stored, which might change the planes for all that compilers know.
+    for (int64_t o = 0; o < outputs; o++)
+        sum[o] = k_var(k, sum[o], o == 0 ? "a0" : "a1");
     for (int64_t o = 0; o < outputs; o++) {
         const KRef v = k_expr(k, "$ + $", at->first, y), u = k_expr(k, "$ + #", column, o);
         const Point to = conv_point(p->d, at->image, at->channel, p->is_turned ? u : v, p->is_turned ? v : u);
-        pull_store_root(c->l, p->d, to, sum[o]);
+        if (p->scales != NULL)
+            int_scales_store(c, p->d, p->scales, &at->scale, &to, k_get(k, sum[o]));
+        else
+            pull_store_root(c->l, p->d, to, k_get(k, sum[o]));
     }
 }
 
@@ -220,15 +228,13 @@ static KRef begin_of(const Planes *p, KRef channel)
                         : operand_scalar(l, c->bias, operand_index(l, c->bias, &channel), DTYPE_i32);
 }
 
-// All outputs of a strip for one channel of the result.
-static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
+static void emit_rows(const Planes *p, Channel *at, KRef n_rows, KRef own)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    at->weights = k_expr(k, "$ * #", at->channel, c->kh * c->kw);
-    at->begin = begin_of(p, at->channel);
-    load_words(p, at);
+    if (p->scales != NULL)
+        at->scale = int_scales_load(c, p->scales, at->channel, own);
     const KRef y = p->strip == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "y");
     const int64_t whole = c->w_out / OUTPUTS * OUTPUTS;
     if (whole > 0) {
@@ -239,6 +245,26 @@ static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
     if (whole < c->w_out)
         emit_outputs(p, at, y, k_index(k, whole), 1);
     lower_close(c->l, p->strip > 1);
+}
+
+// All outputs of a strip for one channel of the result.
+static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    at->weights = k_expr(k, "$ * #", at->channel, c->kh * c->kw);
+    at->begin = begin_of(p, at->channel);
+    load_words(p, at);
+    const KRef own = p->scales != NULL ? int_scales_own(c, p->scales, at->channel) : 0;
+    const bool is_mixed = own != 0 && p->scales->n_own < p->scales->n;
+    if (is_mixed)
+        k_if(k, k_expr(k, "0 < $", own));
+    emit_rows(p, at, n_rows, own);
+    if (!is_mixed)
+        return;
+    k_else(k);
+    emit_rows(p, at, n_rows, 0);
+    k_end(k);
 }
 
 // --- planes --------------------------------------------------------------------------------------
@@ -501,6 +527,8 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
     if (!lower_may_take(c->l, (uint64_t)bytes_of_rows(&p, p.strip)))
         return false;
     add_params(&p);
+    IntScales scales;
+    p.scales = int_scales_find(c, &scales) ? &scales : NULL;
     if (p.has_pairs)
         p.offset = offset_of(&p);
     emit_planes(&p);

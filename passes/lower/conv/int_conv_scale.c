@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// How depthwise convolutions of bytes bring sums back to bytes, where the pass `requantise` found numbers
+// for it. Most channels of a layer have a factor only, and share the rest. Those that have a start of their
+// own, or sums that are exceptions, are marked in a table, and have their numbers in tables of such
+// channels: a loop over the pixels of a channel is in the text twice then, and what these numbers cost is
+// paid where they matter.
+#include "passes/lower/conv/int_conv.h"
+
+enum { MAX_OWN = 255 };
+
+static bool has_own(const IntScales *s, const RequantScale *c)
+{
+    return c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32);
+}
+
+// The start that most channels have, if it has no lower half.
+static int64_t common_high(const RequantScale *scale, int64_t n)
+{
+    int64_t high = 0, votes = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t one = INT64_C(1) << 32, here = scale[i].start / one;
+        if (scale[i].start % one != 0)
+            continue;
+        high = votes == 0 ? here : high;
+        votes += here == high ? 1 : -1;
+    }
+    return high;
+}
+
+static void add_own(const IntConv *c, IntScales *s)
+{
+    Lower *l = c->l;
+    Arena *a = l->pass->perm;
+    const int64_t n = c->group * c->oc, k = s->n_exceptions;
+    uint8_t *own = ARENA_ARRAY(a, uint8_t, (size_t)n);
+    int64_t *start = ARENA_ARRAY(a, int64_t, s->n_own);
+    int32_t *exception = ARENA_ARRAY(a, int32_t, (size_t)(s->n_own * k * 2));
+    for (int64_t i = 0, at = 0; i < n; i++) {
+        const RequantScale *of = &s->of[i];
+        if (!has_own(s, of))
+            continue;
+        start[at] = of->start;
+        for (int64_t e = 0; e < k; e++) {
+            const bool is_here = e < of->n_exceptions;
+            exception[(at * k + e) * 2] = is_here ? (int32_t)of->exception[e] : INT32_MIN; // never occurs
+            exception[(at * k + e) * 2 + 1] = is_here ? (int32_t)of->added[e] : 0;
+        }
+        own[i] = (uint8_t)++at;
+    }
+    if (s->n_own < n)
+        s->own = lower_param_data(l, "own", DTYPE_u8, own, (uint64_t)n);
+    s->starts = lower_param_data(l, "starts", DTYPE_i64, start, (uint64_t)s->n_own * 8);
+    if (k > 0)
+        s->exceptions = lower_param_data(l, "exceptions", DTYPE_i32, exception, (uint64_t)(s->n_own * k) * 8);
+}
+
+bool int_scales_find(const IntConv *c, IntScales *s)
+{
+    Lower *l = c->l;
+    const int64_t n = c->group * c->oc;
+    *s = (IntScales){.of = requantise_match(l->pass->perm, l->g, l->root, l->anchor), .n = n};
+    if (s->of == NULL)
+        return false;
+    s->shift = s->of[0].shift;
+    s->high = common_high(s->of, n);
+    int32_t *factor = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        const RequantScale *of = &s->of[i];
+        s->n_own += has_own(s, of);
+        s->n_exceptions = of->n_exceptions > s->n_exceptions ? of->n_exceptions : s->n_exceptions;
+        factor[i] = (int32_t)of->factor;
+        if (of->shift != s->shift || of->factor != factor[i])
+            return false;
+    }
+    if (s->n_own > MAX_OWN || s->shift > 31 || s->high < INT32_MIN || s->high > INT32_MAX)
+        return false;
+    s->factors = lower_param_data(l, "factors", DTYPE_i32, factor, (uint64_t)n * 4);
+    if (s->n_own > 0)
+        add_own(c, s);
+    return true;
+}
+
+static KRef saturated(const IntConv *c, KRef v, int64_t shift)
+{
+    Kernel *k = c->l->k;
+    const KRef bits = k_integer(k, DTYPE_i32, shift);
+    if (c->l->caps->has_sat)
+        return k_sat8(k, v, bits);
+    v = shift > 0 ? k_shr(k, v, bits) : v;
+    return k_min(k, k_integer(k, DTYPE_i32, INT8_MAX), k_max(k, k_integer(k, DTYPE_i32, INT8_MIN), v));
+}
+
+KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel)
+{
+    Kernel *k = c->l->k;
+    if (s->n_own == 0)
+        return 0;
+    return s->n_own == s->n ? k_expr(k, "$ + 1", channel)
+                            : k_cast(k, k_load(k, s->own, channel, 1, 1), KT_INDEX);
+}
+
+// Variables, because results may lie over what is read: else compilers would load the numbers for each of
+// them.
+IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own)
+{
+    Kernel *k = c->l->k;
+    IntScale of = {.factor = k_var(k, k_load(k, s->factors, channel, 1, 1), "factor")};
+    if (own == 0)
+        return of;
+    const KRef at = k_expr(k, "$ - 1", own);
+    of.start = k_var(k, k_load(k, s->starts, at, 1, 1), "start");
+    for (int64_t e = 0; e < s->n_exceptions; e++) {
+        const KRef entry = k_expr(k, "($ * # + #) * 2", at, s->n_exceptions, e);
+        of.exception[e] = k_var(k, k_load(k, s->exceptions, entry, 1, 1), "e");
+        of.added[e] = k_var(k, k_load(k, s->exceptions, k_expr(k, "$ + 1", entry), 1, 1), "a");
+    }
+    return of;
+}
+
+static KRef scaled(const IntConv *c, const IntScales *s, const IntScale *of, KRef sum)
+{
+    Kernel *k = c->l->k;
+    const KRef factor = k_get(k, of->factor);
+    if (of->start == 0)
+        return saturated(c, k_mulh_add(k, sum, factor, k_integer(k, DTYPE_i32, s->high)), s->shift);
+    KRef v = k_mul(k, k_cast(k, sum, DTYPE_i64), k_cast(k, factor, DTYPE_i64));
+    v = k_add(k, v, k_get(k, of->start));
+    v = k_cast(k, k_shr(k, v, k_integer(k, DTYPE_i64, 32)), DTYPE_i32);
+    if (s->n_exceptions == 0)
+        return saturated(c, v, s->shift);
+    v = k_shr(k, v, k_integer(k, DTYPE_i32, s->shift));
+    for (int64_t e = 0; e < s->n_exceptions; e++) {
+        const KRef is_it = k_eq(k, sum, k_get(k, of->exception[e]));
+        v = k_add(k, v, k_select(k, is_it, k_get(k, of->added[e]), k_integer(k, DTYPE_i32, 0)));
+    }
+    return saturated(c, v, 0);
+}
+
+void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
+                      const Point *at, KRef sum)
+{
+    Lower *l = c->l;
+    const KRef v = k_cast(l->k, scaled(c, s, of, sum), DTYPE_i8);
+    Pull p = pull_at(l, d, *at);
+    p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
+    lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), v, at);
+}
