@@ -15,6 +15,7 @@ typedef struct Replay {
     bool *is_needed; // by instruction
     KRef *else_of, *end_of;
     int64_t *value;
+    bool *is_open;  // by instruction: its value is not known before a run
     BufId *writer;  // by byte of the arena from `first` on: the buffer that the kernel has written there
     uint64_t first; // the lowest byte that is shared
     const char *wrong;
@@ -135,6 +136,12 @@ static void touch_elements(Replay *r, uint32_t arg, int64_t index, int64_t count
     touch(r, arg, at, at + count * bytes, is_write);
 }
 
+static void check_known(Replay *r, KRef i)
+{
+    if (r->is_open[i])
+        r->wrong = arena_printf(r->p->arena, "%s: what is read and written depends on data", r->k->name);
+}
+
 static void call(Replay *r, const KInst *n)
 {
     int64_t v[KDEV_MAX_OPERANDS] = {0};
@@ -147,6 +154,10 @@ static void call(Replay *r, const KInst *n)
             continue;
         const PlanArg *a = &r->pk->args.data[o->imm];
         if (known != NULL) {
+            check_known(r, o->a);
+            for (uint32_t j = 0; known->needs >> j != 0; j++)
+                if ((known->needs >> j & 1) != 0)
+                    check_known(r, k_device_operand(r->k, n, j));
             touch_elements(r, (uint32_t)o->imm, r->value[o->a], known->elements(v), known->is_write);
             continue;
         }
@@ -157,6 +168,41 @@ static void call(Replay *r, const KInst *n)
     }
 }
 
+static void set_value(Replay *r, KRef i)
+{
+    const KInst *n = k_inst(r->k, i);
+    const bool is_set = n->kind == KI_set, is_load = n->kind == KI_load || n->kind == KI_aload;
+    const KRef to = is_set ? n->a : i;
+    r->is_open[to] =
+        is_set ? r->is_open[n->b] : is_load || r->is_open[n->a] || r->is_open[n->b] || r->is_open[n->c];
+    r->value[to] = r->is_open[to] ? 0 : is_set ? r->value[n->b] : value_of(r, n);
+}
+
+static void go(Replay *r, KRef begin, KRef end);
+
+static void forget_variables(Replay *r, KRef begin, KRef end)
+{
+    for (KRef i = begin; i < end; i++)
+        if (k_inst(r->k, i)->kind == KI_set)
+            r->is_open[k_inst(r->k, i)->a] = true;
+}
+
+// Both branches of an `if` whose condition is not known, one after the other: the accesses of either one are
+// among them, in their order.
+static void choose(Replay *r, KRef i)
+{
+    const KRef condition = k_inst(r->k, i)->a, turn = r->else_of[i], stop = r->end_of[i];
+    const bool is_open = r->is_open[condition], holds = r->value[condition] != 0;
+    if (is_open || holds)
+        go(r, i + 1, turn != 0 ? turn : stop);
+    if (is_open)
+        forget_variables(r, i, stop);
+    if ((is_open || !holds) && turn != 0)
+        go(r, turn + 1, stop);
+    if (is_open)
+        forget_variables(r, i, stop);
+}
+
 static void go(Replay *r, KRef begin, KRef end)
 {
     for (KRef i = begin; i < end && r->wrong == NULL; i++) {
@@ -164,25 +210,25 @@ static void go(Replay *r, KRef begin, KRef end)
         if (!r->is_needed[i])
             continue;
         if (n->kind == KI_for) {
+            check_known(r, n->a);
+            check_known(r, n->b);
             for (int64_t v = r->value[n->a]; v < r->value[n->b] && r->wrong == NULL; v += n->imm) {
                 r->value[i] = v;
                 go(r, i + 1, r->end_of[i]);
             }
             i = r->end_of[i];
         } else if (n->kind == KI_if) {
-            const KRef turn = r->else_of[i], stop = r->end_of[i];
-            if (r->value[n->a] != 0)
-                go(r, i + 1, turn != 0 ? turn : stop);
-            else if (turn != 0)
-                go(r, turn + 1, stop);
-            i = stop;
+            choose(r, i);
+            i = r->end_of[i];
         } else if (is_access(r, n)) {
+            check_known(r, n->kind == KI_store ? n->b : n->a);
+            r->is_open[i] = true;
             touch_elements(r, (uint32_t)n->imm, r->value[n->kind == KI_store ? n->b : n->a], n->count,
                            n->kind == KI_store);
         } else if (n->kind == KI_device) {
             call(r, n);
         } else {
-            r->value[n->kind == KI_set ? n->a : i] = n->kind == KI_set ? r->value[n->b] : value_of(r, n);
+            set_value(r, i);
         }
     }
 }
@@ -192,8 +238,8 @@ static void go(Replay *r, KRef begin, KRef end)
 static bool need(Replay *r, KRef i)
 {
     static const bool is_known[KI_COUNT] = {
-        [KI_none] = true, [KI_const] = true, [KI_op] = true, [KI_cast] = true,
-        [KI_get] = true,  [KI_var] = true,   [KI_for] = true};
+        [KI_none] = true, [KI_const] = true, [KI_op] = true,   [KI_cast] = true, [KI_get] = true,
+        [KI_var] = true,  [KI_for] = true,   [KI_load] = true, [KI_aload] = true};
     const KInst *n = k_inst(r->k, i);
     const bool is_new = i != 0 && !r->is_needed[i];
     if (!is_known[n->kind] || n->lanes != 1 || (n->kind == KI_cast && n->imm != KCAST_VALUE))
@@ -306,6 +352,7 @@ const char *plan_replay_kernel(const Plan *p, const PlanKernel *k)
         r.else_of = ARENA_ARRAY(&scratch, KRef, n);
         r.end_of = ARENA_ARRAY(&scratch, KRef, n);
         r.value = ARENA_ARRAY(&scratch, int64_t, n);
+        r.is_open = ARENA_ARRAY(&scratch, bool, n);
         r.writer = ARENA_ARRAY(&scratch, BufId, end - r.first);
         if (k->loop != NULL || !k->kernel->may_alias || k->args.len != k->kernel->params.len)
             r.wrong = arena_printf(p->arena, "%s: its arguments share bytes", k->kernel->name);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv for microcontrollers with products of pairs of halfwords (ir/kernel/dsp.h). The windows of two
 // pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
-// up blocks of four channels for both. A single pixel whose window is one run of bytes needs no window:
-// blocks of eight channels read it where it is. Weights are a byte each, in the order in which they are read.
+// up blocks of four channels. Blocks of eight channels read one run of bytes where it is.
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
@@ -19,8 +18,8 @@ enum {
     LEAST_STEPS = 2, // below, windows take longer than products
 };
 
-// Blocks of channels of a group that are treated alike: as bytes by a device function, or as sums. Where the
-// sums of two channels do not fit one word, a block has half as many channels, and zeros for the odd ones.
+// Blocks of channels of a group that are treated alike. Where the sums of two channels do not fit one word, a
+// block has half as many channels, and zeros for the odd ones.
 typedef struct BlockRun {
     int64_t first, channels;
     int64_t each; // channels of a block
@@ -394,7 +393,6 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
 
 // --- pixels --------------------------------------------------------------------------------------
 
-// Pixels from number `first` on.
 static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
 {
     Kernel *k = s->c.l->k;

@@ -17,6 +17,8 @@ typedef struct Range {
 
 static const Range anything = {LEAST, MOST};
 
+// What depends on an instruction: nothing (0), conditions, or addresses and bounds.
+enum { NEED_TRUTH = 1, NEED_NUMBER = 2 };
 enum { HAS_READ = 1, HAS_WRITE = 2, HAS_BOTH = 3, HAS_SET = 4 }; // HAS_SET: ranges would be too wide
 
 typedef struct Trace {
@@ -24,11 +26,11 @@ typedef struct Trace {
     const Kernel *k;
     const TraceWatch *watch;
     TraceOnly only;
-    Range *value;    // by instruction; of a variable: what it has now
-    bool *is_needed; // the same: addresses, bounds or conditions depend on it
-    KRef *turn;      // by `if`: its else, or 0
-    KRef *end;       // by `for`, `if` and `else`: the end of the block
-    uint8_t *has;    // by `for`: HAS_*
+    Range *value;  // by instruction; of a variable: what it has now
+    uint8_t *need; // the same: NEED_*
+    KRef *turn;    // by `if`: its else, or 0
+    KRef *end;     // by `for`, `if` and `else`: the end of the block
+    uint8_t *has;  // by `for`: HAS_*
     uint64_t steps;
     bool is_held;         // inside a loop that is not run, but reads and writes: `held` collects
     TraceAccess *held[2]; // by argument: reads, writes; nothing where begin == end
@@ -334,16 +336,18 @@ static void run_loop(Trace *t, KRef loop, uint32_t depth)
     }
 }
 
-// Both branches where the condition is not known: nothing that may happen is left out.
+// Both branches where the condition is not known, one after the other: nothing that may happen is left out.
 static void run_if(Trace *t, KRef at, uint32_t depth)
 {
     const Range condition = t->value[k_inst(t->k, at)->a];
     const KRef turn = t->turn[at], end = t->end[at];
     const bool may_hold = condition.hi != 0, may_fail = condition.lo <= 0;
     if (may_hold)
-        run(t, at + 1, turn != 0 ? turn : end, may_fail ? 0 : depth);
+        run(t, at + 1, turn != 0 ? turn : end, depth);
+    if (may_hold && may_fail)
+        forget_variables(t, at, end);
     if (may_fail && turn != 0)
-        run(t, turn + 1, end, may_hold ? 0 : depth);
+        run(t, turn + 1, end, depth);
     if (may_hold && may_fail)
         forget_variables(t, at, end);
 }
@@ -358,7 +362,7 @@ static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
         } else if (n->kind == KI_if) {
             run_if(t, r, depth);
             r = t->end[r];
-        } else if (t->is_needed[r]) {
+        } else if (t->need[r] != 0) {
             t->is_failed = ++t->steps > MAX_STEPS || (t->watch->stop != NULL && *t->watch->stop);
             if (n->kind == KI_device)
                 call(t, n);
@@ -403,13 +407,14 @@ static bool is_root(const Trace *t, const KInst *n)
     return n->kind == KI_for || n->kind == KI_if || is_watched(t, n);
 }
 
-// What is loaded is not known before a run.
-static bool mark(Trace *t, KRef r)
+// What is loaded is not known before a run. Conditions may depend on it, addresses and bounds not.
+static bool mark(Trace *t, KRef r, uint8_t need)
 {
-    const bool is_new = r != 0 && !t->is_needed[r];
+    const bool is_new = r != 0 && t->need[r] < need;
     const uint8_t kind = k_inst(t->k, r)->kind;
-    t->is_failed = t->is_failed || kind == KI_load || kind == KI_aload || kind == KI_team;
-    t->is_needed[r] = true;
+    const bool is_load = kind == KI_load || kind == KI_aload;
+    t->is_failed = t->is_failed || kind == KI_team || (is_load && need == NEED_NUMBER);
+    t->need[r] = is_new ? need : t->need[r];
     return is_new;
 }
 
@@ -423,12 +428,12 @@ static bool mark_call(Trace *t, const KInst *n)
         const KDeviceAccess *a = k_device_access(kdev_of(n), i);
         if (o == NULL || a == NULL)
             continue;
-        any |= mark(t, o->a);
+        any |= mark(t, o->a, NEED_NUMBER);
         needs |= a->needs;
     }
     for (uint32_t i = 0; needs >> i != 0; i++)
         if ((needs >> i & 1) != 0)
-            any |= mark(t, k_device_operand(t->k, n, i));
+            any |= mark(t, k_device_operand(t->k, n, i), NEED_NUMBER);
     return any;
 }
 
@@ -439,10 +444,11 @@ static bool mark_operands(Trace *t, KRef r)
     if (n->kind == KI_device)
         return mark_call(t, n);
     if (is_watched(t, n))
-        return mark(t, n->kind == KI_store ? n->b : n->a);
-    bool any = mark(t, n->a);
-    any |= mark(t, n->b);
-    any |= mark(t, n->c);
+        return mark(t, n->kind == KI_store ? n->b : n->a, NEED_NUMBER);
+    const uint8_t need = n->kind == KI_if ? NEED_TRUTH : t->need[r];
+    bool any = mark(t, n->a, need);
+    any |= mark(t, n->b, need);
+    any |= mark(t, n->c, need);
     return any;
 }
 
@@ -453,11 +459,10 @@ static void find_needed(Trace *t)
         any = false;
         for (KRef r = t->k->insts.len; r-- > 1;) {
             const KInst *n = k_inst(t->k, r);
-            const bool sets = n->kind == KI_set && t->is_needed[n->a];
-            t->is_needed[r] = t->is_needed[r] || is_root(t, n) || sets;
-            any |= t->is_needed[r] && mark_operands(t, r);
+            const uint8_t need = is_root(t, n) ? NEED_NUMBER : n->kind == KI_set ? t->need[n->a] : 0;
+            t->need[r] = t->need[r] > need ? t->need[r] : need;
+            any |= t->need[r] != 0 && mark_operands(t, r);
         }
-        t->is_needed[0] = false;
     }
 }
 
@@ -477,7 +482,7 @@ static void find_uses(Trace *t)
     for (KRef loop = 1; loop < t->k->insts.len; loop++)
         for (KRef r = loop; k_inst(t->k, loop)->kind == KI_for && r < t->end[loop]; r++) {
             const KInst *n = k_inst(t->k, r);
-            if (n->kind == KI_set && t->is_needed[r])
+            if (n->kind == KI_set && t->need[r] != 0)
                 t->has[loop] |= HAS_SET;
             if (is_call_watched(t, n))
                 t->has[loop] |= call_uses(t, n) | HAS_SET; // how much it touches changes from call to call
@@ -493,7 +498,7 @@ static bool prepare(Trace *t, Arena *a)
         if (is_strange(k_inst(t->k, r)))
             return false;
     t->value = ARENA_ARRAY(a, Range, n);
-    t->is_needed = ARENA_ARRAY(a, bool, n);
+    t->need = ARENA_ARRAY(a, uint8_t, n);
     t->turn = ARENA_ARRAY(a, KRef, n);
     t->end = ARENA_ARRAY(a, KRef, n);
     t->has = ARENA_ARRAY(a, uint8_t, n);
