@@ -5,6 +5,8 @@
 
 #include "base/arena.h"
 
+#include <stdbool.h>
+
 enum { BOARD_MAX_BANKS = 8 };
 
 typedef struct BoardBank {

@@ -66,9 +66,9 @@ OpsTolerance ops_config_tolerance(const OpsConfig *c)
     return (OpsTolerance){.f32 = c->winograd > 4 ? 3e-5 : 1e-5, .may_spread = c->winograd || is_matrix(c)};
 }
 
-Plan *ops_plan_with(Arena *perm, Arena *scratch, Graph *g, const PassOptions *o)
+Plan *ops_plan_with(Arena *scratch, Graph *g, const PassOptions *o)
 {
-    Pass p = {.perm = perm, .scratch = scratch, .diag = g->diag, .options = o};
+    Pass p = {.perm = g->arena, .scratch = scratch, .diag = g->diag, .options = o};
     const bool is_copied = graph_bind(g, (DimValues){0}, &p.graph);
     rlx_assert(is_copied);
     pass_run_all(&p);
@@ -78,11 +78,10 @@ Plan *ops_plan_with(Arena *perm, Arena *scratch, Graph *g, const PassOptions *o)
     return NULL;
 }
 
-static Plan *plan_tuned(Arena *perm, Arena *scratch, Graph *g, const OpsConfig *config,
-                        const PassOptions *tuned)
+static Plan *plan_tuned(Arena *scratch, Graph *g, const OpsConfig *config, const PassOptions *tuned)
 {
-    TargetCaps *caps = ARENA_NEW(perm, TargetCaps);
-    PassOptions *o = ARENA_NEW(perm, PassOptions);
+    TargetCaps *caps = ARENA_NEW(g->arena, TargetCaps);
+    PassOptions *o = ARENA_NEW(g->arena, PassOptions);
     *caps = caps_of(config);
     *o = *tuned;
     o->opt_level = config->opt_level;
@@ -92,24 +91,24 @@ static Plan *plan_tuned(Arena *perm, Arena *scratch, Graph *g, const OpsConfig *
     o->winograd = config->winograd;
     o->strips = config->strips;
     o->lean = config->strips == 2; // else scratch memory keeps some kernels from making rows
-    return ops_plan_with(perm, scratch, g, o);
+    return ops_plan_with(scratch, g, o);
 }
 
 // Convolutions of bytes have the same bits on matrix registers and on vectors; here they take the former, for
 // shapes as well that are too small to gain.
-Plan *ops_plan(Arena *perm, Arena *scratch, Graph *g, const OpsConfig *config)
+Plan *ops_plan(Arena *scratch, Graph *g, const OpsConfig *config)
 {
     VEC(PlanChoice) tuned = {0};
-    Plan *p = plan_tuned(perm, scratch, g, config, &(PassOptions){0});
+    Plan *p = plan_tuned(scratch, g, config, &(PassOptions){0});
     for (uint32_t i = 0; config->choice != NULL && p != NULL && i < p->choices.len; i++) {
         const PlanChoice made = p->choices.data[i];
         const PlanChoice forced = {made.question, config->choice, made.others, made.kernel};
         if (strncmp(made.question, "int_conv", 8) == 0)
-            vec_push(perm, &tuned, forced);
+            vec_push(g->arena, &tuned, forced);
     }
-    return tuned.len == 0 ? p
-                          : plan_tuned(perm, scratch, g, config,
-                                       &(PassOptions){.tuned = tuned.data, .n_tuned = tuned.len});
+    return tuned.len == 0
+               ? p
+               : plan_tuned(scratch, g, config, &(PassOptions){.tuned = tuned.data, .n_tuned = tuned.len});
 }
 
 typedef struct Listings {

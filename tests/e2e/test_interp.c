@@ -132,7 +132,7 @@ static void plan_gpu(Job *j, const GpuConfig *g, Graph *graph)
     }
     *o = (PassOptions){.opt_level = 1, .caps = caps, .place_budget = place_budget};
     o->accuracy = g->has_mma && has_digits(j->c) ? 1e-5 : 0;
-    j->plan = ops_plan_with(&j->perm, &j->scratch, graph, o);
+    j->plan = ops_plan_with(&j->scratch, graph, o);
     j->has_wgmma = g->has_wgmma;
     j->has_coop = g->has_coop;
     j->tolerance = (OpsTolerance){.f32 = 1e-5};
@@ -410,7 +410,7 @@ static bool run_case(uint32_t i)
         ops_running = arena_printf(&a, "%s [%s]", c->name, j.config);
         const double begin = now();
         if (config != NULL) {
-            j.plan = ops_plan(&j.perm, &j.scratch, ref.g, config);
+            j.plan = ops_plan(&j.scratch, ref.g, config);
             j.target = target_find("c");
             j.has_strips = config->strips == 2;
             j.threads = config->threads != 0 ? config->threads : 1;

@@ -28,7 +28,7 @@ static Plan *plan_case(Work *w, const PlanChoice *tuned, uint32_t n)
     PassOptions *o = ARENA_NEW(&w->perm, PassOptions);
     *o = (PassOptions){
         .opt_level = 1, .caps = &w->caps, .place_budget = place_budget, .tuned = tuned, .n_tuned = n};
-    return ops_plan_with(&w->perm, &w->scratch, w->ref->g, o);
+    return ops_plan_with(&w->scratch, w->ref->g, o);
 }
 
 static const char *run_plan(Work *w, const Plan *p, bool has_wgmma)

@@ -180,7 +180,7 @@ static void plan_job(uint32_t number, const OpsConfig *config)
     const OpsCase *c = &cases.data[number];
     if (graphs[number] == NULL)
         graphs[number] = ops_parse(&perm, c);
-    const Job j = {.c = c, .config = config, .plan = ops_plan(&perm, &scratch, graphs[number], config)};
+    const Job j = {.c = c, .config = config, .plan = ops_plan(&scratch, graphs[number], config)};
     if (j.plan != NULL)
         vec_push(&perm, &jobs, j);
     else

@@ -40,7 +40,7 @@ def check_columns(tree):
         spoiled += [(row, macro, source, bad) for source, bad in (
             ("ir/graph/tables.c", columns[:-1]),
             ("ir/graph/tables.c", [*columns[:6], "SIDEWAYS", *columns[7:]]),
-            ("passes/live/live.c", [*columns[:-1], "nowhere"]),
+            ("passes/live/live.c", [*columns[:-2], "nowhere", columns[-1]]),
         )]
     for row, macro, source, bad in spoiled:
         with open(table, "w") as f:

@@ -26,6 +26,7 @@ from check_ops import read_npy  # noqa: E402
 RLXC = os.path.abspath(sys.argv[1])
 NETWORKS = ROOT / "../shared/models/mlperf_tiny"
 LIMITS = {"kws_ref_model": 8512, "vww_96_int8": 27756, "pretrainedResnet_quant": 17500, "ad01_int8": 768}
+FOUND = (192,)  # an odd pixel was added to its residual twice
 TIME_LIMIT = 300
 MAIN = """#include "%(name)s.h"
 #include <stdio.h>
@@ -213,7 +214,8 @@ def check_network(name, limit):
 def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 40 * count
-    checks = [(f"random network {seed}", check_random, (seed,)) for seed in range(first, first + count)]
+    seeds = dict.fromkeys((*FOUND, *range(first, first + count)))
+    checks = [(f"random network {seed}", check_random, (seed,)) for seed in seeds]
     if NETWORKS.is_dir():
         checks += [(name, check_network, (name, limit)) for name, limit in LIMITS.items()]
     print(f"1..{len(checks)}")

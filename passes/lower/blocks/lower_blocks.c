@@ -105,6 +105,8 @@ KRef block_expert(Lower *l, const BlockProduct *p, const KRef *idx)
 KRef block_is_expert(Kernel *k, KRef e, int64_t experts)
 {
     rlx_assert(experts >= 0);
+    if (experts == 0) // compilers warn of 0 <= e && e < 0
+        return k_integer(k, DTYPE_bool, 0);
     return k_expr(k, "0 <= $ & $ < #", e, e, experts);
 }
 

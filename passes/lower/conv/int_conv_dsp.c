@@ -312,7 +312,7 @@ static void widen(const Dsp *s, const Pixel *p, int64_t pixels)
 typedef struct Blocks {
     const Pixel *p;
     int64_t pixels;
-    KRef group;
+    KRef first, group;
     const BlockRun *run;
 } Blocks;
 
@@ -337,13 +337,16 @@ static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
     k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
-// A block, whose sums are the one of number `at`.
+// A block, whose sums are the one of number `at`. No result is stored twice: a residual may lie where it is.
 static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
 {
     Kernel *k = s->c.l->k;
     const int64_t gap = s->width / b->run->each;
     const int64_t channels = b->run->channels < b->run->each ? b->run->channels : b->run->each;
-    for (int64_t i = 0; i < b->pixels; i++)
+    for (int64_t i = 0; i < b->pixels; i++) {
+        const bool may_be_last = i == 1 && n_pixels(s) % 2 != 0;
+        if (may_be_last)
+            k_if(k, k_expr(k, "$ + 1 < #", b->first, n_pixels(s)));
         for (int64_t j = 0; j < channels; j++) {
             Point to = b->p[i].at;
             to.idx[1] =
@@ -351,6 +354,9 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
             const KRef sum = k_expr(k, "($ * # + #) * # + #", at, b->pixels, i, s->width, j * gap);
             pull_store_root(s->c.l, s->d, to, k_load(k, s->sums, sum, 1, 1));
         }
+        if (may_be_last)
+            k_end(k);
+    }
 }
 
 static void emit_sums(const Dsp *s, const Blocks *b)
@@ -369,7 +375,6 @@ static void emit_sums(const Dsp *s, const Blocks *b)
     lower_close(s->c.l, opened + (n > 1));
 }
 
-// Where the channels of a run begin in the results of a pixel.
 static KRef result_at(const Dsp *s, const Blocks *b, int64_t pixel)
 {
     Lower *l = s->c.l;
@@ -391,8 +396,6 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
 
-// --- pixels --------------------------------------------------------------------------------------
-
 static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
 {
     Kernel *k = s->c.l->k;
@@ -404,11 +407,10 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     if (!s->is_row)
         widen(s, p, pixels);
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        (r->is_bytes ? emit_bytes : emit_sums)(s, &(Blocks){p, pixels, group, r});
+        (r->is_bytes ? emit_bytes : emit_sums)(s, &(Blocks){p, pixels, first, group, r});
     lower_close(s->c.l, opened);
 }
 
-// In pairs; where their number is odd, the last one is computed twice.
 static void emit(const Dsp *s)
 {
     Kernel *k = s->c.l->k;
@@ -478,8 +480,6 @@ static bool fits(const Dsp *s)
             return false;
     return true;
 }
-
-// --- which blocks become bytes -------------------------------------------------------------------
 
 // Can a device function write what the kernel stores?
 static bool stores_bytes(const Dsp *s)
