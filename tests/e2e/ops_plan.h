@@ -26,7 +26,8 @@ extern const uint32_t ops_n_configs;
 // Is case i, of that name, one of the config's?
 bool ops_config_takes(const OpsConfig *c, uint32_t i, const char *name);
 OpsTolerance ops_config_tolerance(const OpsConfig *c);
-// The plan of a case: of a copy of its graph, in the same arena, because copies share what they intern. NULL: a pass failed, which has said why.
+// The plan of a case: of a copy of its graph, in the same arena, because copies share what they intern. NULL:
+// a pass failed, which has said why.
 Plan *ops_plan(Arena *scratch, Graph *g, const OpsConfig *config);
 // The same with options that someone else has made.
 Plan *ops_plan_with(Arena *scratch, Graph *g, const PassOptions *o);

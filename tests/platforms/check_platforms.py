@@ -78,7 +78,9 @@ def check_sources(zig, top):
         if path.exists():
             (shutil.copytree if path.is_dir() else shutil.copy)(path, includes / name)
     layers = ("base", "ir", "passes", "codegen", "compiler")
-    sources = [p for layer in layers for p in sorted((ROOT / layer).rglob("*.c"))]
+    texts = ROOT / "compiler/board"  # programs for boards, which include what they are compiled with
+    sources = [p for layer in layers for p in sorted((ROOT / layer).rglob("*.c"))
+               if p.name not in ("run.c", "count.c") or p.parent != texts]
     assert len(sources) > 300
     own = ["-I", ROOT, "-I", BUILD / "compiler", "-I", ROOT / "compiler", "-isystem", includes]
     for system, folders in part_of(SYSTEMS.items(), 2):
