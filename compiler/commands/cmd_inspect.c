@@ -11,14 +11,14 @@
 
 static void print_peak(const Plan *p)
 {
-    const uint32_t at = facts_peak_step(p);
+    const uint32_t at = plan_peak_step(p);
     if (p->kernels.len == 0)
         return;
     rlx_assert(at < p->kernels.len);
     printf("  at the peak (%s):\n", p->kernels.data[at].kernel->name);
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];
-        if (facts_is_live(buf, at))
+        if (plan_buffer_is_live(buf, at))
             printf("    %-32s %10llu bytes at %llu, steps %u to %u\n", buf->name,
                    (unsigned long long)buf->bytes, (unsigned long long)buf->offset, buf->first, buf->last);
     }

@@ -40,7 +40,8 @@ static bool read_one(Cli *c, const char *text, Streaming *out)
     const char *colon = strrchr(n.name, ':');
     if (colon != NULL && str_parse_i64(colon + 1, strlen(colon + 1), &axis)) {
         if (axis < 0 || axis >= SHAPE_MAX_RANK)
-            return wrong(c->diag, text, "INPUT:AXIS with an axis from 0 on");
+            return wrong(c->diag, text,
+                         arena_printf(c->arena, "INPUT:AXIS with an axis from 0 to %d", SHAPE_MAX_RANK - 1));
         n.is_input = true;
         n.axis = (uint32_t)axis;
         n.name = arena_strndup(c->arena, n.name, (size_t)(colon - n.name));

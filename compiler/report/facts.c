@@ -41,25 +41,3 @@ Totals facts_count(Plan *p)
     count_ops(p, &t);
     return t;
 }
-
-uint64_t facts_live_bytes(const Plan *p, uint32_t step)
-{
-    uint64_t live = 0;
-    for (BufId b = 1; b < p->buffers.len; b++)
-        live += facts_is_live(&p->buffers.data[b], step) ? p->buffers.data[b].bytes : 0;
-    return live;
-}
-
-uint32_t facts_peak_step(const Plan *p)
-{
-    uint64_t most = 0;
-    uint32_t at = 0;
-    for (uint32_t step = 0; step < p->kernels.len; step++) {
-        const uint64_t live = facts_live_bytes(p, step);
-        if (live > most) {
-            most = live;
-            at = step;
-        }
-    }
-    return at;
-}

@@ -15,17 +15,7 @@ typedef struct Totals {
 Totals facts_kernels(Plan *p);
 // The totals of all kernels, with operators and parameters.
 Totals facts_count(Plan *p);
-// The step at which the arena holds the most.
-uint32_t facts_peak_step(const Plan *p);
-// Bytes of the arena that are in use at a step.
-uint64_t facts_live_bytes(const Plan *p, uint32_t step);
-// A buffer that has bytes of its own in the arena, and holds data at a step.
-static inline bool facts_is_live(const PlanBuffer *b, uint32_t step)
-{
-    return b->region == REGION_ARENA && b->shares == 0 && b->first <= step && step <= b->last;
-}
-
-// One that has bytes of its own in the arena at some step: those of the memory plan.
+// A buffer that has bytes of its own in the arena at some step: those of the memory plan.
 static inline bool facts_is_placed(const PlanBuffer *b)
 {
     return b->region == REGION_ARENA && b->shares == 0 && b->first <= b->last;

@@ -86,11 +86,11 @@ static void print_buckets(const Job *j, Str *out)
 // Where and when buffers have bytes of their own. Steps are kernels of the plan, without bodies of loops.
 static void print_memory(const Plan *p, Str *out)
 {
-    const uint32_t at = facts_peak_step(p);
+    const uint32_t at = plan_peak_step(p);
     const PlanNodes nodes = plan_nodes(p, out->arena);
     const char *comma = "";
     str_printf(out, "  \"steps\": %u,\n  \"peak_step\": %u,\n  \"peak_bytes\": %llu,\n", p->kernels.len, at,
-               (unsigned long long)facts_live_bytes(p, at));
+               (unsigned long long)plan_live_bytes(p, at));
     str_add(out, "  \"buffers\": [");
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buf = &p->buffers.data[b];

@@ -370,3 +370,25 @@ const char *plan_verify(const Plan *p)
     arena_free(&scratch);
     return wrong;
 }
+
+uint64_t plan_live_bytes(const Plan *p, uint32_t step)
+{
+    uint64_t live = 0;
+    for (BufId b = 1; b < p->buffers.len; b++)
+        live += plan_buffer_is_live(&p->buffers.data[b], step) ? p->buffers.data[b].bytes : 0;
+    return live;
+}
+
+uint32_t plan_peak_step(const Plan *p)
+{
+    uint64_t most = 0;
+    uint32_t at = 0;
+    for (uint32_t step = 0; step < p->kernels.len; step++) {
+        const uint64_t live = plan_live_bytes(p, step);
+        if (live > most) {
+            most = live;
+            at = step;
+        }
+    }
+    return at;
+}

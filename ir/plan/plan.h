@@ -140,7 +140,7 @@ typedef struct PlanLoop {
     VEC(PlanMove) moves;
     bool is_on_device;
     bool is_unrolled; // the same, by nodes for every iteration: it has no moves
-    uint64_t cell; // of emitted code: bytes from where the cells of all loops begin
+    uint64_t cell;    // of emitted code: bytes from where the cells of all loops begin
 } PlanLoop;
 
 // A question that the cost model answered: which of several ways to compute the same bits. `question` names
@@ -168,7 +168,7 @@ typedef struct PlanPhase {
 // What a kernel that trades memory for time was given, beside the plain one: scratch memory while it runs,
 // and larger weights; cycles of a run by estimate.
 typedef struct PlanTrade {
-    const char *what;   // NULL: it trades nothing
+    const char *what; // NULL: it trades nothing
     uint64_t scratch_bytes, weight_bytes, cycles, plain_cycles;
 } PlanTrade;
 
@@ -206,9 +206,9 @@ typedef struct PlanKernel {
     uint64_t read_bytes, write_bytes;
     PlanTrade trade;
     const char *schedule; // "tile v1r3c4o", what the cost model chose; NULL: there is one way
-    const Loc *operands; // of a custom op: where its operands lie as dense rows
-    const Loc *results; // of a loop: places of all its results; 0 = nobody wants it
-    PlanLoop *loop;     // NULL: a plain kernel
+    const Loc *operands;  // of a custom op: where its operands lie as dense rows
+    const Loc *results;   // of a loop: places of all its results; 0 = nobody wants it
+    PlanLoop *loop;       // NULL: a plain kernel
     PlanThreads threads;
     PlanDispatch launch;
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it
@@ -345,8 +345,8 @@ typedef struct Plan {
     uint32_t n_check_kernels; // the checks are tested after that many kernels; none of them writes a state
     VEC(PlanSet) sets;
     VEC(PlanChoice) choices;
-    VEC(PlanSlot) slots;          // of the body of a loop
-    const LiveTable *live;        // up to where values mean anything in a run; NULL: all of them everywhere
+    VEC(PlanSlot) slots;       // of the body of a loop
+    const LiveTable *live;     // up to where values mean anything in a run; NULL: all of them everywhere
     const PlanExtent *extents; // by node, SHAPE_MAX_RANK axes each; NULL: nobody asked (--tables)
     PlanExperts experts;
     PlanPruned pruned;
@@ -363,6 +363,14 @@ typedef struct Plan {
 
 // The bytes of a buffer that has some: `data`, or what `fill` makes in the arena.
 const void *plan_buffer_bytes(const PlanBuffer *b, Arena *a);
+// A buffer that has bytes of its own in the arena, and holds data at a step.
+static inline bool plan_buffer_is_live(const PlanBuffer *b, uint32_t step)
+{
+    return b->region == REGION_ARENA && b->shares == 0 && b->first <= step && step <= b->last;
+}
+// Bytes of the buffers that are live at a step, and the step at which they are the most.
+uint64_t plan_live_bytes(const Plan *p, uint32_t step);
+uint32_t plan_peak_step(const Plan *p);
 // Calls fn for every kernel in the order of execution, and after a loop for those of its body. times:
 // iterations of all loops around it, as far as they are bounded.
 typedef void (*PlanVisit)(const Plan *p, PlanKernel *k, uint64_t times, void *ctx);

@@ -65,31 +65,10 @@ static uint64_t ram_of(const Plan *p)
     return p->region_bytes[REGION_ARENA] + state_bytes(p);
 }
 
-static bool is_live(const PlanBuffer *b, uint32_t step)
-{
-    return b->region == REGION_ARENA && b->shares == 0 && b->bytes != 0 && b->first <= step &&
-           step <= b->last;
-}
-
-// The step at which the arena is used up to the highest byte.
-static uint32_t highest_step(const Plan *p)
-{
-    uint64_t most = 0;
-    uint32_t at = 0;
-    for (BufId b = 1; b < p->buffers.len; b++) {
-        const PlanBuffer *buf = &p->buffers.data[b];
-        if (is_live(buf, buf->first) && buf->offset + buf->bytes > most) {
-            most = buf->offset + buf->bytes;
-            at = buf->first;
-        }
-    }
-    return at;
-}
-
 static void report(const Pass *p)
 {
     const Plan *plan = p->plan;
-    const uint32_t step = highest_step(plan);
+    const uint32_t step = plan_peak_step(plan);
     uint32_t named = 0;
     diag_error(p->diag, (Span){0}, E0405, "%llu bytes of RAM are needed at least, and --ram allows %llu",
                (unsigned long long)ram_of(plan), (unsigned long long)p->options->ram);
@@ -97,7 +76,7 @@ static void report(const Pass *p)
         diag_note(p->diag, (Span){0}, "state: %llu bytes", (unsigned long long)state_bytes(plan));
     for (BufId b = 1; b < plan->buffers.len && named < MAX_NAMED; b++) {
         const PlanBuffer *buf = &plan->buffers.data[b];
-        if (!is_live(buf, step))
+        if (!plan_buffer_is_live(buf, step) || buf->bytes == 0)
             continue;
         diag_note(p->diag, (Span){0}, "in %s: %llu bytes of %s", plan->kernels.data[step].kernel->name,
                   (unsigned long long)buf->bytes, buf->name);

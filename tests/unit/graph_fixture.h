@@ -4,6 +4,7 @@
 #define TESTS_UNIT_GRAPH_FIXTURE_H
 
 #include "ir/graph/graph.h"
+#include "ir/text/text.h"
 #include "unit.h"
 
 typedef struct Fixture {
@@ -61,6 +62,16 @@ static inline void assert_no_error(Fixture *f)
         diag_print(&f->diag, stderr, DIAG_PLAIN);
         fail_msg("%u errors", f->diag.n_errors);
     }
+}
+
+// Prints what a pass got and made, and fails.
+static inline void fail_graph(Fixture *f, const Graph *before, const Graph *after, const char *what)
+{
+    Str text = str_new(&f->arena);
+    graph_print(before, &text, TEXT_FULL);
+    graph_print(after, &text, TEXT_FULL);
+    fputs(str_text(&text), stderr); // longer than a message may be
+    fail_msg("%s", what);
 }
 
 #endif

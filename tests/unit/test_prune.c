@@ -308,15 +308,6 @@ static bool same(const Tensor *a, const Tensor *b)
     return true;
 }
 
-static void fail_graph(Fixture *f, const Graph *before, const Graph *after, const char *what)
-{
-    Str text = str_new(&f->arena);
-    graph_print(before, &text, TEXT_FULL);
-    graph_print(after, &text, TEXT_FULL);
-    fputs(str_text(&text), stderr); // longer than a message may be
-    fail_msg("%s", what);
-}
-
 static void compare(Fixture *f, Graph *before, Graph *after)
 {
     for (uint64_t seed = 0; seed < 3; seed++) {
