@@ -71,12 +71,12 @@ static void add_pair(Overlap *o, uint32_t at, BufId in, BufId out)
         return;
     const LeadQuestion q = {&k, reads, writes, m->plan->buffers.data[in].bytes,
                             m->plan->buffers.data[out].bytes};
-    Pair pair = {.at = at, .in = in, .out = out, .lead[0] = lead_of(&q, scratch)};
+    Pair pair = {.at = at, .in = in, .out = out, .lead[0] = lead_of(&q)};
     pair.lead[1] = pair.lead[0];
     pair.reversed = lead_reversed(k.kernel, scratch);
     if (pair.reversed != NULL) {
         k.kernel = pair.reversed;
-        pair.lead[1] = lead_of(&q, scratch);
+        pair.lead[1] = lead_of(&q);
     }
     vec_push(scratch, &o->pairs, pair);
 }

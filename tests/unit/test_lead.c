@@ -68,8 +68,7 @@ static const char *verify_at(One *o, int64_t d)
 static Lead lead(One *o)
 {
     static const bool reads[] = {true, false, false}, writes[] = {false, true, false};
-    return lead_of(&(LeadQuestion){&o->kernel, reads, writes, o->buffers[1].bytes, o->buffers[2].bytes},
-                   &arena);
+    return lead_of(&(LeadQuestion){&o->kernel, reads, writes, o->buffers[1].bytes, o->buffers[2].bytes});
 }
 
 // The lead is what it should be; nothing that it allows is refused, and all that it forbids is.

@@ -100,7 +100,7 @@ static bool is_in_place(const LeadQuestion *q, Arena *scratch)
     return trace_kernel(q->kernel, scratch, &watch, TRACE_ALL_LOOPS) && !p.is_lost;
 }
 
-Lead lead_of(const LeadQuestion *q, Arena *scratch)
+static Lead find_lead(const LeadQuestion *q, Arena *scratch)
 {
     const int64_t in = (int64_t)q->in_bytes, out = (int64_t)q->out_bytes;
     Lead lead = {-out, in, false};
@@ -123,6 +123,15 @@ Lead lead_of(const LeadQuestion *q, Arena *scratch)
     }
     rlx_assert(lead.until >= -out && lead.from <= in);
     lead.is_in_place = lead.until < 0 && lead.from > 0 && is_in_place(q, scratch);
+    return lead;
+}
+
+// The accesses of a kernel can take more memory than all the rest of a compile.
+Lead lead_of(const LeadQuestion *q)
+{
+    Arena scratch = {0};
+    const Lead lead = find_lead(q, &scratch);
+    arena_free(&scratch);
     return lead;
 }
 

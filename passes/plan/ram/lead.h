@@ -24,7 +24,7 @@ typedef struct LeadQuestion {
     const bool *reads, *writes;
     uint64_t in_bytes, out_bytes;
 } LeadQuestion;
-Lead lead_of(const LeadQuestion *q, Arena *scratch);
+Lead lead_of(const LeadQuestion *q);
 
 // The kernel with its outermost parallel loops from the end to the begin; NULL: it has none.
 Kernel *lead_reversed(const Kernel *k, Arena *scratch);

@@ -116,10 +116,10 @@ static int64_t saved_alone(const Rows *r, uint32_t kernel, BufId in)
         writes[i] = k.args.data[i].buf == out;
     }
     const int64_t a = (int64_t)q.in_bytes, b = (int64_t)q.out_bytes;
-    int64_t both = both_bytes(lead_of(&q, r->scratch), a, b);
+    int64_t both = both_bytes(lead_of(&q), a, b);
     k.kernel = lead_reversed(k.kernel, r->scratch);
     if (k.kernel != NULL) {
-        const int64_t back = both_bytes(lead_of(&q, r->scratch), a, b);
+        const int64_t back = both_bytes(lead_of(&q), a, b);
         both = back < both ? back : both;
     }
     return a + b - both;
