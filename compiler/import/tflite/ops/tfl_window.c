@@ -265,19 +265,15 @@ static NodeId limited(TflNode *n, NodeId y, int64_t activation)
     return r.lo == full.lo && r.hi == full.hi ? y : tfl_clamp(n, y, (double)r.lo, (double)r.hi);
 }
 
-// max_pool is for floats: f32 holds integers of up to 16 bits.
 void tfl_import_max_pool(TflNode *n)
 {
     const Window w = read_pool(n);
     const NodeId x = tfl_src(n, 0);
-    const DType type = tfl_type(n, x);
-    const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
-    const NodeId wide = is_float ? x : tfl_cast(n, x, DTYPE_f32);
-    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, wide)));
+    const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
+    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, x)));
     if (!is_float)
         tfl_same_scale(n, 0);
-    tfl_out(n, 0,
-            is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
+    tfl_out(n, 0, is_float ? tfl_activate(n, y, w.activation) : limited(n, y, w.activation));
 }
 
 // Mean of integers: the sum, divided by the count of elements that exist, halves away from zero. Sums of a
