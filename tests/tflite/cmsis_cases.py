@@ -39,7 +39,6 @@ class One(Case):
         super().__init__(re.sub(r"\W", "_", data.name), model)
         self.data = data
         self.expected = []
-        self.type_name = "f32"
 
     def temporary(self, type_name, shape, **more):
         return self.graph.tensor(f"{self.prefix}t{len(self.graph.tensors)}", type_name, shape, **more)
@@ -47,7 +46,6 @@ class One(Case):
     def result(self, shape, **more):
         type_name, values = self.data.array("output_ref", "output")
         self.expected.append((list(shape), values))
-        self.type_name = type_name
         return self.y(type_name, shape, **more)
 
     def clamped(self, shape, low, high, **more):
@@ -87,7 +85,7 @@ class Window:
 
     def __init__(self, data):
         d = data
-        self.batches = d.first("input_batches", "input_n")
+        self.batches = d.first("input_batches", "batch_size", "input_n")
         self.channels = d.first("in_ch", "input_c")
         self.size = d.input_h, d.input_w
         self.kernel = d.first("filter_y", "filter_h"), d.first("filter_x", "filter_w")
@@ -178,6 +176,8 @@ def convolution(c, d):
     options = {0: i8(1 if mode is None else mode), 1: i32(w.stride[1]), 2: i32(w.stride[0])}
     more = [i32(d.ch_mult)] if depthwise else []
     more += [i8(0), i32(w.dilation[1]), i32(w.dilation[0])]
+    if not depthwise and d.array("biases", "bias", "input_bias")[0] == "i32":
+        more += [i8(2)]  # the type of sums
     options |= {3 + i: v for i, v in enumerate(more)}
     c.op(4 if depthwise else 3, [x, weights, *bias], [y], 2 if depthwise else 1, options)
 
@@ -187,14 +187,22 @@ def transposed(c, d):
     type_name = d.array("input")[0]
     x_quant, w_quant, b_quant, y_quant = product_quants(d, type_name)
     shape = [w.batches, *w.out, d.out_ch]
-    sizes = c.c("i32", [4], shape)
     weights = weights_of(c, d, [d.out_ch, *w.kernel, w.channels], w_quant, False)
     x = input_of(c, d, [w.batches, *w.size, w.channels], x_quant)
     bias = bias_of(c, d, d.out_ch, b_quant)
-    is_same = all(o == n * s for o, n, s in zip(w.out, w.size, w.stride, strict=True))
+    whole = [(n - 1) * s + k for n, s, k in zip(w.size, w.stride, w.kernel, strict=True)]
+    is_same = all(o == n * s for o, n, s in zip(w.out, w.size, w.stride, strict=True)) and w.pad == tuple(
+        max(n - o, 0) // 2 for n, o in zip(whole, w.out, strict=True))
+    options = {0: i8(0 if is_same else 1), 1: i32(w.stride[1]), 2: i32(w.stride[0])}
+    if is_same or tuple(whole) == w.out:
+        y = c.clamped(shape, *limits(d), **y_quant)
+        c.op(67, [c.c("i32", [4], shape), weights, x, *bias], [y], 49, options)
+        return
+    full = [w.batches, *whole, d.out_ch]  # other padding: a part of the whole result
+    part = c.temporary(type_name, full, **y_quant)
+    c.op(67, [c.c("i32", [4], full), weights, x, *bias], [part], 49, options)
     y = c.clamped(shape, *limits(d), **y_quant)
-    c.op(67, [sizes, weights, x, *bias], [y], 49,
-         {0: i8(0 if is_same else 1), 1: i32(w.stride[1]), 2: i32(w.stride[0])})
+    c.op(65, [part, c.c("i32", [4], [0, *w.pad, 0]), c.c("i32", [4], shape)], [y], 48)
 
 
 def pool(c, d):
@@ -224,14 +232,32 @@ def fully_connected(c, d):
     c.op(9, [x, weights, *bias], [y], 8)
 
 
+def turned(values, rows):
+    """Matrices of so many rows, transposed."""
+    size = rows * (len(values) // rows)
+    columns = size // rows
+    return [values[row * columns + column] for column in range(columns) for row in range(rows)]
+
+
+def right_matrices(d, type_name):
+    """Data of floats has them as [depth, columns], even where the operator transposes them."""
+    values = d.array("rhs_input_tensor")[1]
+    if not (is_float(type_name) and d.adj_y):
+        return values
+    size = d.rhs_rows * d.rhs_cols
+    parts = [turned(values[at : at + size], d.rhs_cols) for at in range(0, len(values), size)]
+    return sum(parts, [])
+
+
 def batch_matmul(c, d):
     type_name = d.array("output", "output_ref")[0]
     scale = 1 if is_float(type_name) else factors(d)
+    left = d.array("lhs_transposed_tensor" if is_float(type_name) and d.adj_x else "lhs_input_tensor")[1]
     operands = []
-    for side, quant in (("lhs", 1), ("rhs", scale)):
+    for side, quant, values in (("lhs", 1, left), ("rhs", scale, right_matrices(d, type_name))):
         shape = [getattr(d, f"{side}_{part}") for part in ("batch", "height", "rows", "cols")]
-        zero = -d.numbers.get(f"{side}_offset", 0)
-        operands.append(input_of(c, d, shape, scale_of(type_name, quant, zero), f"{side}_input_tensor"))
+        quant = scale_of(type_name, quant, -d.numbers.get(f"{side}_offset", 0))
+        operands.append(c.x(type_name, shape, values=values, **quant))
     shape = [d.output_batch, d.output_height, d.output_rows, d.output_cols]
     y = c.clamped(shape, *limits(d), **scale_of(type_name, 1, d.numbers.get("output_offset", 0)))
     c.op(126, operands, [y], 101, {0: i8(d.adj_x), 1: i8(d.adj_y)})
@@ -303,7 +329,7 @@ def pad(c, d):
 def transpose(c, d):
     type_name = d.array("input_tensor")[0]
     if "perm" in d.numbers:
-        shape, perm = d.in_dim, d.perm
+        shape, perm = d.in_dim[: d.perm_size], d.perm
     else:
         shape = [getattr(d, f"input_{axis}") for axis in "nhwc"][: d.num_dims]
         perm = [getattr(d, f"perm_{i}") for i in range(d.num_dims)]
@@ -339,16 +365,56 @@ def activations(c, d):
         c.op(number, [x], [y], kind, options)
 
 
-def lstm(_, __):
-    raise Unreadable("not read")
+# --- with a memory ---
+
+GATES = ("input", "forget", "cell", "output")
 
 
-def svdf(_, __):
-    raise Unreadable("not read")
+def lstm(c, d):
+    if "output_multiplier" in d.numbers:
+        raise Unreadable("the scales inside are not in the data")
+    type_name, _ = d.array("input")
+    units, width, batch = d.hidden_size, d.input_size, d.batch_size
+    outer = [d.time_steps, batch] if d.time_major else [batch, d.time_steps]
+
+    def weights(kind, shape):
+        return [c.c(type_name, shape, d.array(f"{gate}_{kind}")[1]) for gate in GATES]
+
+    def state():
+        return c.temporary(type_name, [batch, units], variable=True)
+
+    operands = [input_of(c, d, [*outer, width], {}), *weights("input_weights", [units, width])]
+    operands += [*weights("hidden_weights", [units, units]), -1, -1, -1, *weights("bias", [units])]
+    operands += [-1, -1, state(), state()] + [-1] * 4
+    y = c.result([*outer, units])
+    c.op(44, operands, [y], 71, {0: i8(4), 1: f32(d.cell_clip), 3: i8(d.time_major)})
 
 
-def network(_, __):
-    raise Unreadable("a network")
+def svdf(c, d):
+    """Steps that follow each other, each an operator; they have one memory. The last one is compared."""
+    type_name, values = d.array("input_sequence")
+    quantised = not is_float(type_name)
+    factor = (real_of(d.multiplier_in, d.shift_1), real_of(d.multiplier_out, d.shift_2)) if quantised else (1, 1)
+    units, size = d.feature_batches // d.rank, d.input_batches * d.input_size
+    memory = d.array("state", "initial_state")[0]
+    if not quantised:
+        raise Unreadable("a clamp of what is remembered, which .tflite does not have")
+    time_type, bias = d.array("weights_time")[0], d.array("biases", "bias")
+    weights = [
+        c.c(type_name, [d.feature_batches, d.input_size], d.array("weights_feature")[1], **scale_of(type_name, factor[0])),
+        c.c(time_type, [d.feature_batches, d.time_batches], d.array("weights_time")[1], **scale_of(type_name, factor[1])),
+        c.c(bias[0], [units], bias[1], **scale_of(type_name, factor[1])) if bias[1] else -1,
+        c.temporary(memory, [d.input_batches, d.feature_batches * d.time_batches], variable=True, **scale_of(type_name, 1)),
+    ]
+    low, high = d.first("out_activation_min", "output_activation_min"), d.first("out_activation_max", "output_activation_max")
+    zero = d.numbers.get("input_offset", 0), d.numbers.get("output_offset", 0)
+    for at in range(0, len(values), size):
+        x = c.x(type_name, [d.input_batches, d.input_size], values=values[at : at + size], **scale_of(type_name, 1, zero[0]))
+        last = at + size == len(values)
+        quant = scale_of(type_name, 1, zero[1])
+        shape = [d.input_batches, units]
+        y = c.clamped(shape, low, high, **quant) if last else c.temporary(type_name, shape, **quant)
+        c.op(27, [x, *weights], [y], 6, {0: i32(d.rank), 1: i8(1 if quantised else 0)})
 
 
 # By the beginning of a folder's name; the first that fits.
@@ -359,7 +425,6 @@ KINDS = (
     ("batch_matmul", batch_matmul),
     ("bn_", batch_norm),
     ("concat", concatenation),
-    ("ds_cnn", network),
     (r"fully_connected|fc_", fully_connected),
     ("lstm", lstm),
     (r"maximum|minimum", extremum),
