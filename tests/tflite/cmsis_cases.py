@@ -55,8 +55,10 @@ class One(Case):
             return self.result(shape, **more)
         raw = self.temporary(type_name, shape, **more)
         inner = self.temporary(type_name, shape, **more)
-        self.later = [(57, [raw, self.c(type_name, [1], [high], **more)], inner),
-                      (55, [inner, self.c(type_name, [1], [low], **more)], self.result(shape, **more))]
+        self.later = [
+            (57, [raw, self.c(type_name, [1], [high], **more)], inner),
+            (55, [inner, self.c(type_name, [1], [low], **more)], self.result(shape, **more)),
+        ]
         return raw
 
     later = ()
@@ -144,8 +146,12 @@ def product_quants(d, type_name, axis=0):
     scale = factors(d)
     scale = [s or 1e-30 for s in scale] if isinstance(scale, list) else scale
     weights = {"scale": scale, "zero": -d.numbers.get("filter_offset", 0), "axis": axis}
-    return ({"scale": 1, "zero": -d.numbers.get("input_offset", 0)}, weights, {"scale": scale, "zero": 0},
-            {"scale": 1, "zero": d.numbers.get("output_offset", 0)})
+    return (
+        {"scale": 1, "zero": -d.numbers.get("input_offset", 0)},
+        weights,
+        {"scale": scale, "zero": 0},
+        {"scale": 1, "zero": d.numbers.get("output_offset", 0)},
+    )
 
 
 def input_of(c, d, shape, quant, *names):
@@ -192,7 +198,8 @@ def transposed(c, d):
     bias = bias_of(c, d, d.out_ch, b_quant)
     whole = [(n - 1) * s + k for n, s, k in zip(w.size, w.stride, w.kernel, strict=True)]
     is_same = all(o == n * s for o, n, s in zip(w.out, w.size, w.stride, strict=True)) and w.pad == tuple(
-        max(n - o, 0) // 2 for n, o in zip(whole, w.out, strict=True))
+        max(n - o, 0) // 2 for n, o in zip(whole, w.out, strict=True)
+    )
     options = {0: i8(0 if is_same else 1), 1: i32(w.stride[1]), 2: i32(w.stride[0])}
     if is_same or tuple(whole) == w.out:
         y = c.clamped(shape, *limits(d), **y_quant)
@@ -341,7 +348,10 @@ def transpose(c, d):
 
 def concatenation(c, d):
     shape = [d.input_n, d.input_h, d.input_w]
-    x, y = input_of(c, d, [*shape, d.lhs_c], {}, "lhs_input"), input_of(c, d, [*shape, d.rhs_c], {}, "rhs_input")
+    x, y = (
+        input_of(c, d, [*shape, d.lhs_c], {}, "lhs_input"),
+        input_of(c, d, [*shape, d.rhs_c], {}, "rhs_input"),
+    )
     c.op(2, [x, y], [c.result([*shape, d.output_c])], 10, {0: i32(3)})
 
 
@@ -357,8 +367,12 @@ def batch_norm(c, d):
 
 def activations(c, d):
     x = input_of(c, d, [d.size], {})
-    for name, number, kind, options in (("sigmoid", 14, 0, {}), ("tanh", 28, 0, {}), ("hardswish", 117, 91, {}),
-                                        ("leaky_relu", 98, 75, {0: f32(d.leaky_relu_param)})):
+    for name, number, kind, options in (
+        ("sigmoid", 14, 0, {}),
+        ("tanh", 28, 0, {}),
+        ("hardswish", 117, 91, {}),
+        ("leaky_relu", 98, 75, {0: f32(d.leaky_relu_param)}),
+    ):
         type_name, values = d.array(f"output_ref_{name}")
         y = c.y(type_name, [d.size])
         c.expected.append(([d.size], values))
@@ -394,22 +408,47 @@ def svdf(c, d):
     """Steps that follow each other, each an operator; they have one memory. The last one is compared."""
     type_name, values = d.array("input_sequence")
     quantised = not is_float(type_name)
-    factor = (real_of(d.multiplier_in, d.shift_1), real_of(d.multiplier_out, d.shift_2)) if quantised else (1, 1)
+    factor = (
+        (real_of(d.multiplier_in, d.shift_1), real_of(d.multiplier_out, d.shift_2)) if quantised else (1, 1)
+    )
     units, size = d.feature_batches // d.rank, d.input_batches * d.input_size
     memory = d.array("state", "initial_state")[0]
     if not quantised:
         raise Unreadable("a clamp of what is remembered, which .tflite does not have")
     time_type, bias = d.array("weights_time")[0], d.array("biases", "bias")
     weights = [
-        c.c(type_name, [d.feature_batches, d.input_size], d.array("weights_feature")[1], **scale_of(type_name, factor[0])),
-        c.c(time_type, [d.feature_batches, d.time_batches], d.array("weights_time")[1], **scale_of(type_name, factor[1])),
+        c.c(
+            type_name,
+            [d.feature_batches, d.input_size],
+            d.array("weights_feature")[1],
+            **scale_of(type_name, factor[0]),
+        ),
+        c.c(
+            time_type,
+            [d.feature_batches, d.time_batches],
+            d.array("weights_time")[1],
+            **scale_of(type_name, factor[1]),
+        ),
         c.c(bias[0], [units], bias[1], **scale_of(type_name, factor[1])) if bias[1] else -1,
-        c.temporary(memory, [d.input_batches, d.feature_batches * d.time_batches], variable=True, **scale_of(type_name, 1)),
+        c.temporary(
+            memory,
+            [d.input_batches, d.feature_batches * d.time_batches],
+            variable=True,
+            **scale_of(type_name, 1),
+        ),
     ]
-    low, high = d.first("out_activation_min", "output_activation_min"), d.first("out_activation_max", "output_activation_max")
+    low, high = (
+        d.first("out_activation_min", "output_activation_min"),
+        d.first("out_activation_max", "output_activation_max"),
+    )
     zero = d.numbers.get("input_offset", 0), d.numbers.get("output_offset", 0)
     for at in range(0, len(values), size):
-        x = c.x(type_name, [d.input_batches, d.input_size], values=values[at : at + size], **scale_of(type_name, 1, zero[0]))
+        x = c.x(
+            type_name,
+            [d.input_batches, d.input_size],
+            values=values[at : at + size],
+            **scale_of(type_name, 1, zero[0]),
+        )
         last = at + size == len(values)
         quant = scale_of(type_name, 1, zero[1])
         shape = [d.input_batches, units]

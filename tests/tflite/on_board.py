@@ -40,8 +40,15 @@ def main_text(feeds, count):
         lines.append(f"static const unsigned char input_{i}[] = {{{data}}};")
     lines += ["int main(void)", "{", "    rlx_ctx *net = net_static();"]
     lines += [f"    memcpy(rlx_input(net, {i}), input_{i}, sizeof input_{i});" for i in range(len(feeds))]
-    lines += ["    if (rlx_run(net) != RLX_OK)", "        return 1;", f"    for (int i = 0; i < {count}; i++)",
-              "        say_hex(rlx_output(net, i), rlx_output_bytes(net, i));", "    return 0;", "}", ""]
+    lines += [
+        "    if (rlx_run(net) != RLX_OK)",
+        "        return 1;",
+        f"    for (int i = 0; i < {count}; i++)",
+        "        say_hex(rlx_output(net, i), rlx_output_bytes(net, i));",
+        "    return 0;",
+        "}",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -51,17 +58,42 @@ def run(rig, machine, together, options):
         folder = pathlib.Path(name)
         model = folder / "net.tflite"
         model.write_bytes(together[0].model.encode())
-        command = [rig.rlxc, "compile", model, "--cpu", machine.cpu, "-o", folder, "--name", "net", "--weights", "rodata",
-                   "--one-file", "--no-validate", "--arena", "static", "--api", "full", *options]
+        command = [
+            rig.rlxc,
+            "compile",
+            model,
+            "--cpu",
+            machine.cpu,
+            "-o",
+            folder,
+            "--name",
+            "net",
+            "--weights",
+            "rodata",
+            "--one-file",
+            "--no-validate",
+            "--arena",
+            "static",
+            "--api",
+            "full",
+            *options,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return done.stderr.strip()
         feeds = [feed for c in together for feed in c.feeds]
         (folder / "main.c").write_text(main_text(feeds, sum(len(c.results) for c in together)))
         compiler = next(iter(mcu_rig.compilers(machine).values()))
-        program, _ = rig.build(folder, machine, compiler, [folder / "main.c"], ["-O1", "-Wno-unused", "-Wno-error"])
-        done = subprocess.run([*machine.qemu_command(), "-kernel", program], capture_output=True, text=True,
-                              timeout=mcu_rig.TIME_LIMIT, check=False)
+        program, _ = rig.build(
+            folder, machine, compiler, [folder / "main.c"], ["-O1", "-Wno-unused", "-Wno-error"]
+        )
+        done = subprocess.run(
+            [*machine.qemu_command(), "-kernel", program],
+            capture_output=True,
+            text=True,
+            timeout=mcu_rig.TIME_LIMIT,
+            check=False,
+        )
         text = done.stdout + done.stderr
         data = bytes.fromhex("".join(re.findall(r"^[0-9a-f]+$", text, re.M)))
         if done.returncode:
