@@ -194,7 +194,10 @@ typedef struct TflProduct {
     int64_t channels;
     uint32_t ones;
     int64_t activation;
+    bool is_narrow; // sums of 16-bit operands that are i32
 } TflProduct;
+// Does the type of the bias, or of sums as the options say it, make sums of 16-bit operands i32?
+bool tfl_is_narrow(TflNode *n, const TflTensor *x, uint32_t bias, int64_t type);
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p);
 // The zero point, in the tensor's type; 0: none.
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t);
@@ -204,8 +207,8 @@ static inline bool tfl_is_byte(DType t)
 {
     return t == DTYPE_i8 || t == DTYPE_u8;
 }
-// Weights as f32, whatever the file has.
-NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t);
+// Weights as reals of the type of x, whatever the file has.
+NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t, NodeId x);
 // Reals rounded to bytes by their own range over some axes, and products with quantised weights
 // (tfl_hybrid.c).
 NodeId tfl_dynamic(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);
