@@ -134,10 +134,10 @@ static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
     if (o->signature != NULL && !is_tflite)
         return diag_error(g->diag, (Span){0}, E0003, "--signature %s: only .tflite models have signatures",
                           o->signature);
-    if (o->custom != NULL)
+    if (o->custom != NULL && !is_tflite)
         return diag_error(
             g->diag, (Span){0}, E0003,
-            "--custom works with ONNX models only; other models declare their custom ops themselves");
+            "--custom works with ONNX and .tflite models; other models declare their custom ops themselves");
     return sizes_fit(g, o);
 }
 
