@@ -2,6 +2,7 @@
 // A graph as a JSON model (docs/FORMAT.md): which nodes it needs, their names, and the sections. Constants
 // that are too long for the text are collected for the .safetensors file beside it.
 #include "compiler/export/json_write.h"
+#include "compiler/export/onnx/put_file.h"
 #include "compiler/import/import.h"
 #include "compiler/system/json_scan.h"
 #include "compiler/system/rawfile.h"
@@ -482,11 +483,13 @@ bool import_export_json(const Graph *g, const char *json_path, Diag *d)
 
 bool import_export(const Graph *g, const char *path, Diag *d)
 {
-    static const char *const others[] = {".onnx", ".rlx", ".safetensors", ".npy", NULL};
+    static const char *const others[] = {".rlx", ".safetensors", ".npy", ".tflite", NULL};
     for (const char *const *other = others; *other != NULL; other++)
         if (str_ends_with(path, *other))
-            return diag_error(d, (Span){0}, E0003, "%s: expected NAME.json or NAME.rlxb; rlxc writes no %s",
+            return diag_error(d, (Span){0}, E0003, "%s: expected NAME.json, NAME.rlxb or NAME.onnx; rlxc writes no %s",
                               path, *other);
+    if (str_ends_with(path, ".onnx"))
+        return export_onnx(g, path, d);
     return str_ends_with(path, ".rlxb") ? import_export_rlxb(g, path, d) : import_export_json(g, path, d);
 }
 
