@@ -4,6 +4,7 @@
 // floats within a few roundings, because some ops have no operator of their own in ONNX. What ONNX cannot
 // express must be refused with a message, and leave no file. --write: models with inputs and results as .npy,
 // for check_onnx_export.py.
+#include "../common/model_sizes.h"
 #include "../e2e/ops_cases.h"
 #include "compiler/export/onnx/put_file.h"
 #include "compiler/import/import.h"
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 typedef struct Counts {
-    uint32_t same, close, refused, wrong;
+    uint32_t same, close, refused, different, wrong;
 } Counts;
 
 typedef struct Trip {
@@ -33,6 +34,25 @@ typedef struct Trip {
     const char **in_names;
     uint32_t n_in;
 } Trip;
+
+// Cases on which ONNX says less, or something else.
+static const struct {
+    const char *name, *why;
+} different[] = {
+    {"attention over the first keys", "the values of hidden keys count, if they are NaN"},
+    {"attention of blocks over the first keys", "the values of hidden keys count, if they are NaN"},
+    {"attention units few hide infinities", "the values of hidden keys count, if they are infinite"},
+    {"loop swaps and ends early",
+     "the bound on the iterations is a value, which our importer needs as a number"},
+    {"cast i32 to f8e8m0", "what becomes of numbers below the least is another NaN"},
+    {"max i4 of nothing", "the greatest of nothing is not defined"},
+    {"min i4 of nothing, many", "the least of nothing is not defined"},
+    {"resize nearest round_prefer_floor", "scales are f32, which moves a place between two elements"},
+    {"resize nearest roi", "regions are f32, which moves a place between two elements"},
+    {"resize roi ints", "regions are f32, which moves a place between two elements"},
+    {"scatter rows", "rows outside are an error"},
+    {"unique of nothing", "there is no first row"},
+};
 
 static char folder[] = "/tmp/rlxc-export-XXXXXX";
 static const char *write_to;
@@ -197,6 +217,11 @@ static void run(Trip *t, Counts *counts)
 {
     const uint32_t errors = t->d->n_errors;
     const char *why = t->g == NULL || errors != 0 ? "it was not read" : check(t, counts);
+    for (size_t i = 0; i < sizeof different / sizeof *different; i++)
+        if (str_equal(different[i].name, t->name)) {
+            counts->different += why != NULL;
+            why = why != NULL ? NULL : "it is expected to differ, but does not";
+        }
     if (why == NULL)
         return;
     counts->wrong++;
@@ -226,7 +251,8 @@ static void check_model(const char *file, Counts *counts)
     Diag d = diag_new(&a);
     const char *slash = strrchr(file, '/');
     Trip t = {.a = &a, .d = &d, .name = slash != NULL ? slash + 1 : file};
-    import_model(&a, &d, file, &t.g);
+    const ImportOptions o = model_sizes_of(file);
+    import_model_with(&a, &d, file, &o, &t.g);
     run(&t, counts);
     arena_free(&a);
 }
@@ -248,8 +274,8 @@ int main(int argc, char **argv)
         else
             check_model(argv[i], &c);
         const bool ok = c.wrong == 0;
-        printf("%s %d - %s: %u the same, %u within roundings, %u refused\n", ok ? "ok" : "not ok",
-               i - first + 1, argv[i], c.same, c.close, c.refused);
+        printf("%s %d - %s: %u the same, %u within roundings, %u refused, %u differ as expected\n",
+               ok ? "ok" : "not ok", i - first + 1, argv[i], c.same, c.close, c.refused, c.different);
         failed += !ok;
         fflush(stdout);
     }

@@ -130,6 +130,10 @@ Value put_cast(Put *w, Value x, DType from, DType to)
     put_int(w, n, "to", dtype_info[to].onnx);
     if (dtype_is_narrow(to) && put_is_float(to))
         put_int(w, n, "saturate", 0);
+    if (to == DTYPE_f8e8m0) {
+        put_text(w, n, "round_mode", "nearest");
+        put_since(w, 24);
+    }
     return put_result(w, n);
 }
 

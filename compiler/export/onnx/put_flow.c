@@ -3,6 +3,18 @@
 #include "compiler/export/onnx/put.h"
 #include "ir/graph/custom.h"
 
+// Up to a size that is a number: zeros behind what there is.
+static Value filled_up(Put *w, Value x, const TensorType *t, int64_t axis)
+{
+    const Dim size = t->shape.dim[axis];
+    if (!dim_is_const(size))
+        return x;
+    const Value none = put_number(w, t->dtype, 0);
+    const Value zeros = put_op2(w, "Expand", none, put_dims(w, t->shape.dim, t->shape.rank));
+    const Value more = put_concat(w, (const Value[]){x, zeros}, 2, axis);
+    return put_slice(w, more, put_list(w, &(int64_t){0}, 1), put_list(w, &size, 1), axis);
+}
+
 // --- branches ------------------------------------------------------------------------------------
 
 static void put_branch(Put *w, Onnx__NodeProto *n, const char *attr)
@@ -71,17 +83,6 @@ static void put_body(Put *w, Onnx__NodeProto *n, uint32_t carried)
     put_graph(w, n, "body", &sub);
 }
 
-// Rows of zeros behind those that the iterations made, up to the most.
-static Value fill_rows(Put *w, Value rows, Value trips, uint32_t rank)
-{
-    const int64_t zeros[2 * SHAPE_MAX_RANK] = {0};
-    const Value missing = put_op2(w, "Sub", put_dims(w, put_get_list(w, "max_trips")->u.ints, 1), trips);
-    Value pads[3] = {put_list(w, zeros, rank), missing};
-    if (rank > 1)
-        pads[2] = put_list(w, zeros, rank - 1);
-    return put_op2(w, "Pad", rows, put_concat(w, pads, rank > 1 ? 3 : 2, 0));
-}
-
 // A loop that always makes as many iterations as it can.
 static bool has_all_rows(const Put *w)
 {
@@ -113,10 +114,8 @@ Value put_loop(Put *w, const char *type)
     for (uint32_t i = 0; i < n_results; i++)
         out[i] = put_result(w, n);
     const Value count = out[carried];
-    const Value list = n_results > carried + 1 ? put_reshape(w, count, (const int64_t[]){1}, 1) : "";
     for (uint32_t i = carried; i + 1 < n_results; i++)
-        out[i] =
-            has_all_rows(w) ? out[i + 1] : fill_rows(w, out[i + 1], list, put_node(w)->results[i].shape.rank);
+        out[i] = has_all_rows(w) ? out[i + 1] : filled_up(w, out[i + 1], &put_node(w)->results[i], 0);
     out[n_results - 1] = count;
     for (uint32_t i = 1; i < n_results; i++)
         put_more(w, i, out[i]);
@@ -125,27 +124,19 @@ Value put_loop(Put *w, const char *type)
 
 // --- sizes that values decide --------------------------------------------------------------------
 
-// Up to a size that is a number: zeros behind what there is.
-static Value filled_up(Put *w, Value x, const Shape *s, int64_t axis)
-{
-    const Dim size = s->dim[axis];
-    if (!dim_is_const(size))
-        return x;
-    const Tensor zeros = tensor_new(&w->file->scratch, DTYPE_i64, s->rank, s->dim);
-    const Value more = put_concat(w, (const Value[]){x, put_small(w, &zeros)}, 2, axis);
-    return put_slice(w, more, put_list(w, &(int64_t){0}, 1), put_list(w, &size, 1), axis);
-}
-
-static Value rows_of(Put *w, Value x)
+// How many of the rows there are, of which no more than the size count.
+static Value rows_of(Put *w, Value x, Dim size)
 {
     Onnx__NodeProto *n = put_begin(w, "Shape", &x, 1);
     put_int(w, n, "end", 1);
-    return put_reshape(w, put_result(w, n), NULL, 0);
+    const Value rows = put_reshape(w, put_result(w, n), NULL, 0);
+    return dim_is_const(size) ? put_op2(w, "Min", rows, put_number(w, DTYPE_i64, (double)size)) : rows;
 }
 
 Value put_nonzero(Put *w, const char *type)
 {
-    return filled_up(w, put_op1(w, type, put_src(w, 0)), put_node(w)->shape, 1);
+    const TensorType t = {DTYPE_i64, *put_node(w)->shape};
+    return filled_up(w, put_op1(w, type, put_src(w, 0)), &t, 1);
 }
 
 Value put_unique(Put *w, const char *type)
@@ -160,9 +151,9 @@ Value put_unique(Put *w, const char *type)
     const Value first = put_result(w, n), number = put_result(w, n), times = put_result(w, n);
     const TensorType *types = put_node(w)->results;
     put_more(w, 1, number);
-    put_more(w, 2, filled_up(w, times, &types[2].shape, 0));
-    put_more(w, 3, rows_of(w, first));
-    return filled_up(w, first, &types[0].shape, 0);
+    put_more(w, 2, filled_up(w, times, &types[2], 0));
+    put_more(w, 3, rows_of(w, first, types[0].shape.dim[0]));
+    return filled_up(w, first, &types[0], 0);
 }
 
 Value put_nms(Put *w, const char *type)
@@ -173,8 +164,8 @@ Value put_nms(Put *w, const char *type)
     Onnx__NodeProto *n = put_begin(w, type, in, 5);
     put_copy_int(w, n, "center_point_box", "center_point_box");
     const Value chosen = put_result(w, n);
-    put_more(w, 1, rows_of(w, chosen));
-    return filled_up(w, chosen, &put_node(w)->results[0].shape, 0);
+    put_more(w, 1, rows_of(w, chosen, put_node(w)->results[0].shape.dim[0]));
+    return filled_up(w, chosen, &put_node(w)->results[0], 0);
 }
 
 // --- custom ops ----------------------------------------------------------------------------------

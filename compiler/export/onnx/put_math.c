@@ -199,14 +199,18 @@ Value put_qmatmul(Put *w, const char *type)
 {
     const Value in[] = {put_src(w, 0), put_src(w, 1), put_src(w, 2), put_src(w, 3)};
     const Shape *x = put_shape(w, 0), *weight = put_shape(w, 1);
-    const int64_t bits = put_get(w, "bits");
+    const int64_t bits = put_get(w, "bits"), block = weight->dim[2] * (8 / bits);
+    if (block < 16 || (block & (block - 1)) != 0) {
+        put_fail(w, "blocks of %lld weights have no form in ONNX", (long long)block);
+        return "";
+    }
     Onnx__NodeProto *n = put_begin(w, type, in, 4);
     n->domain = arena_strdup(&w->file->scratch, "com.microsoft");
     w->file->has_microsoft = true;
     put_int(w, n, "K", x->dim[x->rank - 1]);
     put_int(w, n, "N", weight->dim[0]);
     put_int(w, n, "bits", bits);
-    put_int(w, n, "block_size", weight->dim[2] * (8 / bits));
+    put_int(w, n, "block_size", block);
     if (put_get(w, "x_bits") != 0)
         put_int(w, n, "accuracy_level", 4);
     return put_result(w, n);

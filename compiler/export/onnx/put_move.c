@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move elements, or read them as another type, as ONNX.
 #include "compiler/export/onnx/put.h"
+#include "ir/shape/shape.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,25 +11,26 @@ Value put_same(Put *w, const char *type)
     return put_op1(w, type, put_src(w, 0));
 }
 
-// Floats that no integer is equal to become the nearest one there is in our graphs, and anything in ONNX.
-// Integers of 32 bits and more have limits that floats have not: these stay as ONNX has them.
+// Floats beyond an integer type become its least or greatest number in our graphs, and anything in ONNX. The
+// greatest of 32 bits and more is no float: there only the least is kept, which is.
 static Value limited(Put *w, Value x, DType from, DType to)
 {
     const double lo = (double)tensor_saturate(to, -INFINITY), hi = (double)tensor_saturate(to, INFINITY);
+    if (!put_is_float(from) || put_is_float(to) || to == DTYPE_bool)
+        return x;
     Tensor limit = tensor_new(&w->file->scratch, from, 0, NULL);
     tensor_set_f64(&limit, 0, hi);
-    if (!put_is_float(from) || put_is_float(to) || dtype_info[to].bytes > 2 ||
-        tensor_get_f64(&limit, 0) != hi)
+    const bool has_most = dtype_info[to].bytes <= 2 && tensor_get_f64(&limit, 0) <= hi;
+    tensor_set_f64(&limit, 0, lo);
+    if (!has_most && !isfinite(tensor_get_f64(&limit, 0)))
         return x;
-    return put_op3(w, "Clip", x, put_number(w, from, lo), put_number(w, from, hi));
+    return put_op3(w, "Clip", x, put_number(w, from, lo), has_most ? put_number(w, from, hi) : "");
 }
 
 Value put_cast_op(Put *w, const char *type)
 {
     const DType from = put_type(w, 0), to = (DType)put_node(w)->dtype;
     (void)type;
-    if (to == DTYPE_bool)
-        return put_cast(w, put_src(w, 0), from, to);
     return put_cast(w, limited(w, put_src(w, 0), from, to), from, to);
 }
 
@@ -162,32 +164,27 @@ Value put_flatten(Put *w, const char *type)
 
 // --- resize --------------------------------------------------------------------------------------
 
-// "0.5,2": f32[n]; "" where there are none.
-static Value numbers(Put *w, const char *text, float *out)
+// "0.5,2" with so many numbers, as f32[n]; "" where there are none.
+static Value numbers(Put *w, const char *text, uint32_t n, double *out)
 {
-    uint32_t n = 0;
-    for (const char *end = text; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-        double v = 0;
-        end = strchr(text, ',') != NULL ? strchr(text, ',') : text + strlen(text);
-        if (n == 2 * SHAPE_MAX_RANK || !str_parse_f64(text, (size_t)(end - text), &v)) {
-            put_fail(w, "its numbers cannot be read");
-            return "";
-        }
-        out[n++] = (float)v;
-    }
     const int64_t size = n;
     Tensor t = tensor_new(&w->file->scratch, DTYPE_f32, 1, &size);
-    memcpy(t.data, out, n * sizeof *out);
-    return n != 0 ? put_small(w, &t) : "";
+    if (*text == '\0')
+        return "";
+    const bool is_good = shape_resize_numbers(text, n, out);
+    rlx_assert(is_good); // the shape rule has read them
+    for (uint32_t i = 0; i < n; i++)
+        tensor_set_f64(&t, i, out[i]);
+    return put_small(w, &t);
 }
 
 // ONNX takes sizes or scales. Both are meant where sizes are what the scales give.
-static void check_scales(Put *w, const float *scales)
+static void check_scales(Put *w, const double *scales)
 {
     const Shape *from = put_shape(w, 0), *to = put_node(w)->shape;
     for (uint32_t i = 0; i < to->rank; i++)
         if (dim_is_const(from->dim[i]) && dim_is_const(to->dim[i]) &&
-            (int64_t)floor((double)from->dim[i] * (double)scales[i]) != to->dim[i])
+            (int64_t)floor((double)from->dim[i] * scales[i]) != to->dim[i])
             put_fail(w, "sizes that are not those of its scales have no form in ONNX");
 }
 
@@ -208,13 +205,13 @@ static void resize_attributes(Put *w, Onnx__NodeProto *n)
 Value put_resize(Put *w, const char *type)
 {
     const Shape *s = put_node(w)->shape;
-    float roi[2 * SHAPE_MAX_RANK], scale[2 * SHAPE_MAX_RANK];
+    double roi[2 * SHAPE_MAX_RANK], scale[SHAPE_MAX_RANK];
     const bool has_sizes = put_get_list(w, "sizes")->len != 0;
-    const Value scales = numbers(w, put_get_text(w, "scales"), scale);
+    const Value scales = numbers(w, put_get_text(w, "scales"), s->rank, scale);
     if (has_sizes && *scales != '\0')
         check_scales(w, scale);
     const Value sizes = *scales != '\0' ? "" : put_dims(w, s->dim, s->rank);
-    const Value in[] = {put_src(w, 0), numbers(w, put_get_text(w, "roi"), roi), scales, sizes};
+    const Value in[] = {put_src(w, 0), numbers(w, put_get_text(w, "roi"), 2 * s->rank, roi), scales, sizes};
     Onnx__NodeProto *n = put_begin(w, type, in, 4);
     resize_attributes(w, n);
     return put_result(w, n);
