@@ -158,7 +158,8 @@ def main():
     for file in files:
         agreed, refused, wrong = check_file(program, file)
         total += agreed
-        tap.result(not wrong, f"{pathlib.Path(file).name}: {agreed} agree, {refused} refused", "\n".join(wrong))
+        name = pathlib.Path(file).name
+        tap.result(not wrong, f"{name}: {agreed} agree, {refused} refused", "\n".join(wrong))
     tap.result(total >= FEWEST, f"{total} cases agree, {FEWEST} expected")
     cases = sorted((NETWORKS / "cases").glob("*/case_*"))
     for case in cases:

@@ -257,16 +257,58 @@ static void check_model(const char *file, Counts *counts)
     arena_free(&a);
 }
 
+// --- weights in a file of their own --------------------------------------------------------------
+
+static const OpsCase outside = {
+    "outside", "graph \"outside\" {\n  %1 = input \"x\" : f32[3, 40]\n  %2 = const : f32[40, 50] = random\n"
+               "  %3 = matmul(%1, %2)\n  %4 = const : u8[3, 1999] = random\n  %5 = const : f32[50] = random\n"
+               "  %6 = add(%3, %5)\n  output \"y\" = %6\n  output \"bytes\" = %4\n}\n"};
+
+static bool is_there(Arena *a, const char *name)
+{
+    struct stat s;
+    return stat(arena_printf(a, "%s/%s", folder, name), &s) == 0 && s.st_size > 0;
+}
+
+// Tensors of 1 KiB and more go to NAME.onnx.data where all of them are too large; a folder that does not
+// exist is reported.
+static const char *check_outside(Arena *a)
+{
+    Diag d = diag_new(a);
+    Trip t = {.a = a, .d = &d, .name = "outside"};
+    uint32_t n = 0;
+    bool is_same = true;
+    const char *text = ops_text(a, &outside), *path = arena_printf(a, "%s/m.onnx", folder);
+    if (!graph_parse(a, &d, diag_add_file(&d, "outside", text, strlen(text)), &t.g))
+        return "it was not read";
+    if (!export_onnx_with(t.g, path, &d, 1 << 20) || is_there(a, "m.onnx.data"))
+        return "small tensors are not inside";
+    if (!export_onnx_with(t.g, path, &d, 1000) || !is_there(a, "m.onnx.data"))
+        return "large tensors are not outside";
+    if (!import_model(a, &d, path, &t.back))
+        return "it was not read back";
+    choose_inputs(&t);
+    const Tensor *before = evaluate(&t, t.g, &n), *after = evaluate(&t, t.back, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!agree(&before[i], &after[i], &is_same) || !is_same)
+            return "it differs";
+    unlink(arena_printf(a, "%s/m.onnx.data", folder));
+    if (export_onnx(t.g, "/no/such/folder/m.onnx", &d) || d.n_errors != 1)
+        return "a folder that does not exist was not reported";
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     int failed = 0, first = 1;
+    Arena a = {0};
     if (argc > 2 && strcmp(argv[1], "--write") == 0) {
         write_to = argv[2];
         first = 3;
     }
     if (mkdtemp(folder) == NULL)
         return 2;
-    printf("1..%d\n", argc - first);
+    printf("1..%d\n", argc - first + 1);
     for (int i = first; i < argc; i++) {
         Counts c = {0};
         if (str_ends_with(argv[i], ".rlx"))
@@ -279,7 +321,11 @@ int main(int argc, char **argv)
         failed += !ok;
         fflush(stdout);
     }
-    Arena a = {0};
+    const char *wrong = check_outside(&a);
+    printf("%s %d - weights in a file of their own\n%s%s%s", wrong == NULL ? "ok" : "not ok",
+           argc - first + 1, wrong == NULL ? "" : "# ", wrong == NULL ? "" : wrong,
+           wrong == NULL ? "" : "\n");
+    failed += wrong != NULL;
     unlink(arena_printf(&a, "%s/m.onnx", folder));
     arena_free(&a);
     return rmdir(folder) != 0 || failed != 0;

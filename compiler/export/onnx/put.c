@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { MORE_RESULTS = 4 }; // of a node in ONNX than ours has
+
 void put_fail(Put *w, const char *fmt, ...)
 {
     va_list args;
@@ -37,7 +39,7 @@ Onnx__NodeProto *put_begin(Put *w, const char *type, const Value *in, uint32_t n
         n--;
     node->op_type = copy(w, type);
     node->input = ARENA_ARRAY(a, char *, n + 1);
-    node->output = ARENA_ARRAY(a, char *, NODE_MAX_RESULTS);
+    node->output = ARENA_ARRAY(a, char *, MORE_RESULTS + put_node(w)->n_results);
     node->attribute = ARENA_ARRAY(a, Onnx__AttributeProto *, BUILD_MAX_ATTRS);
     for (; node->n_input < n; node->n_input++)
         node->input[node->n_input] = copy(w, in[node->n_input]);
@@ -100,7 +102,7 @@ void put_graph(Put *w, Onnx__NodeProto *n, const char *name, const Put *sub)
 
 Value put_result(Put *w, Onnx__NodeProto *n)
 {
-    rlx_assert(n->n_output < NODE_MAX_RESULTS);
+    rlx_assert(n->n_output < MORE_RESULTS + (size_t)put_node(w)->n_results);
     const Value name = put_new_name(w->file, arena_printf(&w->file->scratch, "t%u", ++w->file->n_values));
     n->output[n->n_output++] = copy(w, name);
     return name;
@@ -225,14 +227,6 @@ Value put_number(Put *w, DType t, double v)
     Tensor one = tensor_new(&w->file->scratch, t, 0, NULL);
     tensor_set_f64(&one, 0, v);
     return put_small(w, &one);
-}
-
-Value put_filled(Put *w, DType t, int64_t n, double v)
-{
-    Tensor all = tensor_new(&w->file->scratch, t, 1, &n);
-    for (int64_t i = 0; i < n; i++)
-        tensor_set_f64(&all, i, v);
-    return put_small(w, &all);
 }
 
 Value put_list(Put *w, const int64_t *v, uint64_t n)

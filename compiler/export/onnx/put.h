@@ -79,12 +79,11 @@ Value put_concat(Put *w, const Value *in, uint32_t n, int64_t axis);
 
 // --- constants ---
 Value put_tensor(Put *w, const Tensor *t, const char *label);
-Value put_small(Put *w, const Tensor *t);               // small ones of one kind, content and shape are one
-Value put_number(Put *w, DType t, double v);            // a scalar
-Value put_list(Put *w, const int64_t *v, uint64_t n);   // i64[n]
-Value put_filled(Put *w, DType t, int64_t n, double v); // [n]
-Value put_dim(Put *w, Dim d);                           // i64[1]
-Value put_dims(Put *w, const Dim *d, uint64_t n);       // i64[n]
+Value put_small(Put *w, const Tensor *t);             // small ones of one kind, content and shape are one
+Value put_number(Put *w, DType t, double v);          // a scalar
+Value put_list(Put *w, const int64_t *v, uint64_t n); // i64[n]
+Value put_dim(Put *w, Dim d);                         // i64[1]
+Value put_dims(Put *w, const Dim *d, uint64_t n);     // i64[n]
 
 // --- the node that is being written ---
 static inline const Node *put_node(const Put *w)

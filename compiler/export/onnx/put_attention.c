@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+enum { MOST_TURNED = 1 << 16 };
+
 // --- attention -----------------------------------------------------------------------------------
 
 // 0, 1 ... up to the size, as i64[size].
@@ -108,8 +110,8 @@ static bool read_rope(Put *w, Rope *r)
 {
     const Shape *s = put_shape(w, 0);
     r->size = s->dim[s->rank - 1];
-    if (!dim_is_const(r->size)) {
-        put_fail(w, "the size of the last axis must be a number");
+    if (!dim_is_const(r->size) || r->size > MOST_TURNED) {
+        put_fail(w, "the size of the last axis must be a number of at most %d", MOST_TURNED);
         return false;
     }
     r->dims = put_get(w, "dims") != 0 ? put_get(w, "dims") : r->size;
@@ -145,20 +147,18 @@ static Value given(Put *w, uint32_t i)
 }
 
 // Where the first (half 0) and second elements of all pairs are, and then those that stay.
-static uint32_t places(const Rope *r, int64_t *at)
+static uint32_t places(Put *w, const Rope *r, int64_t *at)
 {
+    bool *is_pair = ARENA_ARRAY(&w->file->scratch, bool, r->size + 1);
     uint32_t n = 0;
     for (int64_t half = 0; half < 2; half++)
-        for (int64_t i = 0; i < r->dims / 2; i++)
-            at[n++] = r->is_interleaved ? 2 * i + half : i + half * r->distance;
-    bool is_pair = false;
-    for (int64_t i = 0; i < r->size; i++) {
-        is_pair = false;
-        for (int64_t k = 0; k < r->dims && !is_pair; k++)
-            is_pair = at[k] == i;
-        if (!is_pair)
+        for (int64_t i = 0; i < r->dims / 2; i++) {
+            at[n] = r->is_interleaved ? 2 * i + half : i + half * r->distance;
+            is_pair[at[n++]] = true;
+        }
+    for (int64_t i = 0; i < r->size; i++)
+        if (!is_pair[i])
             at[n++] = i;
-    }
     return n;
 }
 
@@ -169,7 +169,7 @@ static Value turned(Put *w, const Rope *r, Value cos, Value sin)
     const DType t = put_type(w, 0);
     int64_t *at = ARENA_ARRAY(&w->file->scratch, int64_t, r->size + 1);
     int64_t *back = ARENA_ARRAY(&w->file->scratch, int64_t, r->size + 1);
-    const uint32_t n = places(r, at);
+    const uint32_t n = places(w, r, at);
     rlx_assert(n == r->size);
     for (uint32_t i = 0; i < n; i++)
         back[at[i]] = i;

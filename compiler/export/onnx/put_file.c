@@ -165,6 +165,13 @@ static void keep_inside(const PutTensor *t)
     memcpy(&p->raw_data.data, &t->data, sizeof t->data); // it is only read
 }
 
+static bool keep_all(const PutFile *f)
+{
+    for (uint32_t i = 0; i < f->tensors.len; i++)
+        keep_inside(&f->tensors.data[i]);
+    return true;
+}
+
 // Gives every tensor its bytes, or its place in the file of weights, which is written at once.
 static bool place_tensors(PutFile *f, const char *path, uint64_t most_inside)
 {
@@ -215,12 +222,12 @@ static bool write_model(Put *w, const char *path, uint64_t most_inside)
         put_domain(f, &m, "com.microsoft", 1);
     if (f->has_custom)
         put_domain(f, &m, PUT_CUSTOM_DOMAIN, 1);
-    if (!place_tensors(f, path, most_inside))
+    if (path == NULL ? !keep_all(f) : !place_tensors(f, path, most_inside))
         return false;
     Pieces p = {.base = {append}, .arena = &f->scratch, .text = str_new(&f->scratch)};
     onnx__model_proto__pack_to_buffer(&m, &p.base);
     flush(&p);
-    return rawfile_write(f->diag, path, p.parts.data, p.parts.len);
+    return path == NULL || rawfile_write(f->diag, path, p.parts.data, p.parts.len);
 }
 
 bool export_onnx_with(const Graph *g, const char *path, Diag *d, uint64_t most_inside)

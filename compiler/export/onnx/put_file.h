@@ -8,7 +8,8 @@
 // The file appears complete or not at all. False: reported, with the names of all nodes that ONNX has nothing
 // for.
 bool export_onnx(const Graph *g, const char *path, Diag *d);
-// The same; if the tensors have more bytes than this, those of 1 KiB and more are in NAME.onnx.data.
+// The same; if the tensors have more bytes than this, those of 1 KiB and more are in NAME.onnx.data. path:
+// NULL for a model that is made, but not written.
 bool export_onnx_with(const Graph *g, const char *path, Diag *d, uint64_t most_inside);
 
 #endif

@@ -2,6 +2,8 @@
 // Reductions, searches, norms, products and LSTMs as ONNX.
 #include "compiler/export/onnx/put.h"
 
+enum { MOST_ONES = 1 << 16 }; // that are written as they are
+
 // ONNX Runtime has products and sums of few integer types: others are computed in a wider one, cut
 // afterwards, which gives the same bits.
 static DType computed_in(DType t)
@@ -103,7 +105,7 @@ static bool is_of_shape(const Put *w, uint32_t i, const Shape *s)
 static Value ones(Put *w, const Shape *s)
 {
     const DType t = put_type(w, 0);
-    if (!shape_is_const(s))
+    if (!shape_is_const(s) || shape_numel(s) > MOST_ONES)
         return put_op2(w, "Expand", put_number(w, t, 1), put_dims(w, s->dim, s->rank));
     Tensor one = tensor_new(&w->file->scratch, t, s->rank, s->dim);
     for (int64_t i = 0; i < one.numel; i++)
