@@ -68,6 +68,7 @@ struct TflNode {
     Span span;
     FlatTable options;
     uint64_t options_used; // by field
+    FlatList custom;       // of custom operators: their options, bytes
     uint32_t n_in, n_out;
     int64_t *in, *out; // tensors; -1: absent
     bool *in_used;
@@ -76,6 +77,9 @@ struct TflNode {
 
 // The row of an operator, NULL: unknown.
 const TflOp *tfl_op_find(int32_t code);
+// The declaration of a custom operator (--custom), NULL: there is none of that name.
+const struct CustomDecl *tfl_custom_find(const TflModel *m, const char *name);
+void tfl_import_custom(TflNode *n);
 
 // --- errors: "operator 3 (CONV_2D, 'x'): ..."; they return false ---
 bool tfl_fail(TflNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
