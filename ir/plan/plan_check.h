@@ -9,4 +9,7 @@
 // different buffers: its accesses are replayed in their order.
 const char *plan_replay_kernel(const Plan *p, const PlanKernel *k);
 
+// NULL, or what is wrong with the banks of a plan and with what lies in them.
+const char *plan_check_banks(const Plan *p);
+
 #endif
