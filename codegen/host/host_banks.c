@@ -66,6 +66,11 @@ static uint32_t slot_of(const Plan *p, const PlanBank *b)
 void host_emit_bank_pointer(const HostEmit *e, const PlanBank *b, Str *out)
 {
     const char *name = host_bank_pointer(e->arena, b);
+    if (b->is_weights && e->weights == WEIGHTS_FILE) { // one block, where machine code is counted
+        str_printf(out, "    const unsigned char *const %s = ctx->weights + %llu;\n", name,
+                   (unsigned long long)b->base);
+        return;
+    }
     if (b->is_weights) {
         str_printf(out, "    const unsigned char *const %s = (const unsigned char *)weights_%s;\n", name,
                    b->name);

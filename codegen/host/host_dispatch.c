@@ -68,7 +68,7 @@ static bool emit_blocks(const HostEmit *e, const Named *used, Str *out)
     for (uint32_t i = 0; i < p->banks.len; i++)
         if (used->bank[i]) {
             host_emit_bank_pointer(e, &p->banks.data[i], out);
-            any = any || !p->banks.data[i].is_weights;
+            any = any || !p->banks.data[i].is_weights || e->weights == WEIGHTS_FILE;
         }
     if (has_state)
         str_add(out, "    unsigned char *const s = ctx->state;\n");
