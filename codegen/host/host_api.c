@@ -237,7 +237,7 @@ static void emit_static_storage(HostEmit *e, Str *out)
     if (host_has_banks(e)) {
         str_printf(out,
                    "rlx_ctx *%s_static(void)\n{\n    if (static_ctx.model == NULL && "
-                   "%s_init_banks(&static_ctx, blocks, state_block, sizeof state_block) != RLX_OK)\n"
+                   "%s_init_banks(&static_ctx, arena_blocks, state_block, sizeof state_block) != RLX_OK)\n"
                    "        return NULL;\n    return &static_ctx;\n}\n\n",
                    name, name);
         return;

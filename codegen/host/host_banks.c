@@ -113,14 +113,15 @@ void host_emit_bank_blocks(const HostEmit *e, Str *out)
             continue;
         if (b->bytes != 0) {
             host_emit_section(e, b, out);
-            str_printf(out, "static RLX_ALIGNED unsigned char block_%s[%llu];\n", b->name,
+            str_printf(out, "static RLX_ALIGNED unsigned char arena_block_%s[%llu];\n", b->name,
                        (unsigned long long)b->bytes);
-            str_printf(&list, "%s{block_%s, sizeof block_%s}", list.len != 0 ? ", " : "", b->name, b->name);
+            str_printf(&list, "%s{arena_block_%s, sizeof arena_block_%s}", list.len != 0 ? ", " : "", b->name,
+                       b->name);
         } else {
             str_printf(&list, "%s{NULL, 0}", list.len != 0 ? ", " : "");
         }
     }
-    str_printf(out, "static const rlx_bank blocks[%s_BANKS] = {%s};\n", e->upper, str_text(&list));
+    str_printf(out, "static const rlx_bank arena_blocks[%s_BANKS] = {%s};\n", e->upper, str_text(&list));
 }
 
 // NAME_init_banks, and what it has to know.

@@ -72,9 +72,9 @@ void inspect_banks_json(const Plan *p, Str *out)
         str_printf(out,
                    ", \"used\": %llu, \"bytes\": %llu, \"state_bytes\": %llu, \"lower_bound\": %llu, "
                    "\"optimal\": %s, \"traffic\": %llu, \"buffers\": [",
-                   (unsigned long long)used_by(b), (unsigned long long)b->bytes,
-                   (unsigned long long)b->state, (unsigned long long)b->lower_bound,
-                   b->is_optimal ? "true" : "false", (unsigned long long)b->traffic);
+                   (unsigned long long)used_by(b), (unsigned long long)b->bytes, (unsigned long long)b->state,
+                   (unsigned long long)b->lower_bound, b->is_optimal ? "true" : "false",
+                   (unsigned long long)b->traffic);
         json_of_buffers(p, i, out);
         str_add(out, "]}");
     }

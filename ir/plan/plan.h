@@ -65,15 +65,15 @@ typedef struct PlanTensorMap {
 // those of constants in the weights.
 enum { PLAN_MAX_BANKS = 8 };
 typedef struct PlanBank {
-    const char *name;  // a C identifier
-    uint64_t size;     // bytes that it has
-    double cycles;     // that a byte read or written costs; only ratios matter
-    bool is_weights;   // of constants
-    bool is_copied;    // RAM that start-up code fills with constants
-    uint64_t base;     // of its part of the region
-    uint64_t bytes;    // of that part
-    uint64_t state;    // behind it: bytes of the state block, if that lies here
-    double traffic;    // bytes read and written in a run, by what lies here
+    const char *name;     // a C identifier
+    uint64_t size;        // bytes that it has
+    double cycles;        // that a byte read or written costs; only ratios matter
+    bool is_weights;      // of constants
+    bool is_copied;       // RAM that start-up code fills with constants
+    uint64_t base;        // of its part of the region
+    uint64_t bytes;       // of that part
+    uint64_t state;       // behind it: bytes of the state block, if that lies here
+    double traffic;       // bytes read and written in a run, by what lies here
     uint64_t lower_bound; // of `bytes`, with what lies here
     bool is_optimal;
 } PlanBank;

@@ -29,6 +29,7 @@ typedef struct Search {
     uint32_t *which;
     Arena *keep, scratch;
     uint32_t tries;
+    uint64_t most; // bytes in all banks together (--ram); 0: what they have
 } Search;
 
 static uint64_t align_to(uint64_t n, uint64_t align)
@@ -100,10 +101,13 @@ typedef struct Cost {
 static Cost cost_of(const Search *s)
 {
     Cost c = {0};
+    uint64_t all = 0;
     for (uint32_t i = 0; i < s->n_banks; i++) {
         const uint32_t b = s->order[i];
         c.lacking += s->bytes[b] > s->banks[b].size ? s->bytes[b] - s->banks[b].size : 0;
+        all += align_to(s->bytes[b], BLOCK);
     }
+    c.lacking += s->most != 0 && all > s->most ? all - s->most : 0;
     for (uint32_t u = 0; u < s->n_units; u++)
         if (s->units[u].bank != NOWHERE)
             c.cycles += s->units[u].traffic * s->banks[s->units[u].bank].cycles;
@@ -368,6 +372,7 @@ void memplan_place_banks(Planner *m, PlaceItem *items, const BufId *ids, uint32_
 {
     Plan *p = m->plan;
     Search s = search_of(m, items, ids, n);
+    s.most = m->pass->options->ram;
     memplan_count_traffic(m);
     use_banks(&s, false);
     make_units(&s);
