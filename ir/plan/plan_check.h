@@ -29,5 +29,7 @@ static inline int64_t plan_move(const int64_t *moves, KRef loop, KRef i)
 {
     return i < loop ? 0 : moves[i - loop];
 }
+// NULL, or what is wrong with the banks of a plan and with what lies in them.
+const char *plan_check_banks(const Plan *p);
 
 #endif
