@@ -19,12 +19,13 @@ typedef struct Grid {
     int64_t pixels, width;   // of a tile
     int64_t depth;           // elements of a window
     bool is_raised;
-    bool is_inside;                     // no tap can leave the input
-    bool is_joined;                     // columns of the kernel follow each other in the input
-    bool is_copied;                     // windows are
-    DType type;                         // of the packed weights
-    int64_t zero;                       // what windows have beside the input
-    uint32_t x, weights, begin, window; // params; windows of the tile's pixels, one after the other
+    bool is_inside;                           // no tap can leave the input
+    bool is_joined;                           // columns of the kernel follow each other in the input
+    bool is_copied;                           // windows are
+    DType type;                               // of the packed weights
+    int64_t zero;                             // what windows have beside the input
+    uint32_t x, weights, begin, window, sums; // params; windows of the tile's pixels, one after the other
+    KRef first_window, first_sum;             // of a thread
 } Grid;
 
 static DType type_of(const Grid *g)
@@ -127,7 +128,7 @@ static Run open_runs(const Grid *g, const Patch *t, int64_t i)
     r.column = k_expr(k, "$ + $ * # + #", t->column, x, c->dw, i * c->sw);
     r.from = k_expr(k, "$ + $ * # + ($ * # + #)", t->x, y, c->dh * c->stride_h, x, c->dw * c->stride_w,
                     i * c->sw * c->stride_w);
-    r.to = k_expr(k, "$ * # + ($ * # + #)", y, c->kw * c->ic, x, c->ic, i * g->depth);
+    r.to = k_expr(k, "$ + ($ * # + ($ * # + #))", g->first_window, y, c->kw * c->ic, x, c->ic, i * g->depth);
     return r;
 }
 
@@ -185,7 +186,6 @@ static void copy_windows(const Grid *g, Patch *t)
 typedef struct Block {
     KRef first; // channel of the group
     int64_t width;
-    KRef sums; // an array: [channel][pixel]
 } Block;
 
 static KRef channel_of(const Grid *g, const Patch *t, const Block *b, KRef j)
@@ -229,7 +229,7 @@ static void add_up(const Grid *g, const Patch *t, const Block *b)
     const int64_t products = b->width * t->pixels, most = UNROLLED / products;
     const int64_t step = step_of(g->depth, most < MAX_STEP ? most : MAX_STEP);
     const KRef w = k_expr(k, "($ * # + $) * #", t->group, g->c.oc, b->first, g->depth);
-    const KRef x = g->is_copied ? k_index(k, 0) : t->x;
+    const KRef x = g->is_copied ? g->first_window : t->x;
     KRef i = k_index(k, 0);
     if (step < g->depth) {
         i = k_for(k, i, k_index(k, g->depth), step, KFOR_SERIAL, "k");
@@ -239,7 +239,7 @@ static void add_up(const Grid *g, const Patch *t, const Block *b)
         add_products(g, t, b, acc, (const KRef[3]){x, w, k_expr(k, "$ + #", i, s)});
     lower_close(g->c.l, opened);
     for (int64_t j = 0; j < b->width * t->pixels; j++)
-        k_astore(k, b->sums, k_index(k, j), k_get(k, acc[j]));
+        k_store(k, g->sums, k_expr(k, "$ + #", g->first_sum, j), k_get(k, acc[j]), 1);
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -255,7 +255,8 @@ static void store_channel(const Grid *g, const Patch *t, const Block *b, KRef j,
     if (g->scales != NULL)
         scale = int_scales_load(c, g->scales, to.idx[1], own);
     for (int64_t p = 0; p < t->pixels; p++) {
-        const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * # + #", j, t->pixels, p), 1);
+        const KRef sum =
+            k_load(k, g->sums, k_expr(k, "$ + ($ * # + #)", g->first_sum, j, t->pixels, p), 1, 1);
         to.idx[g->d.rank - 1] = k_expr(k, "$ + #", t->at.idx[g->d.rank - 1], p);
         if (g->scales != NULL)
             int_scales_store(c, &g->d, g->scales, &scale, &to, sum);
@@ -269,7 +270,6 @@ static void emit_block(const Grid *g, const Patch *t, Block b)
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    b.sums = k_array(k, DTYPE_i32, b.width * t->pixels);
     add_up(g, t, &b);
     const KRef j = lower_open_count(k, b.width, KFOR_SERIAL, "j", &opened);
     const KRef own = g->scales != NULL ? int_scales_own(c, g->scales, channel_of(g, t, &b, j)) : 0;
@@ -379,9 +379,14 @@ static bool fits(const Grid *g)
     for (uint32_t i = 0; i < g->d.rank; i++)
         if (lower_knows(l, &g->d.live[i]))
             return false;
-    return !l->caps->has_dsp && l->caps->threads <= 1 && l->strip.window == NULL && knows_bias &&
-           knows_zero && k_is_byte(type_of(g)) && (c->stride_c == 1 || c->ic == 1) && c->oc > 1 &&
+    return !l->caps->has_dsp && l->strip.window == NULL && knows_bias && knows_zero &&
+           k_is_byte(type_of(g)) && (c->stride_c == 1 || c->ic == 1) && c->oc > 1 &&
            (c->group == 1 || c->oc >= WIDTH);
+}
+
+static uint64_t scratch_of(const Grid *g)
+{
+    return (uint64_t)(g->pixels * ((g->is_copied ? g->depth : 0) + g->width * (int64_t)sizeof(int32_t)));
 }
 
 static bool are_bytes(const Grid *g)
@@ -412,7 +417,10 @@ static void add_params(Grid *g)
                                     (uint64_t)n * dtype_info[g->type].bytes);
     g->begin = int_conv_begin_param(c, g->values, g->zero);
     if (g->is_copied)
-        g->window = lower_param_scratch(l, "window", window_type(g), (uint64_t)(g->pixels * g->depth));
+        g->window = lower_param_thread_scratch(l, "window", window_type(g), (uint64_t)(g->pixels * g->depth),
+                                               &g->first_window);
+    g->sums =
+        lower_param_thread_scratch(l, "sums", DTYPE_i32, (uint64_t)(g->pixels * g->width), &g->first_sum);
 }
 
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
@@ -426,7 +434,7 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
     if (c->l->pass->options->lean == 0)
         join_rows(&g);
     choose_tile(&g);
-    if (g.pixels == 0 || (g.is_copied && !lower_may_take(c->l, (uint64_t)(g.pixels * g.depth))))
+    if (g.pixels == 0 || !lower_may_take(c->l, scratch_of(&g)))
         return false;
     add_params(&g);
     IntScales scales;
