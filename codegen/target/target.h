@@ -20,6 +20,7 @@ typedef enum CpuFeature {
     CPU_INTEGERS = 16, // a microcontroller: integers are cheap and floats are not; never runs rlxc itself
     CPU_DSP = 32, // the DSP extension of Arm's microcontrollers: two products of 16 bits
     CPU_SAT = 64, // shifts that saturate
+    CPU_MVE = 128, // vectors of bytes in Arm's microcontrollers (Helium)
 } CpuFeature;
 
 typedef struct CpuInfo {

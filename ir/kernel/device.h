@@ -53,14 +53,19 @@ KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
 // Operand `operand` of a function of CPUs is an address from which on it reads, or writes, `elements`
 // elements, which depend on the operands in the set `needs`. NULL: it may read and write all of the
-// parameter.
+// parameter. It does so `times` times, `pitch` elements apart, where these are operands (not 0).
 typedef struct KDeviceAccess {
     KDevice function;
     uint32_t operand, needs;
     bool is_write;
     int64_t (*elements)(const int64_t *values);
+    uint32_t times, pitch;
 } KDeviceAccess;
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
+static inline int64_t kdev_times(const KDeviceAccess *a, const int64_t *values)
+{
+    return a->times != 0 ? values[a->times] : 1;
+}
 
 // d (64 rows, n columns, by thread as mma.m16n8 has them) = a * b + (add ? d : 0), 16 steps of k. Operands
 // are descriptors of memory with the 128-byte swizzle; a may be registers: 4 words from a_at on. is_mn: the

@@ -158,7 +158,9 @@ static void call(Replay *r, const KInst *n)
             for (uint32_t j = 0; known->needs >> j != 0; j++)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
-            touch_elements(r, (uint32_t)o->imm, r->value[o->a], known->elements(v), known->is_write);
+            for (int64_t j = 0; j < kdev_times(known, v); j++)
+                touch_elements(r, (uint32_t)o->imm, r->value[o->a] + j * v[known->pitch], known->elements(v),
+                               known->is_write);
             continue;
         }
         if (a->is_written)

@@ -384,7 +384,7 @@ def run_own(cases, name, text, cpus=None):
 def run_all(work):
     cases = Cases(work)
     run_own(cases, "windows", windows())
-    check_parts(work, run_own(cases, "shapes", shapes(), ("cortex-m4", "cortex-m7", "cortex-m33"))[0])
+    check_parts(work, run_own(cases, "shapes", shapes(), ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"))[0])
     model, sources = run_own(cases, "net", network())
     check_sizes(model)
     cases.planted(sources)

@@ -91,6 +91,8 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 // The same with products of pairs of halfwords, where the target has them and they are exact. values: of the
 // weights, less their zero points.
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same with sums of 16 products of bytes.
+bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
 // The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
