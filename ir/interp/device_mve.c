@@ -167,3 +167,75 @@ CallResult interp_mve_bytes1(Call *c)
     }
     return CALL_DONE;
 }
+
+// --- depthwise -----------------------------------------------------------------------------------
+
+static CallResult columns(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t n = call_int(c, 2, t), lo = call_int(c, 5, t), hi = lo + call_int(c, 6, t);
+        for (int64_t i = 0; i < call_int(c, 3, t) * n * MVE_ROWS && !a.is_wrong; i++) {
+            const int64_t row = i % MVE_ROWS, channel = i / MVE_ROWS % n, column = i / MVE_ROWS / n;
+            const int64_t from = column * call_int(c, 4, t) + (row - lo) * call_int(c, 7, t) + channel;
+            a.is_poison = false;
+            const bool is_there = lo <= row && row < hi;
+            const int8_t v = is_there ? with_sign(&a, from, type) : (int8_t)call_int(c, 8, t);
+            words_write_byte(&a, 0, (column * MVE_CHANNELS + channel) * 4 + row, v);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_mve_columns_i8(Call *c)
+{
+    return columns(c, DTYPE_i8);
+}
+
+CallResult interp_mve_columns_u8(Call *c)
+{
+    return columns(c, DTYPE_u8);
+}
+
+// Channel j of a block, whose words begin at w. from: where in t the word of its first column is, in bytes.
+static int32_t deep_sum(Words *a, int64_t w, int64_t j, int64_t from)
+{
+    uint32_t sum = (uint32_t)words_read(a, 2, w + j);
+    for (int64_t i = 0; i < MVE_INPUTS && !a->is_wrong; i++) {
+        const int64_t at = from + words_read(a, 2, i / 4) + i % 4;
+        const int32_t weight = words_read_byte(a, 2, (w + MVE_BLOCK) * 4 + j * MVE_INPUTS + i, DTYPE_i8);
+        if (weight != 0)
+            sum += (uint32_t)(words_read_byte(a, 1, at, DTYPE_i8) * weight);
+    }
+    return (int32_t)sum;
+}
+
+// All channels of a pixel, whose first column is at `from`.
+static void deep_pixel(Words *a, int64_t y, int64_t from)
+{
+    int64_t w = MVE_DEEP_HEAD;
+    for (int64_t i = 0; i < call_int(a->c, 3, a->t) * MVE_BLOCK && !a->is_wrong; i++) {
+        a->is_poison = false;
+        const int32_t sum = deep_sum(a, w, i % MVE_BLOCK, from + i * 4);
+        int64_t tail = w + MVE_BLOCK + MVE_INPUTS;
+        const int8_t v = byte_of(a, &tail, i % MVE_BLOCK, sum, call_int(a->c, 8, a->t));
+        words_write_byte(a, 0, y + i, v);
+        w = i % MVE_BLOCK == MVE_BLOCK - 1 ? tail : w;
+    }
+}
+
+CallResult interp_mve_deep(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t pixels = call_int(c, 4, t), rows = call_int(c, 5, t);
+        int64_t from = 0;
+        for (int64_t i = 0; i < pixels * rows && !a.is_wrong; i++) {
+            const int64_t row = i / pixels, pixel = i % pixels;
+            deep_pixel(&a, row * call_int(c, 7, t) + pixel * call_int(c, 6, t), from);
+            from += words_read(&a, 2, MVE_COLUMNS) +
+                    (pixel == pixels - 1 ? words_read(&a, 2, MVE_COLUMNS + 1) : 0);
+        }
+    }
+    return CALL_DONE;
+}

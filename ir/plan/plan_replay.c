@@ -159,8 +159,8 @@ static void call(Replay *r, const KInst *n)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
             for (int64_t j = 0; j < kdev_times(known, v); j++)
-                touch_elements(r, (uint32_t)o->imm, r->value[o->a] + j * v[known->pitch], known->elements(v),
-                               known->is_write);
+                touch_elements(r, (uint32_t)o->imm, r->value[o->a] + kdev_far(known, v, j),
+                               known->elements(v), known->is_write);
             continue;
         }
         if (a->is_written)

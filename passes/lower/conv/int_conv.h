@@ -95,6 +95,7 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
 bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
+bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values);
 // The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
 bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 

@@ -3,13 +3,11 @@
 // copied next to each other, with the zero point where they leave the input; then device functions sum up
 // blocks of four channels for two pixels at a time, and bring them back to bytes where `requantise` found
 // numbers for it. Other sums are stored one by one.
+#include "passes/lower/conv/int_conv_mve.h"
 #include "ir/graph/tensor.h"
 #include "ir/kernel/mve.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
-
-#include <string.h>
 
 enum {
     WINDOW_BYTES = 256, // of pixels that are computed in one call
@@ -20,13 +18,12 @@ enum {
 typedef struct Mve {
     IntConv c;
     const Domain *d;
-    const int32_t *values;     // of the weights, less their zero points
-    const int64_t *begin;      // what sums begin with, by output channel
-    const RequantScale *scale; // by output channel; NULL: sums stay sums
-    int64_t shift, high;
-    bool is_inside; // no tap can leave the input
-    bool is_joined; // a run has all columns of the kernel
-    bool is_even;   // windows of pixels are one run each, at equal distances
+    const int32_t *values; // of the weights, less their zero points
+    const int64_t *begin;  // what sums begin with, by output channel
+    MveScales scales;      // where `bytes` is not 0
+    bool is_inside;        // no tap can leave the input
+    bool is_joined;        // a run has all columns of the kernel
+    bool is_even;          // windows of pixels are one run each, at equal distances
     int64_t runs, n;
     int64_t zero;                      // of the inputs as bytes with a sign
     int64_t bytes;                     // channels of a group that leave as bytes
@@ -57,61 +54,6 @@ static int64_t words_of_sums(const Mve *s)
 
 // --- weights -------------------------------------------------------------------------------------
 
-// What is behind the weights of the block of bytes that begins at a channel, of all groups.
-typedef struct Tail {
-    bool is_own;
-    uint32_t n_exceptions;
-} Tail;
-
-static Tail tail_of(const Mve *s, int64_t first)
-{
-    Tail t = {0};
-    for (int64_t g = 0; g < s->c.group; g++)
-        for (int64_t j = 0; j < MVE_BLOCK; j++) {
-            const RequantScale *c = &s->scale[g * s->c.oc + first + j];
-            t.is_own = t.is_own || c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32);
-            t.n_exceptions = c->n_exceptions > t.n_exceptions ? c->n_exceptions : t.n_exceptions;
-        }
-    return t;
-}
-
-static int64_t words_of_tail(const Tail *t)
-{
-    return t->is_own ? 1 + t->n_exceptions * MVE_EXCEPTION + MVE_OWN_TAIL : MVE_BLOCK;
-}
-
-static void put(unsigned char **out, int64_t word)
-{
-    const uint32_t v = (uint32_t)(uint64_t)word;
-    memcpy(*out, &v, sizeof v);
-    *out += sizeof v;
-}
-
-// Exception i of four channels; 0 counts as 0 where a channel has none.
-static void pack_exception(const RequantScale *channel, uint32_t i, unsigned char **out)
-{
-    for (int64_t j = 0; j < MVE_BLOCK; j++)
-        put(out, i < channel[j].n_exceptions ? channel[j].exception[i] : 0);
-    for (int64_t j = 0; j < MVE_BLOCK; j++)
-        put(out, i < channel[j].n_exceptions ? int_scale_instead(&channel[j], i) : 0);
-}
-
-static void pack_tail(const Mve *s, int64_t group, int64_t first, unsigned char **out)
-{
-    const Tail t = tail_of(s, first);
-    const RequantScale *channel = &s->scale[group * s->c.oc + first];
-    if (t.is_own)
-        put(out, -1 - (int64_t)t.n_exceptions);
-    for (uint32_t i = 0; i < t.n_exceptions; i++)
-        pack_exception(channel, i, out);
-    for (int64_t j = 0; j < MVE_BLOCK; j++)
-        put(out, channel[j].factor);
-    for (int64_t j = 0; j < MVE_BLOCK && t.is_own; j++)
-        put(out, ~channel[j].start);
-    for (int64_t j = 0; j < MVE_BLOCK && t.is_own; j++)
-        put(out, (int64_t)((uint64_t)channel[j].start >> 32) - (INT64_C(1) << (s->shift - 1)));
-}
-
 // Element i of the window of channel o of a group; 0 where there is none.
 static int32_t weight(const Mve *s, int64_t group, int64_t o, int64_t i)
 {
@@ -141,7 +83,7 @@ static const int64_t *begin_of(const Mve *s)
 static void pack_sums(const Mve *s, int64_t group, int64_t first, unsigned char **out)
 {
     for (int64_t j = 0; j < MVE_BLOCK; j++)
-        put(out, first + j < s->c.oc ? s->begin[group * s->c.oc + first + j] : 0);
+        mve_put(out, first + j < s->c.oc ? s->begin[group * s->c.oc + first + j] : 0);
     for (int64_t step = 0; step < mve_padded(length(s)); step += MVE_INPUTS)
         for (int64_t j = 0; j < MVE_BLOCK * MVE_INPUTS; j++)
             *(*out)++ = (unsigned char)weight(s, group, first + j / MVE_INPUTS, step + j % MVE_INPUTS);
@@ -156,7 +98,7 @@ static void pack(const void *ctx, void *bytes)
         for (int64_t o = 0; o < s->c.oc; o += MVE_BLOCK) {
             pack_sums(s, g, o, &out);
             if (o < s->bytes)
-                pack_tail(s, g, o, &out);
+                mve_pack_tail(&s->scales, g, o, &out);
         }
 }
 
@@ -276,9 +218,8 @@ static void emit_bytes(const Mve *s, const Blocks *b)
     Kernel *k = c->l->k;
     const IntPixel p = int_pixel_of(c, s->d, b->first, b->group);
     const Access *y = domain_access(s->d, c->l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
-    const int64_t half = INT64_C(1) << (s->shift - 1);
     const bool is_one = n_pixels(s) == 1;
-    const KRef high = k_index(k, s->high - half);
+    const KRef high = k_index(k, mve_high(&s->scales));
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(c, s->d, &p, b->group, 0),
         window_at(s, b),
@@ -288,7 +229,7 @@ static void emit_bytes(const Mve *s, const Blocks *b)
         is_one ? high : b->pixels,
         is_one ? 0 : k_index(k, y->stride[s->d->rank - 1]),
         is_one ? 0 : high};
-    k_device_list(k, is_one ? KDEV_mve_bytes1 : KDEV_mve_bytes2, s->shift, operands);
+    k_device_list(k, is_one ? KDEV_mve_bytes1 : KDEV_mve_bytes2, s->scales.shift, operands);
 }
 
 // A block of channels of `pixels` pixels, whose sums are the one of number `at`.
@@ -382,39 +323,6 @@ static bool fits(const Mve *s)
     return true;
 }
 
-static bool is_channel_bytes(const Mve *s, const RequantScale *c)
-{
-    const int64_t limit = INT64_C(1) << 54;
-    for (uint32_t i = 0; i < c->n_exceptions; i++)
-        if (int_scale_instead(c, i) == 0)
-            return false;
-    return c->shift == s->shift && c->factor >= 0 && c->factor <= INT32_MAX && c->start > -limit &&
-           c->start < limit;
-}
-
-// Do pixels of the result follow each other at equal distances, with their channels next to each other?
-static bool is_result_even(const Mve *s)
-{
-    const IntConv *c = &s->c;
-    const Access *y = domain_access(s->d, c->l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
-    const uint32_t last = s->d->rank - 1;
-    const int64_t pitch = y->stride[last];
-    return y->stride[1] == 1 && (c->h == 1 || y->stride[2] == c->w_out * pitch) &&
-           (c->n == 1 || y->stride[0] == c->h * c->w_out * pitch);
-}
-
-// How many channels of each group leave as bytes.
-static int64_t bytes_of(const Mve *s)
-{
-    if (s->scale == NULL || !is_result_even(s) || s->shift < 1 || s->shift > MVE_MAX_SHIFT ||
-        s->high < INT32_MIN / 2 || s->high > INT32_MAX / 2)
-        return 0;
-    for (int64_t i = 0; i < s->c.group * s->c.oc; i++)
-        if (!is_channel_bytes(s, &s->scale[i]))
-            return 0;
-    return s->c.oc / MVE_BLOCK * MVE_BLOCK;
-}
-
 static bool is_even(const Mve *s)
 {
     const IntConv *c = &s->c;
@@ -445,8 +353,7 @@ static void add_params(Mve *s)
     for (int64_t o = 0; o < s->c.oc; o += MVE_BLOCK) {
         s->group_words += words_of_sums(s);
         if (o < s->bytes) {
-            const Tail t = tail_of(s, o);
-            s->group_words += words_of_tail(&t);
+            s->group_words += mve_tail_words(&s->scales, o);
             s->sums_at = s->group_words;
         }
     }
@@ -473,12 +380,8 @@ bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool
     const Tensor zero = tensor_if_const(l->g, c->x_zero);
     s.zero = (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0) - (is_signed(&s) ? 0 : 128);
     s.is_even = is_even(&s);
-    s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
-    if (s.scale != NULL) {
-        s.shift = s.scale[0].shift;
-        s.high = int_scales_high(s.scale, c->group * c->oc);
-    }
-    s.bytes = bytes_of(&s);
+    if (mve_scales_find(c, d, c->oc, &s.scales))
+        s.bytes = c->oc / MVE_BLOCK * MVE_BLOCK;
     s.pixels = pixels_of(&s);
     if (!lower_may_take(l, (uint64_t)(4 * sums_of(&s) + s.pixels * mve_padded(length(&s)))))
         return false;

@@ -265,7 +265,7 @@ static void access_known(Trace *t, const KInst *address, const KDeviceAccess *a,
     const uint32_t param = (uint32_t)address->imm;
     const bool is_watched_so = (a->is_write ? t->watch->writes : t->watch->reads)[param];
     for (int64_t i = 0; i < kdev_times(a, v) && is_watched_so && a->elements(v) > 0; i++)
-        touch(t, param, add(t->value[address->a], point(i * v[a->pitch])), a->elements(v), a->is_write);
+        touch(t, param, add(t->value[address->a], point(kdev_far(a, v, i))), a->elements(v), a->is_write);
 }
 
 static void call(Trace *t, const KInst *n)
