@@ -289,7 +289,7 @@ static void emit(const Mve *s)
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
     const int64_t all = n_pixels(s);
-    const KRef chunk = lower_open_count(k, ceil_div(all, s->pixels), KFOR_SERIAL, "tile", &opened);
+    const KRef chunk = lower_open_count(k, ceil_div(all, s->pixels), KFOR_PARALLEL, "tile", &opened);
     Blocks b = {.first = k_expr(k, "$ * #", chunk, s->pixels)};
     b.pixels =
         all % s->pixels == 0 ? k_index(k, s->pixels) : k_expr(k, "min(#, # - $)", s->pixels, all, b.first);

@@ -167,8 +167,8 @@ static void emit(const Deep *s)
                                    .count = k_index(k, s->strip * s->columns),
                                    .lo = zero,
                                    .rows = zero});
-    const KRef image = lower_open_count(k, c->n, KFOR_SERIAL, "image", &opened);
-    const KRef strip = lower_open_count(k, ceil_div(c->h, s->strip), KFOR_SERIAL, "strip", &opened);
+    const KRef image = lower_open_count(k, c->n, KFOR_PARALLEL, "image", &opened);
+    const KRef strip = lower_open_count(k, ceil_div(c->h, s->strip), KFOR_PARALLEL, "strip", &opened);
     const KRef y = k_expr(k, "$ * #", strip, s->strip);
     const KRef rows =
         c->h % s->strip == 0 ? k_index(k, s->strip) : k_expr(k, "min(#, # - $)", s->strip, c->h, y);
