@@ -22,6 +22,7 @@ typedef enum CpuFeature {
     CPU_SAT = 64, // shifts that saturate
     CPU_MLA = 128, // an instruction that adds a product of integers
     CPU_NARROW = 256, // a lack: products have 32 bits, and loads of bytes no signs
+    CPU_MVE = 512, // vectors of bytes in Arm's microcontrollers (Helium)
 } CpuFeature;
 
 typedef struct CpuInfo {

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device functions of CPUs (dsp.h) touch from the addresses that they are given, for whoever follows
-// a kernel's accesses. v: the values of all operands.
+// What the device functions of CPUs (dsp.h, mve.h) touch from the addresses that they are given, for whoever
+// follows a kernel's accesses. v: the values of all operands.
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
+
+// mve_window: the same of one pixel.
+static int64_t runs_of_pixel(const int64_t *v)
+{
+    return (v[3] - 1) * v[4] + v[2];
+}
+
+// mve_sums1, mve_bytes1: a window.
+static int64_t window(const int64_t *v)
+{
+    return v[3];
+}
 
 // dsp_pair: `rows` runs of n elements, `pitch` apart.
 static int64_t runs(const int64_t *v)
@@ -22,20 +34,57 @@ static int64_t steps(const int64_t *v)
     return 4 * v[3];
 }
 
-// dsp_bytes2: four channels a block.
+// dsp_bytes2, mve_bytes1, a pixel of mve_bytes2: four channels a block.
 static int64_t bytes(const int64_t *v)
 {
     return 4 * v[4];
 }
 
-enum { OF_PAIR = 1 << 3 | 1 << 4 | 1 << 5, OF_EDGE = 1 << 2 | 1 << 3, OF_ROW = 1 << 3, OF_BYTES = 1 << 4 };
+// mve_columns: of one column and row.
+static int64_t channels(const int64_t *v)
+{
+    return v[2];
+}
+
+// mve_deep: of one pixel, four channels a block.
+static int64_t deep_bytes(const int64_t *v)
+{
+    return 4 * v[3];
+}
+
+enum {
+    OF_PAIR = 1 << 3 | 1 << 4 | 1 << 5,
+    OF_EDGE = 1 << 2 | 1 << 3,
+    OF_ROW = 1 << 3,
+    OF_BYTES = 1 << 4,
+    OF_WINDOW = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
+    OF_PIXELS = OF_BYTES | 1 << 5 | 1 << 6,
+    OF_COLUMNS = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
+    OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7
+};
 
 static const KDeviceAccess accesses[] = {
-    {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs}, {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs},
-    {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs}, {KDEV_dsp_pair_u8, 2, OF_PAIR, false, runs},
-    {KDEV_dsp_edge_i8, 1, OF_EDGE, false, part}, {KDEV_dsp_edge_u8, 1, OF_EDGE, false, part},
-    {KDEV_dsp_row_i8, 1, OF_ROW, false, steps},  {KDEV_dsp_row_u8, 1, OF_ROW, false, steps},
-    {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes}, {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes},
+    {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_pair_u8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_dsp_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_dsp_row_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
+    {KDEV_dsp_row_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
+    {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_mve_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
+    {KDEV_mve_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
+    {KDEV_mve_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_mve_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0},
+    {KDEV_mve_bytes1, 1, OF_ROW, false, window, 0, 0, 0, 0},
+    {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_mve_columns_i8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
+    {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
+    {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7},
+    {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

@@ -208,11 +208,12 @@ static void access(Replay *r, const Access *t)
         touch_all(r, t, 0);
 }
 
-static void access_elements(Replay *r, uint32_t arg, KRef index, int64_t count, bool is_write)
+// Elements from the index on, and `by` behind it.
+static void access_elements(Replay *r, uint32_t arg, KRef index, int64_t by, int64_t count, bool is_write)
 {
     const PlanArg *a = &r->pk->args.data[arg];
     const int64_t bytes = dtype_info[r->k->params.data[arg].dtype].bytes;
-    const int64_t at = (int64_t)(a->byte_offset - a->below) + r->value[index] * bytes;
+    const int64_t at = (int64_t)(a->byte_offset - a->below) + (r->value[index] + by) * bytes;
     Access t = {arg, is_write, at, at + count * bytes, {0}};
     for (uint32_t i = 0; i < r->n_open; i++) {
         const KRef loop = r->open[i].loop;
@@ -243,7 +244,9 @@ static void call(Replay *r, const KInst *n)
             for (uint32_t j = 0; known->needs >> j != 0; j++)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
-            access_elements(r, (uint32_t)o->imm, o->a, known->elements(v), known->is_write);
+            for (int64_t j = 0; j < kdev_times(known, v); j++)
+                access_elements(r, (uint32_t)o->imm, o->a, kdev_far(known, v, j), known->elements(v),
+                                known->is_write);
             continue;
         }
         const Access all = {(uint32_t)o->imm, true, (int64_t)a->begin, (int64_t)a->end, {0}};

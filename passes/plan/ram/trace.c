@@ -270,6 +270,14 @@ static void access_all(Trace *t, uint32_t param)
             report(t, &(TraceAccess){param, write, (int64_t)arg->begin, (int64_t)arg->end});
 }
 
+static void access_known(Trace *t, const KInst *address, const KDeviceAccess *a, const int64_t *v)
+{
+    const uint32_t param = (uint32_t)address->imm;
+    const bool is_watched_so = (a->is_write ? t->watch->writes : t->watch->reads)[param];
+    for (int64_t i = 0; i < kdev_times(a, v) && is_watched_so && a->elements(v) > 0; i++)
+        touch(t, param, add(t->value[address->a], point(kdev_far(a, v, i))), a->elements(v), a->is_write);
+}
+
 static void call(Trace *t, const KInst *n)
 {
     int64_t v[KDEV_MAX_OPERANDS] = {0};
@@ -286,8 +294,8 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else if (a->elements(v) > 0 && (a->is_write ? t->watch->writes : t->watch->reads)[o->imm])
-            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), a->is_write);
+        else
+            access_known(t, o, a, v);
     }
 }
 
