@@ -368,7 +368,7 @@ static void go(Replay *r, KRef begin, KRef end)
             const KRef index = n->kind == KI_store ? n->b : n->a;
             check_known(r, index);
             r->is_open[i] = true;
-            access_elements(r, (uint32_t)n->imm, index, n->count, n->kind == KI_store);
+            access_elements(r, (uint32_t)n->imm, index, 0, n->count, n->kind == KI_store);
         } else if (n->kind == KI_device) {
             call(r, n);
         } else {
