@@ -80,7 +80,9 @@ def main():
     if sys.argv[2:]:
         folders = [folder for folder in folders if folder.name in sys.argv[2:]]
     rlxc = pathlib.Path(sys.argv[1]).resolve()
-    good = check("here", folders, lambda some: check_ops.run_rlxc(rlxc, some, [*TWICE, "-O", "1"]))
+    good = check(
+        "here", folders, lambda some: check_ops.run_rlxc(rlxc, some, [*TWICE, "--cpu", "generic", "-O", "1"])
+    )
     machine = mcu_rig.machines()[CPU]
     if not mcu_rig.compilers(machine) or not shutil.which(machine.qemu):
         print(f"{CPU}: skipped, there is no compiler or no {machine.qemu} for it")

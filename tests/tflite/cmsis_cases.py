@@ -38,7 +38,7 @@ class One(Case):
     def __init__(self, data, model):
         super().__init__(re.sub(r"\W", "_", data.name), model)
         self.data = data
-        self.expected = []
+        self.expected, self.later = [], []  # later: operators behind the next one
 
     def temporary(self, type_name, shape, **more):
         return self.graph.tensor(f"{self.prefix}t{len(self.graph.tensors)}", type_name, shape, **more)
@@ -51,21 +51,19 @@ class One(Case):
     def clamped(self, shape, low, high, **more):
         """A tensor whose values between two limits are the result."""
         type_name = self.data.array("output_ref", "output")[0]
-        if type_name in FULL and (low, high) == FULL[type_name]:
-            return self.result(shape, **more)
-        raw = self.temporary(type_name, shape, **more)
-        inner = self.temporary(type_name, shape, **more)
-        self.later = [
-            (57, [raw, self.c(type_name, [1], [high], **more)], inner),
-            (55, [inner, self.c(type_name, [1], [low], **more)], self.result(shape, **more)),
-        ]
+        least, most = FULL.get(type_name, (-math.inf, math.inf))
+        limits = [(code, v) for code, v, none in ((57, high, most), (55, low, least)) if v != none]
+        raw = at = self.temporary(type_name, shape, **more) if limits else self.result(shape, **more)
+        for code, limit in limits:
+            is_last = code == limits[-1][0]
+            y = self.result(shape, **more) if is_last else self.temporary(type_name, shape, **more)
+            self.later.append((code, [at, self.c(type_name, [1], [limit], **more)], y))
+            at = y
         return raw
-
-    later = ()
 
     def op(self, number, inputs, outputs, options_type=0, options=None):
         super().op(number, inputs, outputs, options_type, options)
-        later, self.later = self.later, ()
+        later, self.later = self.later, []
         for code, operands, y in later:
             super().op(code, operands, [y], 39)
 

@@ -84,9 +84,7 @@ def run(rig, machine, together, options):
         feeds = [feed for c in together for feed in c.feeds]
         (folder / "main.c").write_text(main_text(feeds, sum(len(c.results) for c in together)))
         compiler = next(iter(mcu_rig.compilers(machine).values()))
-        program, _ = rig.build(
-            folder, machine, compiler, [folder / "main.c"], ["-O1", "-Wno-unused", "-Wno-error"]
-        )
+        program, _ = rig.build(folder, machine, compiler, [folder / "main.c"], ["-O1"])
         done = subprocess.run(
             [*machine.qemu_command(), "-kernel", program],
             capture_output=True,

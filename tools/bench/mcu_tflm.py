@@ -20,6 +20,7 @@ OPERATORS = {
     3: ("AddConv2D(tflite::Register_CONV_2D_INT8())", "cmsis_nn/conv conv_common"),
     4: ("AddDepthwiseConv2D(tflite::Register_DEPTHWISE_CONV_2D_INT8())",
         "cmsis_nn/depthwise_conv depthwise_conv_common"),
+    6: ("AddDequantize()", "dequantize dequantize_common"),
     9: ("AddFullyConnected(tflite::Register_FULLY_CONNECTED_INT8())",
         "cmsis_nn/fully_connected fully_connected_common"),
     17: ("AddMaxPool2D(tflite::Register_MAX_POOL_2D_INT8())", "cmsis_nn/pooling pooling_common"),
@@ -27,12 +28,13 @@ OPERATORS = {
     22: ("AddReshape()", "reshape reshape_common"),
     25: ("AddSoftmax(tflite::Register_SOFTMAX_INT8())", "cmsis_nn/softmax softmax_common"),
     34: ("AddPad()", "cmsis_nn/pad pad_common"),
+    114: ("AddQuantize()", "quantize quantize_common"),
 }
 DEFINES = ("-DNDEBUG", "-DTF_LITE_STATIC_MEMORY", "-DTF_LITE_STRIP_ERROR_STRINGS", "-DCMSIS_NN",
            "-DARM_NN_ENABLE_F16=0", "-DARM_NN_ENABLE_F32=0", "-w")
 NOT_BUILT = ("_test", "test_helper", "recording_", "mock_", "fake_", "hexdump", "debug_log", "_f16", "_f32",
              "_flt", "python", "/testing/", "experimental")
-FIRST_ARENA = 1 << 20  # bytes, to learn how much is needed
+ARENA = 1 << 20  # bytes, more than enough
 RUY = """#pragma once
 namespace ruy { namespace profiler {
 struct ScopeLabel { template <typename... T> explicit ScopeLabel(const T &...) {} };
@@ -148,12 +150,14 @@ class Peer:
         home, nn = folder("RLXC_TFLM"), folder("RLXC_CMSIS_NN")
         found = [path for part in ("", "arena_allocator", "memory_planner", "tflite_bridge")
                  for path in (home / MICRO / part).glob("*.cc")]
-        found += [path for part in ("core", "kernels", "schema") for path in (home / "tensorflow/lite" / part).rglob("*.cc")]
-        found += (home / "tensorflow/compiler").rglob("*.cc")
+        for part in ("lite/core", "lite/kernels", "lite/schema", "compiler"):
+            found += (home / "tensorflow" / part).rglob("*.cc")
         names = {name for _, files in OPERATORS.values() for name in files.split()}
-        found += [home / MICRO / "kernels" / f"{name}.cc" for name in (*names, "kernel_util", "micro_tensor_utils")]
+        names |= {"kernel_util", "micro_tensor_utils"}
+        found += [home / MICRO / "kernels" / f"{name}.cc" for name in names]
         found += (nn / "Source").rglob("*.c")
-        return sorted(path for path in found if not any(word in str(path) for word in NOT_BUILT) and path.exists())
+        return sorted(path for path in found
+                      if not any(word in str(path) for word in NOT_BUILT) and path.exists())
 
     def library(self, machine, compiler, level):
         """An archive, whose objects stay in a folder until their sources are newer."""
@@ -175,7 +179,7 @@ class Peer:
             mcu_rig.check(["arm-none-eabi-ar", "rcs", archive, *pool.map(build, self.sources())])
         return archive
 
-    def program(self, machine, compiler, model, level, arena):
+    def program(self, machine, compiler, model, level):
         """(The program, None), or (None, why there is none)."""
         data = model.read_bytes()
         numbers = operators_of(data)
@@ -186,18 +190,20 @@ class Peer:
         work.mkdir(exist_ok=True)
         adds = "\n    ".join(f"all.{OPERATORS[n][0]};" for n in numbers)
         text = MAIN.replace("ADD_OPERATORS", adds).replace("OPERATORS", str(len(numbers)))
-        (work / "main.cc").write_text(text.replace("ARENA_BYTES", str(arena)))
+        (work / "main.cc").write_text(text.replace("ARENA_BYTES", str(ARENA)))
+        numbers = ",".join(map(str, data))
         (work / "model.cc").write_text("extern const unsigned char model_data[];\n"
-                                       f"alignas(16) const unsigned char model_data[] = {{{','.join(map(str, data))}}};\n")
+                                       f"alignas(16) const unsigned char model_data[] = {{{numbers}}};\n")
         library = self.library(machine, compiler, level)
         return self.rig.link(work, machine, compiler, [work / "main.cc", work / "model.cc", library],
                              self.options(level)), None
 
     def run(self, machine, compiler, model, level):
-        """(Figures, program), or (None, why there are none). The arena is as large as it has to be."""
-        program, why = self.program(machine, compiler, model, level, FIRST_ARENA)
+        """Figures, the program, and bytes of its arena that it does not use; or None, why, and None."""
+        program, why = self.program(machine, compiler, model, level)
         if not program:
-            return None, why
-        used = int(self.rig.run(program, machine).said["arena"])
-        program, _ = self.program(machine, compiler, model, level, used + 15 & ~15)
-        return self.rig.run(program, machine), program
+            return None, why, None
+        figures = self.rig.run(program, machine)
+        if figures.status != 0:
+            return None, f"ends with status {figures.status}", None
+        return figures, program, ARENA - int(figures.said["arena"])

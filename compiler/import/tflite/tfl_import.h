@@ -96,6 +96,9 @@ void tfl_skip(TflNode *n, uint32_t i);  // its value does not matter
 bool tfl_src_ints(TflNode *n, uint32_t i, int64_t *out, uint32_t *count);
 // The same; sizes may be symbolic.
 bool tfl_src_dims(TflNode *n, uint32_t i, Dim *out, uint32_t *count);
+// The shape of the result, as an operand says it. Where the model computes it, it is the one that the file
+// says, and a run in which it is another one fails.
+bool tfl_src_shape(TflNode *n, uint32_t i, Dim *out, uint32_t *count);
 int64_t tfl_src_int(TflNode *n, uint32_t i); // of one element
 // An axis of operand i as operand k says, or as a number; 0 after a failure.
 uint32_t tfl_axis(TflNode *n, int64_t axis, uint32_t rank);

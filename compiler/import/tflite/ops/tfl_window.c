@@ -212,7 +212,7 @@ void tfl_import_transpose_conv(TflNode *n)
     w.activation = tfl_option(n, 3, FLAT_I8, 0);
     tfl_ignore(n, 4); // the type of sums
     const NodeId filter = tfl_src(n, 1), x = tfl_src(n, 2), bias = tfl_opt(n, 3);
-    if (tfl_src_ints(n, 0, shape, &rank) && (rank != 4 || tfl_rank(n, filter) != 4 || tfl_rank(n, x) != 4))
+    if (tfl_src_shape(n, 0, shape, &rank) && (rank != 4 || tfl_rank(n, filter) != 4 || tfl_rank(n, x) != 4))
         tfl_fail(n, E0204, "expected images, weights and a result of rank 4");
     for (uint32_t i = 0; i < SPATIAL; i++)
         w.kernel[i] = tfl_size(n, filter, i + 1);
