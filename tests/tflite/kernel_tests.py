@@ -147,8 +147,12 @@ def run_together(rlxc, texts, options):
     if isinstance(found, str):
         if len(texts) == 1:
             return {next(iter(texts)): found}
-        alone = [run_together(rlxc, {name: text}, options) for name, text in texts.items()]
-        return {name: result for one in alone for name, result in one.items()}
+        named = set(re.findall(r"\bk([0-9a-f]{16})_", found)) & set(texts)
+        named = named or set(list(texts)[: len(texts) // 2])
+        parts = (
+            {name: text for name, text in texts.items() if (name in named) == side} for side in (True, False)
+        )
+        return {k: v for part in parts if part for k, v in run_together(rlxc, part, options).items()}
     return {
         name: [
             flatbuffer.pack(kind, values) for kind, (_, values) in zip(c.result_types, result, strict=True)
