@@ -134,6 +134,8 @@ class KernelCase(Case):
             raise ValueError("an element type that rlxc does not have")
         if run.code in SPLITS and not run.options:
             run.table, run.options = SPLITS[run.code], {0: ("i32", len(run.outputs))}
+        if run.code == 77 and not run.options:
+            run.table, run.options = 55, {0: ("i8", flatbuffer.TYPES[run.outputs[0].type][0])}
         inputs = [-1 if t is None else self.operand(run, i, t) for i, t in enumerate(run.inputs)]
         outputs = [self.outcome(t, is_last) for t in run.outputs]
         self.op(run.code, inputs, outputs, run.table, run.options)
@@ -141,6 +143,8 @@ class KernelCase(Case):
     def operand(self, run, i, t):
         if t.is_variable:
             if t.index not in self.made:
+                if any(t.data):
+                    raise ValueError("error: a memory that begins with other values than zeros")
                 self.made[t.index] = self.graph.tensor(
                     f"{self.prefix}v{t.index}", t.type, t.shape, variable=True, **t.quantisation()
                 )
