@@ -37,7 +37,7 @@ OTHERS = {
 # Tests that expect an error where rlxc computes a result, and why there is none in rlxc.
 WIDER = {
     "BroadcastToTest.TooManyDimensionShouldFail": "more axes than tflite-micro has",
-    "BroadcastToTest.MismatchDimensionShouldFail": "the shape that the file has for the result is not looked at",
+    "BroadcastToTest.MismatchDimensionShouldFail": "the shape of the result is not looked at",
     "ElementwiseTest.RsqrtNanInt8": "roots of negative values are 0 in rlxc, and an error there",
     "ExpandDimsTest.ExpandDimsInputOutputDimsMismatchShallFail": "the shape of the result is not looked at",
     "PoolingTest.SimpleAveragePoolTestInt8PaddingSameStride1ActNone": "VALID padding with the shape of SAME",
