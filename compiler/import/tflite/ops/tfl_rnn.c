@@ -77,7 +77,7 @@ void tfl_import_svdf(TflNode *n)
     if (!read_svdf(n, &s))
         return;
     if (tfl_is_quantised(tfl_in(n, 0))) {
-        if (s.activation != 1)
+        if (s.activation != 0 && s.activation != 1)
             tfl_fail(n, E0206, "the activation %lld of integers is not supported", (long long)s.activation);
         tfl_out(n, 0, integer_svdf(n, &s));
         return;
