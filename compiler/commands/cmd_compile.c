@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc compile, check, convert: a model in, files out.
 #include "compiler/cache/cache.h"
-#include "compiler/system/json_text.h"
-#include "compiler/job/depfile.h"
 #include "compiler/import/import.h"
+#include "compiler/job/depfile.h"
 #include "compiler/report/validation.h"
+#include "compiler/system/json_text.h"
 
 // Up to the files in the folder, and what is printed about them. False: reported, or --stop-after ended it.
 static bool compile(Job *j, const char *dir, CompileReport *out)
@@ -17,8 +17,8 @@ static bool compile(Job *j, const char *dir, CompileReport *out)
         return false;
     if (found == CACHE_HIT)
         return depfile_write(j, dir);
-    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) ||
-        !validation_run(j) || !job_write(j, dir))
+    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) || !validation_run(j) ||
+        !job_write(j, dir))
         return false;
     *out = compile_report_make(j);
     cache_store(&cache, dir, out);
@@ -77,7 +77,9 @@ ExitCode cmd_convert(Cli *c)
     const char *to = c->options.output_file != NULL ? c->options.output_file
                      : args->len == 2               ? args->data[1]
                                                     : NULL;
-    if (!import_model(c->arena, c->diag, args->data[0], &g))
+    ImportOptions o = {0};
+    if ((c->options.custom != NULL && !import_custom(c->arena, c->diag, c->options.custom, &o.custom)) ||
+        !import_model_with(c->arena, c->diag, args->data[0], &o, &g))
         return cli_fail(c);
     if (to == NULL) {
         Str text = str_new(c->arena);
