@@ -69,7 +69,6 @@ ExitCode cmd_check(Cli *c)
 ExitCode cmd_convert(Cli *c)
 {
     const Strings *args = &c->options.args;
-    Graph *g = NULL;
     if (args->len < 1 || args->len > 2) {
         diag_error(c->diag, (Span){0}, E0003, "expected a model file and, perhaps, the file to write");
         return cli_fail(c);
@@ -77,10 +76,10 @@ ExitCode cmd_convert(Cli *c)
     const char *to = c->options.output_file != NULL ? c->options.output_file
                      : args->len == 2               ? args->data[1]
                                                     : NULL;
-    ImportOptions o = {0};
-    if ((c->options.custom != NULL && !import_custom(c->arena, c->diag, c->options.custom, &o.custom)) ||
-        !import_model_with(c->arena, c->diag, args->data[0], &o, &g))
+    Job j;
+    if (!job_read(&j, c, args->data[0]))
         return cli_fail(c);
+    Graph *g = j.graph;
     if (to == NULL) {
         Str text = str_new(c->arena);
         import_print_json(g, &text);
