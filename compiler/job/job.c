@@ -435,6 +435,12 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     return feeds_check(j) && (j->fallback == NULL || begin_fallback(j));
 }
 
+bool job_read(Job *j, Cli *c, const char *model)
+{
+    *j = (Job){.cli = c, .model = model};
+    return read_rounding(j) && given_read(c, &j->given) && job_import(j, &j->given, &j->graph);
+}
+
 bool job_import(Job *j, const Given *given, Graph **out)
 {
     rlx_assert(j->model != NULL && given != NULL);
