@@ -92,7 +92,7 @@ static void add_elements(const Grid *g, const GridPatch *t, const Block *b, cons
 {
     Kernel *k = g->c.l->k;
     uint32_t opened = 0;
-    const int64_t most = UNROLLED / (b->width * values_of(t));
+    const int64_t products = b->width * values_of(t), most = grid_is_rest(g, t) ? 1 : UNROLLED / products;
     const int64_t step = grid_step(n, most < 1 ? 1 : most < GRID_MAX_STEP ? most : GRID_MAX_STEP);
     const KRef w = k_expr(k, "($ * # + $) * #", t->group, g->c.oc, b->first, g->depth);
     KRef i = lo;

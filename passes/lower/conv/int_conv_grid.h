@@ -46,6 +46,13 @@ typedef struct GridPatch {
     KRef sum[GRID_MAX_PIXELS]; // variables: of the windows, where weights are raised
 } GridPatch;
 
+// What is left of a row where it seldom occurs: its loops are kept short.
+static inline bool grid_is_rest(const Grid *g, const GridPatch *t)
+{
+    enum { SELDOM = 8 };
+    return t->pixels < g->pixels && g->c.w_out >= SELDOM * g->pixels;
+}
+
 // The largest number up to `most` that divides n.
 int64_t grid_step(int64_t n, int64_t most);
 // Makes the windows of a patch: pixel after pixel, or word after word of elements.

@@ -100,7 +100,7 @@ static void copy_inside(const Grid *g, const GridPatch *t)
     const int64_t pitch = g->c.sw * g->c.stride_w, turns = t->is_packed ? 1 : t->pixels;
     for (int64_t p = 0; p < turns; p++) {
         const Run r = open_runs(g, t);
-        const int64_t step = grid_step(r.n, GRID_MAX_STEP);
+        const int64_t step = grid_step(r.n, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
         const KRef i = k_for(k, k_index(k, 0), k_index(k, r.n), step, KFOR_SERIAL, "i");
         for (int64_t s = 0; s < step; s++) {
             const KRef at = k_expr(k, "$ + #", i, s);
