@@ -24,6 +24,7 @@ static const struct {
              {"rv64", "riscv64", "riscv64-linux-gnu-gcc"},
              {"cortex", "arm", "arm-none-eabi-gcc"},
              {"rv32", "riscv32", "riscv64-unknown-elf-gcc"},
+             {"esp32-s3", "xtensa", "xtensa-esp32s3-elf-gcc"},
              // Debian's gcc for it has no C library: its headers, which are newlib's, serve any machine.
              {"rv32", "riscv32", "clang --target=riscv32-unknown-elf -isystem /usr/include/newlib"}};
 

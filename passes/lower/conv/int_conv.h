@@ -129,8 +129,8 @@ int64_t int_scales_high(const RequantScale *scale, int64_t n);
 int64_t int_scale_instead(const RequantScale *c, uint32_t i);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
-// Bias - zero * sum of the weights by output channel, where these are constants.
-uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero);
+// Bias - zero * sum of the weights + added, by output channel, where these are constants.
+uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero, int64_t added);
 // The zero point of the input, which it has, as i32.
 KRef int_conv_zero(const IntConv *c);
 // One input channel a group: can four of them be read as a word?
