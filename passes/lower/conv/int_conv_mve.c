@@ -194,21 +194,30 @@ static void copy_each(const Mve *s, KRef first, KRef pixels, KRef group)
     lower_close(s->c.l, s->pixels > 1);
 }
 
-// Pixels of one row go together, where none of them leaves the input.
-static void copy_row(const Mve *s, KRef first, KRef pixels, KRef group)
+// Pixels of one row: those go together that do not leave the input, from a to b - 1.
+static void copy_row(const Mve *s, KRef first, KRef group)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
+    const int64_t n = s->pixels, step = c->sw * c->stride_w, room = c->in_w - (c->kw - 1) * c->dw + c->pad_w;
     const IntPixel p = int_pixel_of(c, s->d, first, group);
-    IntPixel last = p;
-    last.column = k_expr(k, "$ + #", p.column, (s->pixels - 1) * c->sw);
-    if (!s->is_inside)
-        k_if(k, k_and(k, int_pixel_is_whole(c, &p), int_pixel_is_whole(c, &last)));
-    copy_windows(s, p.x, pixels, c->sw * c->stride_w, k_index(k, 0));
+    const KRef column = p.at.idx[s->d->rank - 1], zero = k_index(k, 0);
+    const KRef a =
+        s->is_inside ? zero : k_expr(k, "min(#, max(0, # - $))", n, ceil_div(c->pad_w, c->sw), column);
+    KRef b = k_expr(k, "max($, min(#, # - $))", a, n, room > 0 ? ceil_div(room, c->sw) : 0, column);
+    b = k_select(k, k_expr(k, "0 <= $ & $ < #", p.row, p.row, c->in_h - (c->kh - 1) * c->dh), b, a);
+    b = s->is_inside ? k_index(k, n) : b;
+    k_if(k, k_expr(k, "$ < $", a, b));
+    copy_windows(s, k_expr(k, "$ + $ * #", p.x, a, step), k_sub(k, b, a), step, k_expr(k, "$ * #", a, s->to));
+    k_end(k);
     if (s->is_inside)
         return;
-    k_else(k);
-    copy_each(s, first, pixels, group);
+    const KRef i = k_for(k, zero, k_expr(k, "# - ($ - $)", n, b, a), 1, KFOR_SERIAL, "i");
+    const KRef j = k_select(k, k_expr(k, "$ < $", i, a), i, k_expr(k, "$ + ($ - $)", i, b, a));
+    IntPixel at = p;
+    at.column = k_expr(k, "$ + $ * #", p.column, j, c->sw);
+    at.x = k_expr(k, "$ + $ * #", p.x, j, step);
+    copy_border(s, &at, k_expr(k, "$ * #", j, s->to));
     k_end(k);
 }
 
@@ -217,7 +226,7 @@ static void copy(const Mve *s, KRef first, KRef pixels, KRef group)
     if (s->is_even)
         copy_even(s, int_pixel_of(&s->c, s->d, first, group).x, pixels);
     else if (s->pixels > 1 && s->c.w_out % s->pixels == 0)
-        copy_row(s, first, pixels, group);
+        copy_row(s, first, group);
     else
         copy_each(s, first, pixels, group);
 }
