@@ -297,13 +297,13 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
     chain_eval(ctx, channel, sum, n, y);
 }
 
-// Exceptions cost little in blocks of device functions (passes/lower/conv/int_conv_dsp.c and int_conv_mve.c),
-// elsewhere a comparison each.
+// Exceptions cost little in blocks of four channels (passes/lower/conv/int_conv_mve.c), a little in those of
+// DSP functions (int_conv_dsp.c), elsewhere a comparison each.
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
 {
+    enum { IN_PAIRS = 4, ELSEWHERE = 2 };
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
-    const bool are_cheap = caps->has_mve || (caps->has_dsp && !is_depthwise);
-    return are_cheap ? REQUANT_MAX_EXCEPTIONS : REQUANT_MAX_EXCEPTIONS / 2;
+    return caps->has_mve ? REQUANT_MAX_EXCEPTIONS : caps->has_dsp && !is_depthwise ? IN_PAIRS : ELSEWHERE;
 }
 
 static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const TargetCaps *caps, Requant *r)

@@ -24,7 +24,7 @@ typedef struct Steps {
     uint32_t exceptions; // of each kind that a channel may have, at most REQUANT_MAX_EXCEPTIONS
 } Steps;
 
-enum { REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 4 };
+enum { REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 8 };
 
 typedef struct RequantChannel {
     int64_t lo, hi;               // the sums that can occur
