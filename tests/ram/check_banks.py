@@ -27,7 +27,7 @@ from check_ram import RLXC, Net, call, checked, program  # noqa: E402
 FIRMWARE = HERE / "../../examples/firmware"
 CPU = "cortex-m4"
 # Of the board: name, where it begins, bytes, and what --bank says of it.
-REGIONS = [("dtcm", 0x20010000, 0x1000, "fast"), ("sram", 0x20020000, 0x4000, "cycles=2"),
+REGIONS = [("dtcm", 0x20010000, 0x300, "fast"), ("sram", 0x20020000, 0x500, "cycles=2"),
            ("psram", 0x21000000, 0x100000, "slow"), ("itcm", 0x20300000, 0x800, "copied,fast"),
            ("rom", 0x100000, 0x1000, "weights"), ("xip", 0x200000, 0x100000, "weights,slow")]
 RAM = ("dtcm", "sram", "psram")
@@ -117,6 +117,8 @@ def check_board(seed):
                 begin, bytes_ = places[block]
                 assert at <= begin and begin + bytes_ <= at + size, (block, places)
                 used.append(f"{name} {bytes_}")
+        kinds = [sum(place.startswith(kind) for place in places) for kind in ("arena_block_", "weights_")]
+        assert min(kinds) >= 2, places
         done = subprocess.run(["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting-config",
                                "enable=on,target=native", "-kernel", work / "net.elf"], capture_output=True,
                               timeout=120, stdin=subprocess.DEVNULL)
