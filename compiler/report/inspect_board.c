@@ -160,7 +160,7 @@ static void print_stack(const Measures *m)
             printf("%s %s", i == 0 ? " and what these take:" : ",", most->libraries.data[i]);
         printf("\n");
     } else if (is_counted || m->code->unknown == NULL) {
-        printf("at most unknown: %s\n", m->code->unknown != NULL ? m->code->unknown : m->code->stack.unknown);
+        printf("no bound: %s\n", m->code->unknown != NULL ? m->code->unknown : m->code->stack.unknown);
     }
 }
 
