@@ -109,7 +109,7 @@ static void stack_text(const CertificateCosts *c, Str *out)
         const StackEntry *e = &g->entries.data[i];
         str_printf(out, "  %10llu  %s", (unsigned long long)e->bytes, e->path);
         for (uint32_t k = 0; k < e->libraries.len; k++)
-            str_printf(out, "%s %s", k == 0 ? "; not counted:" : ",", e->libraries.data[k]);
+            str_printf(out, "%s %s", k == 0 ? "; and what these take:" : ",", e->libraries.data[k]);
         str_add(out, "\n");
     }
 }

@@ -39,12 +39,22 @@ typedef struct Used {
     const BoardBank *bank; // the smallest one that holds the arena; NULL: none does
 } Used;
 
+// The most that a run can take, or took.
+static uint64_t stack_of(const Measures *m)
+{
+    const uint64_t counted = m->run != NULL && m->run->unknown == NULL ? m->run->stack_bytes : 0;
+    const StackEntry *most =
+        m->code != NULL && m->code->unknown == NULL ? call_graph_entry(&m->code->stack, "run") : NULL;
+    return most != NULL && most->bytes > counted ? most->bytes : counted;
+}
+
 static Used used_of(const Job *j, const Measures *m)
 {
     const Board *b = &j->board;
     const bool is_counted = m->run != NULL && m->run->unknown == NULL;
     Used u = {.has_code = m->code != NULL && m->code->unknown == NULL, .has_time = is_counted};
-    u.ram = j->emitted.arena_bytes + j->emitted.state_bytes + (is_counted ? m->run->stack_bytes : 0);
+    u.ram = j->emitted.arena_bytes + j->emitted.state_bytes + stack_of(m) +
+            (u.has_code ? m->code->data_bytes + m->code->bss_bytes : 0);
     u.flash = j->emitted.weight_bytes + (u.has_code ? m->code->code_bytes + m->code->const_bytes : 0);
     u.ms = is_counted ? (double)m->run->cycles / (b->mhz * 1e3) : 0;
     u.has_banks = plan_count_banks(j->plan, false) > 1;
@@ -147,10 +157,10 @@ static void print_stack(const Measures *m)
     if (most != NULL) {
         printf("at most %llu bytes by the graph of calls (%s)", (unsigned long long)most->bytes, most->path);
         for (uint32_t i = 0; i < most->libraries.len; i++)
-            printf("%s %s", i == 0 ? ", without" : ",", most->libraries.data[i]);
+            printf("%s %s", i == 0 ? " and what these take:" : ",", most->libraries.data[i]);
         printf("\n");
     } else if (is_counted || m->code->unknown == NULL) {
-        printf("at most unknown: %s\n", m->code->unknown != NULL ? m->code->unknown : m->code->stack.unknown);
+        printf("no bound: %s\n", m->code->unknown != NULL ? m->code->unknown : m->code->stack.unknown);
     }
 }
 
