@@ -281,12 +281,12 @@ void set_shape(TfLiteTensor *t, const std::string &sizes, size_t bytes)
     t->bytes = bytes;
 }
 
-// A line with sizes, a colon and the elements.
-bool read_result(const std::string &line, TfLiteTensor *t)
+// A line with sizes, a colon and the elements. Tests of SHAPE give it another shape than its results have.
+bool read_result(const Node &node, const std::string &line, TfLiteTensor *t)
 {
     const size_t colon = line.find(':');
     const std::string hex = line.substr(colon + 1);
-    if (t->bytes == 0)
+    if (t->bytes == 0 || node.registration->builtin_code == 77)
         set_shape(t, line.substr(0, colon), hex.size() / 2);
     if (hex.size() != 2 * t->bytes) {
         std::fprintf(stderr, "rlxc gave %zu bytes, expected %zu\n", hex.size() / 2, t->bytes);
@@ -348,7 +348,7 @@ TfLiteStatus KernelRunner::Invoke()
         return kTfLiteError;
     bool is_good = true;
     for (int i = 0; i < node.outputs->size; i++)
-        is_good = read_result(lines[i], &node.tensors[node.outputs->data[i]]) && is_good;
+        is_good = read_result(node, lines[i], &node.tensors[node.outputs->data[i]]) && is_good;
     return is_good ? kTfLiteOk : kTfLiteError;
 }
 
