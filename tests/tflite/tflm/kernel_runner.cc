@@ -203,6 +203,17 @@ void write_quantisation(std::ostringstream &to, const TfLiteTensor &t)
         to << "scale " << t.params.scale << " " << t.params.zero_point << "\n";
 }
 
+// Of a tensor of which a test does not say how many it has.
+size_t bytes_of(const TfLiteTensor &t)
+{
+    static const std::map<int, size_t> sizes = {{0, 4}, {1, 2}, {2, 4}, {3, 1}, {4, 8}, {6, 1}, {7, 2}, {9, 1}};
+    const auto found = sizes.find(type_number(t.type));
+    size_t bytes = found == sizes.end() ? 0 : found->second;
+    for (int i = 0; t.dims && i < t.dims->size; i++)
+        bytes *= static_cast<size_t>(t.dims->data[i]);
+    return bytes;
+}
+
 void write_tensor(std::ostringstream &to, const char *what, const Node &node, int index)
 {
     if (index < 0) {
@@ -218,7 +229,7 @@ void write_tensor(std::ostringstream &to, const char *what, const Node &node, in
     if (what[0] != 'i' || (t.is_variable && !node.before.empty()) || !t.data.data)
         return;
     to << "data ";
-    write_hex(to, t.data.data, t.bytes);
+    write_hex(to, t.data.data, t.bytes ? t.bytes : bytes_of(t));
     to << "\n";
 }
 
