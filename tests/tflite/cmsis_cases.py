@@ -384,7 +384,7 @@ GATES = ("input", "forget", "cell", "output")
 
 def lstm(c, d):
     if "output_multiplier" in d.numbers:
-        raise Unreadable("the scales inside are not in the data")
+        raise Unreadable("this test makes no models of LSTMs on integers")
     type_name, _ = d.array("input")
     units, width, batch = d.hidden_size, d.input_size, d.batch_size
     outer = [d.time_steps, batch] if d.time_major else [batch, d.time_steps]

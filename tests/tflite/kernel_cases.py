@@ -52,7 +52,7 @@ class Tensor:
     def quantisation(self):
         if not self.scales or self.type in ("f32", "bool"):
             return {}
-        return {"scale": self.scales, "zero": self.zeros, "axis": self.axis}
+        return {"scale": self.scales, "zero": self.zeros, "axis": self.axis if len(self.scales) > 1 else 0}
 
 
 class Run:
@@ -150,6 +150,8 @@ class KernelCase(Case):
                 )
             return self.made[t.index]
         values = unpack(t.type, t.data, t.shape)
+        if run.code == 67 and i == 0 and len(values) != 4:  # the kernel does not read it
+            return self.c("i32", [4], run.outputs[0].shape)
         if run.is_input(i) and t.type != "i4":
             return self.x(t.type, t.shape, values=values, **t.quantisation())
         return self.c(t.type, t.shape, values, **t.quantisation())
