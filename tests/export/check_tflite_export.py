@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Single operators of .tflite (tests/tflite/cases.py), written as ONNX: ONNX Runtime must give LiteRT's stored
-results, integers to the bit. Exits with 77 when the wheels are missing. Usage: check_tflite_export.py RLXC"""
+"""Single operators of .tflite (tests/tflite/cases.py), written as ONNX: ONNX Runtime must give the results of
+LiteRT that are stored, integers to the bit. Exits with 77 when the wheels are missing.
+
+Usage: check_tflite_export.py RLXC"""
 
 import json
 import os
