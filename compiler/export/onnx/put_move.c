@@ -233,54 +233,63 @@ Value put_scatter(Put *w, const char *type)
     return put_result(w, n);
 }
 
-// The one axis along which the patch is smaller than x, which may be none (then it is 0). False: several.
-static bool patched_axis(const Put *w, uint32_t *axis)
-{
-    const Shape *x = put_shape(w, 0), *patch = put_shape(w, 1);
-    uint32_t n = 0;
-    *axis = 0;
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (x->dim[i] != patch->dim[i]) {
-            *axis = i;
-            n++;
-        }
-    return n <= 1;
-}
-
-// start + 0, 1 ... of the patch, where start is cut so that the patch fits.
+// start + 0, 1 ... of the patch, i64[size], where start is cut so that the patch fits.
 static Value patched_rows(Put *w, uint32_t axis)
 {
-    const DType t = put_type(w, 2);
-    const int64_t at = axis, end = at + 1, one = 1;
+    static const int64_t zero = 0;
+    const int64_t at = axis, end = at + 1;
     const Dim size = put_shape(w, 0)->dim[axis], part = put_shape(w, 1)->dim[axis];
-    Value start = put_reshape(w, put_cast(w, put_src(w, 2), t, DTYPE_i64), (const int64_t[]){-1}, 1);
+    Value start =
+        put_reshape(w, put_cast(w, put_src(w, 2), put_type(w, 2), DTYPE_i64), (const int64_t[]){-1}, 1);
     const bool is_one = put_shape(w, 2)->rank == 0 || put_shape(w, 2)->dim[0] == 1;
     if (is_one && axis != 0)
-        start = put_list(w, &(int64_t){0}, 1);
+        start = put_list(w, &zero, 1);
     if (!is_one)
         start = put_slice(w, start, put_list(w, &at, 1), put_list(w, &end, 1), 0);
     const Value most = put_op2(w, "Sub", put_dim(w, size), put_dim(w, part));
-    start = put_op2(w, "Min", put_op2(w, "Max", start, put_list(w, &(int64_t){0}, 1)), most);
+    start = put_op2(w, "Min", put_op2(w, "Max", start, put_list(w, &zero, 1)), most);
     const Value count = put_reshape(w, put_dim(w, part), NULL, 0);
-    const Value range =
-        put_op3(w, "Range", put_number(w, DTYPE_i64, 0), count, put_number(w, DTYPE_i64, one));
-    return as_column(w, put_op2(w, "Add", range, start));
+    const Value range = put_op3(w, "Range", put_number(w, DTYPE_i64, 0), count, put_number(w, DTYPE_i64, 1));
+    return put_op2(w, "Add", range, start);
+}
+
+// Exchanges the axis with the first one, or them back.
+static Value axis_first(Put *w, Value x, uint32_t axis)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    const uint32_t rank = put_shape(w, 0)->rank;
+    for (uint32_t i = 0; i < rank; i++)
+        perm[i] = i == 0 ? axis : i == axis ? 0 : i;
+    return axis != 0 ? put_transpose(w, x, perm, rank) : x;
+}
+
+// x with the patch from an axis on: before that one both have the same sizes. If the patch is smaller along a
+// later axis too, it replaces a part of the rows of x that it stands in.
+static Value patched(Put *w, Value x, uint32_t axis)
+{
+    const Shape *from = put_shape(w, 0), *patch = put_shape(w, 1);
+    while (axis + 1 < from->rank && from->dim[axis] == patch->dim[axis])
+        axis++;
+    uint32_t next = axis + 1;
+    while (next < from->rank && from->dim[next] == patch->dim[next])
+        next++;
+    const Value rows = patched_rows(w, axis);
+    Value new = put_src(w, 1);
+    if (next < from->rank) {
+        Onnx__NodeProto *n = put_begin(w, "Gather", (const Value[]){x, rows}, 2);
+        put_int(w, n, "axis", axis);
+        new = patched(w, put_result(w, n), next);
+    }
+    const Value y =
+        put_op3(w, "ScatterND", axis_first(w, x, axis), as_column(w, rows), axis_first(w, new, axis));
+    return axis_first(w, y, axis);
 }
 
 Value put_update_slice(Put *w, const char *type)
 {
-    uint32_t axis = 0;
-    int64_t perm[SHAPE_MAX_RANK];
-    const uint32_t rank = put_shape(w, 0)->rank;
-    if (put_has(w, 3) || !patched_axis(w, &axis)) {
-        put_fail(w, put_has(w, 3) ? "a patch of which a run decides the size has no form in ONNX"
-                                  : "a patch that is smaller along several axes has no form in ONNX");
-        return "";
-    }
-    for (uint32_t i = 0; i < rank; i++) // exchanges the axis with the first one, and back
-        perm[i] = i == 0 ? axis : i == axis ? 0 : i;
-    const Value x = axis != 0 ? put_transpose(w, put_src(w, 0), perm, rank) : put_src(w, 0);
-    const Value patch = axis != 0 ? put_transpose(w, put_src(w, 1), perm, rank) : put_src(w, 1);
-    const Value y = put_op3(w, type, x, patched_rows(w, axis), patch);
-    return axis != 0 ? put_transpose(w, y, perm, rank) : y;
+    (void)type;
+    if (!put_has(w, 3))
+        return patched(w, put_src(w, 0), 0);
+    put_fail(w, "a patch of which a run decides the size has no form in ONNX");
+    return "";
 }

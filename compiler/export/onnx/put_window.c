@@ -83,9 +83,16 @@ Value put_conv_transpose(Put *w, const char *type)
     return put_result(w, n);
 }
 
+// Integers of 16 bits are pooled as f32, which holds them.
+static DType pooled_in(const Put *w)
+{
+    const DType t = put_type(w, 0);
+    return !put_is_float(t) && dtype_info[t].bytes == 2 ? DTYPE_f32 : t;
+}
+
 static Onnx__NodeProto *begin_pool(Put *w, const char *type)
 {
-    const Value x = put_src(w, 0);
+    const Value x = put_cast(w, put_src(w, 0), put_type(w, 0), pooled_in(w));
     Onnx__NodeProto *n = put_begin(w, type, &x, 1);
     put_copy_ints(w, n, "kernel", "kernel_shape");
     window(w, n);
@@ -98,7 +105,7 @@ Value put_pool(Put *w, const char *type)
     Onnx__NodeProto *n = begin_pool(w, type);
     if (put_node(w)->op == OP_avg_pool)
         put_copy_int(w, n, "count_include_pad", "count_include_pad");
-    return put_result(w, n);
+    return put_cast(w, put_result(w, n), pooled_in(w), put_type(w, 0));
 }
 
 // ONNX counts places through the whole tensor, not from the begin of each plane.
