@@ -106,8 +106,8 @@ static double known(const Walk *w, const KInst *n, int operand)
 {
     KRef r = operand < 0 ? 0 : k_device_operand(w->k, n, (uint32_t)operand);
     const KInst *v = k_inst(w->k, r);
-    if (!w->is_known[r] && v->kind == KI_op && v->kop == KOP_min)
-        r = w->is_known[v->a] ? v->a : v->b;
+    if (v->kind == KI_op && v->kop == KOP_min)
+        r = k_inst(w->k, v->a)->kind == KI_const ? v->a : k_inst(w->k, v->b)->kind == KI_const ? v->b : r;
     return w->is_known[r] ? (double)w->value[r] : 1;
 }
 
