@@ -124,14 +124,16 @@ static void add_device(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_edge_i8, WORK_copied, 4, -1}, {KDEV_dsp_edge_u8, WORK_copied, 4, -1},
                    {KDEV_dsp_sums2, WORK_pairs, 3, 4},     {KDEV_dsp_sums1, WORK_singles, 3, 4},
                    {KDEV_dsp_bytes2, WORK_pairs, 3, 4},    {KDEV_dsp_row_i8, WORK_rows, 3, 4},
-                   {KDEV_dsp_row_u8, WORK_rows, 3, 4}};
+                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_taps1, WORK_windows, 3, 4},
+                   {KDEV_dsp_taps2, WORK_windows, 3, 4}};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         if (devices[i].device != kdev_of(n))
             continue;
         const double y = known(w, n, devices[i].y);
         w->work.n[devices[i].kind] += times * known(w, n, devices[i].x) * y;
         w->work.n[WORK_scaled] += devices[i].device == KDEV_dsp_bytes2 ? times * y : 0;
-        w->work.n[WORK_block] += times * (1 + (devices[i].kind != WORK_copied ? y : 0));
+        const bool has_blocks = devices[i].kind != WORK_copied && devices[i].kind != WORK_windows;
+        w->work.n[WORK_block] += times * (1 + (has_blocks ? y : 0));
     }
 }
 

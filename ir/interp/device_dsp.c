@@ -276,3 +276,109 @@ CallResult interp_dsp_bytes2(Call *c)
     }
     return CALL_DONE;
 }
+
+// --- windows of one channel ----------------------------------------------------------------------
+
+static void planes_row(Access *a, int64_t r, DType type)
+{
+    const Call *c = a->c;
+    const int64_t lo = call_int(c, 2, a->t), hi = call_int(c, 3, a->t), shape = call_int(c, 7, a->t);
+    const int64_t pitch = dsp_pitch(shape);
+    for (int64_t i = 0; i < 2 * pitch * DSP_BLOCK && !a->is_wrong; i += 2) {
+        const int64_t channel = i / 2 / pitch, column = i % (2 * pitch) - dsp_before(shape);
+        uint32_t half[2] = {0};
+        a->is_poison = false;
+        for (int64_t j = 0; j < 2; j++)
+            if (r >= lo && r < hi && column + j >= 0 && column + j < dsp_columns(shape)) {
+                const int64_t at = (r - lo) * call_int(c, 5, a->t) + (column + j) * call_int(c, 6, a->t);
+                half[j] =
+                    (uint32_t)(read_byte(a, 1, at + channel, type) - (int32_t)call_int(c, 8, a->t)) & 0xffff;
+            }
+        write_word(a, 0, r * pitch * DSP_BLOCK + i / 2, (int32_t)(half[0] | half[1] << 16));
+    }
+}
+
+static CallResult planes(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Access a = {.c = c, .t = t};
+        for (int64_t r = 0; r < call_int(c, 4, t); r++)
+            planes_row(&a, r, type);
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_planes_i8(Call *c)
+{
+    return planes(c, DTYPE_i8);
+}
+
+CallResult interp_dsp_planes_u8(Call *c)
+{
+    return planes(c, DTYPE_u8);
+}
+
+static int32_t read_bytes(Access *a, int64_t at)
+{
+    uint32_t v = 0;
+    for (int64_t i = 0; i < 4; i++)
+        v |= (uint32_t)read_byte(a, 2, at + i, DTYPE_u8) << 8 * i;
+    return (int32_t)v;
+}
+
+// The byte of a sum of the channel at w.
+static int32_t byte_of_taps(Access *a, int64_t w, int64_t sum)
+{
+    int64_t factor = read_bytes(a, w + DSP_TAPS + 4);
+    uint64_t start = (uint64_t)call_int(a->c, 7, a->t) << 32;
+    if (factor < 0) {
+        const int64_t own = w + factor - INT32_MIN, n = read_bytes(a, own), first = own + DSP_TAPS_OWN;
+        factor = read_bytes(a, own + 4);
+        start = (uint64_t)read_bytes(a, own + 12) << 32 | (uint32_t)read_bytes(a, own + 8);
+        for (int64_t i = 0; i < n && !a->is_wrong; i++)
+            if (read_bytes(a, first + 8 * i) == sum) {
+                sum = read_bytes(a, first + 8 * i + 4);
+                break;
+            }
+    }
+    return saturated((sum * factor + (int64_t)start) >> (32 + a->c->constant));
+}
+
+static void window(Access *a, int64_t plane, int64_t w, int64_t to, int64_t pitch)
+{
+    uint32_t sum = (uint32_t)read_bytes(a, w + DSP_TAPS);
+    for (int64_t i = 0; i < DSP_TAPS && !a->is_wrong; i++) {
+        const int64_t at = plane + i % 3;
+        const int32_t x = read_word(a, 1, i / 3 * DSP_BLOCK * pitch + at / 2) >> (at % 2 != 0 ? 16 : 0);
+        sum += (uint32_t)((int16_t)x * read_byte(a, 2, w + i, DTYPE_i8));
+    }
+    const int8_t y = (int8_t)byte_of_taps(a, w, (int32_t)sum);
+    a->is_wrong = a->is_wrong || !param_write(a->c, a->t, element(a, 0, to, 1), &y, 1, a->is_poison);
+}
+
+static CallResult taps(Call *c, int64_t stride)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t rows = call_int(c, 3, t), columns = call_int(c, 4, t);
+        const int64_t pitch = dsp_taps_pitch(columns, stride);
+        Access a = {.c = c, .t = t};
+        for (int64_t i = 0; i < DSP_BLOCK * rows * columns && !a.is_wrong; i++) {
+            const int64_t channel = i / columns / rows, r = i / columns % rows, column = i % columns;
+            a.is_poison = false;
+            window(&a, 2 * (r * stride * DSP_BLOCK + channel) * pitch + column * stride,
+                   channel * DSP_TAPS_BYTES, channel + r * call_int(c, 5, t) + column * call_int(c, 6, t),
+                   pitch);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_taps1(Call *c)
+{
+    return taps(c, 1);
+}
+
+CallResult interp_dsp_taps2(Call *c)
+{
+    return taps(c, 2);
+}

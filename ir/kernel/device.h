@@ -51,14 +51,18 @@ KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
-// Operand `operand` of a function of CPUs is an address from which on it reads, or writes, `elements`
-// elements, which depend on the operands in the set `needs`. NULL: it may read and write all of the
-// parameter.
+// `length` elements at i * step[0] + j * step[1], for each i < n[0] and j < n[1].
+typedef struct KDeviceRuns {
+    int64_t length, n[2], step[2];
+} KDeviceRuns;
+
+// Operand `operand` of a function of CPUs is an address from which on it reads, or writes, runs of elements,
+// which depend on the operands in the set `needs`. NULL: it may read and write all of the parameter.
 typedef struct KDeviceAccess {
     KDevice function;
     uint32_t operand, needs;
     bool is_write;
-    int64_t (*elements)(const int64_t *values);
+    KDeviceRuns (*runs)(const int64_t *values);
 } KDeviceAccess;
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
 

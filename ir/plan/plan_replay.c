@@ -136,6 +136,13 @@ static void touch_elements(Replay *r, uint32_t arg, int64_t index, int64_t count
     touch(r, arg, at, at + count * bytes, is_write);
 }
 
+static void touch_runs(Replay *r, uint32_t arg, int64_t index, KDeviceRuns runs, bool is_write)
+{
+    for (int64_t i = 0; i < runs.n[0]; i++)
+        for (int64_t j = 0; j < runs.n[1]; j++)
+            touch_elements(r, arg, index + i * runs.step[0] + j * runs.step[1], runs.length, is_write);
+}
+
 static void check_known(Replay *r, KRef i)
 {
     if (r->is_open[i])
@@ -158,7 +165,7 @@ static void call(Replay *r, const KInst *n)
             for (uint32_t j = 0; known->needs >> j != 0; j++)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
-            touch_elements(r, (uint32_t)o->imm, r->value[o->a], known->elements(v), known->is_write);
+            touch_runs(r, (uint32_t)o->imm, r->value[o->a], known->runs(v), known->is_write);
             continue;
         }
         if (a->is_written)

@@ -90,6 +90,8 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 // The same with products of pairs of halfwords, where the target has them and they are exact. values: of the
 // weights, less their zero points.
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same for windows of 3 x 3 of one channel (dsp_taps), and for any others.
+bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
 // The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
@@ -117,6 +119,10 @@ IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRe
 // Stores the sum of a pixel.
 void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
                       const Point *at, KRef sum);
+// The upper half of the start that most of n channels have; its lower half is 0.
+int64_t int_scales_high(const RequantScale *scale, int64_t n);
+// The nearest sum that gives what exception i has to give; 0 where none is near.
+int64_t int_scales_instead(const RequantScale *c, uint32_t i);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
 // Bias - zero * sum of the weights by output channel, where these are constants.

@@ -14,7 +14,6 @@ enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
     MAX_RUNS = 16,
-    FAR = 16,        // sums that count instead of exceptions
     LEAST_STEPS = 2, // below, windows take longer than products
 };
 
@@ -122,32 +121,6 @@ static int64_t words_of_tail(const Dsp *s, int64_t first)
     return words;
 }
 
-static int64_t floor_shift(int64_t v, int64_t by)
-{
-    const int64_t one = INT64_C(1) << by;
-    return v / one - (v % one < 0);
-}
-
-static bool is_exception(const RequantScale *c, int64_t sum)
-{
-    for (uint32_t i = 0; i < c->n_exceptions; i++)
-        if (c->exception[i] == sum)
-            return true;
-    return false;
-}
-
-// The nearest sum that gives what exception i has to give; 0 where none is near.
-static int64_t instead_of(const RequantScale *c, uint32_t i)
-{
-    const int64_t sum = c->exception[i], shift = 32 + c->shift;
-    const int64_t wanted = floor_shift(sum * c->factor + c->start, shift) + c->added[i];
-    for (int64_t far = 1; far <= FAR; far++)
-        for (int64_t at = sum - far; at <= sum + far; at += 2 * far)
-            if (!is_exception(c, at) && floor_shift(at * c->factor + c->start, shift) == wanted)
-                return at;
-    return 0;
-}
-
 static int64_t words_of_sums(const Dsp *s)
 {
     return s->width * (2 + s->steps) / 2;
@@ -164,7 +137,7 @@ static void pack_tail(const Dsp *s, int64_t group, int64_t first, uint32_t **out
             const int64_t by = j % 2 != 0 ? 256 : 1;
             *(*out)++ = (uint32_t)(-1 - (int32_t)j);
             *(*out)++ = (uint32_t)(channel[j].exception[i] * by);
-            *(*out)++ = (uint32_t)(instead_of(&channel[j], i) * by);
+            *(*out)++ = (uint32_t)(int_scales_instead(&channel[j], i) * by);
         }
     if (is_own)
         *(*out)++ = (uint32_t)DSP_OWN;
@@ -502,7 +475,7 @@ static bool is_bytes(const Dsp *s, int64_t first)
                 c->start >= limit || (c->n_exceptions > 0 && s->c.group > 1))
                 return false;
             for (uint32_t i = 0; i < c->n_exceptions; i++)
-                if (instead_of(c, i) == 0)
+                if (int_scales_instead(c, i) == 0)
                     return false;
         }
     return true;

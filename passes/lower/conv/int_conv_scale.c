@@ -6,15 +6,14 @@
 // paid where they matter.
 #include "passes/lower/conv/int_conv.h"
 
-enum { MAX_OWN = 255 };
+enum { MAX_OWN = 255, FAR = 16 }; // FAR: sums that count instead of exceptions
 
 static bool has_own(const IntScales *s, const RequantScale *c)
 {
     return c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32);
 }
 
-// The start that most channels have, if it has no lower half.
-static int64_t common_high(const RequantScale *scale, int64_t n)
+int64_t int_scales_high(const RequantScale *scale, int64_t n)
 {
     int64_t high = 0, votes = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -25,6 +24,31 @@ static int64_t common_high(const RequantScale *scale, int64_t n)
         votes += here == high ? 1 : -1;
     }
     return high;
+}
+
+static int64_t floor_shift(int64_t v, int64_t by)
+{
+    const int64_t one = INT64_C(1) << by;
+    return v / one - (v % one < 0);
+}
+
+static bool is_exception(const RequantScale *c, int64_t sum)
+{
+    for (uint32_t i = 0; i < c->n_exceptions; i++)
+        if (c->exception[i] == sum)
+            return true;
+    return false;
+}
+
+int64_t int_scales_instead(const RequantScale *c, uint32_t i)
+{
+    const int64_t sum = c->exception[i], shift = 32 + c->shift;
+    const int64_t wanted = floor_shift(sum * c->factor + c->start, shift) + c->added[i];
+    for (int64_t far = 1; far <= FAR; far++)
+        for (int64_t at = sum - far; at <= sum + far; at += 2 * far)
+            if (!is_exception(c, at) && floor_shift(at * c->factor + c->start, shift) == wanted)
+                return at;
+    return 0;
 }
 
 static void add_own(const IntConv *c, IntScales *s)
@@ -62,7 +86,7 @@ bool int_scales_find(const IntConv *c, IntScales *s)
     if (s->of == NULL)
         return false;
     s->shift = s->of[0].shift;
-    s->high = common_high(s->of, n);
+    s->high = int_scales_high(s->of, n);
     int32_t *factor = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
     for (int64_t i = 0; i < n; i++) {
         const RequantScale *of = &s->of[i];

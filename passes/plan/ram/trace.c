@@ -251,6 +251,16 @@ static void touch(Trace *t, uint32_t param, Range index, int64_t count, bool is_
         report(t, &a);
 }
 
+static void touch_runs(Trace *t, uint32_t param, Range first, KDeviceRuns r, bool is_write)
+{
+    for (int64_t i = 0; i < r.n[0] && r.length > 0; i++)
+        for (int64_t j = 0; j < r.n[1]; j++) {
+            const int64_t by = i * r.step[0] + j * r.step[1];
+            const Range at = is_known(first) ? (Range){first.lo + by, first.hi + by} : first;
+            touch(t, param, at, r.length, is_write);
+        }
+}
+
 // What is not known of a function may be all of the parameter, the writes first.
 static void access_all(Trace *t, uint32_t param)
 {
@@ -276,8 +286,8 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else if (a->elements(v) > 0 && (a->is_write ? t->watch->writes : t->watch->reads)[o->imm])
-            touch(t, (uint32_t)o->imm, t->value[o->a], a->elements(v), a->is_write);
+        else if ((a->is_write ? t->watch->writes : t->watch->reads)[o->imm])
+            touch_runs(t, (uint32_t)o->imm, t->value[o->a], a->runs(v), a->is_write);
     }
 }
 
