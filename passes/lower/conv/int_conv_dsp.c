@@ -29,10 +29,11 @@ typedef struct BlockRun {
 typedef struct Dsp {
     IntConv c;
     const Domain *d;
-    const int32_t *values;     // of the weights, less their zero points
-    const int64_t *begin;      // what sums begin with, by output channel
-    const RequantScale *scale; // by output channel; NULL: sums stay sums
-    int64_t shift, high;       // of all channels; the start of all that have none of their own
+    const int32_t *values; // of the weights, less their zero points
+    const int64_t *begin;  // what sums begin with, by output channel
+    RequantScale *scale;   // by output channel; NULL: sums stay sums
+    int64_t *moved;        // by output channel: what is not in its sums, but in its start
+    int64_t shift, high;   // of all channels; the start of all that have none of their own
     BlockRun run[MAX_RUNS + 2];
     uint32_t n_runs;
     bool is_inside;                    // no tap can leave the input
@@ -90,7 +91,7 @@ static const int64_t *begin_of(const Dsp *s)
     const Tensor bias = tensor_if_const(g, c->bias), zero = tensor_if_const(g, c->x_zero);
     int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
     for (int64_t o = 0; o < n; o++) {
-        begin[o] = c->bias != 0 ? tensor_get_i64(&bias, o) : 0;
+        begin[o] = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - s->moved[o];
         for (int64_t i = 0; s->is_row && c->x_zero != 0 && i < each; i++)
             begin[o] -= tensor_get_i64(&zero, 0) * s->values[o * each + i];
     }
@@ -420,7 +421,8 @@ static bool fits_pair(const Dsp *s, int64_t group, int64_t o)
     const int32_t *even = &s->values[(group * c->oc + o) * each], *odd = even + each;
     if (o + 1 >= c->oc)
         return true;
-    int64_t lo = c->bias != 0 ? tensor_get_i64(&bias, group * c->oc + o + 1) : 0, hi = lo;
+    const int64_t at = group * c->oc + o + 1;
+    int64_t lo = (c->bias != 0 ? tensor_get_i64(&bias, at) : 0) - s->moved[at], hi = lo;
     for (int64_t i = 0; i < each; i++) {
         const int64_t both = even[i] + 256 * (int64_t)odd[i];
         if (both < INT16_MIN || both > INT16_MAX)
@@ -481,14 +483,32 @@ static bool is_bytes(const Dsp *s, int64_t first)
     return true;
 }
 
-// The start that most channels share; it has no lower half.
-static void find_shared(Dsp *s)
+// Sums of channels lose `by` times their bias, which their starts get.
+static void move_bias(Dsp *s, int64_t first, int64_t by)
 {
-    const int64_t n = s->c.group * s->c.oc, one = INT64_C(1) << 32;
-    s->shift = s->scale[0].shift;
-    for (int64_t o = 0; o < n; o++)
-        if (s->scale[o].start % one == 0)
-            s->high = s->scale[o].start / one;
+    const Tensor bias = tensor_if_const(s->c.l->g, s->c.bias);
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 1; j < s->width; j += 2) {
+            const int64_t o = g * s->c.oc + first + j, move = by * tensor_get_i64(&bias, o);
+            RequantScale *c = &s->scale[o];
+            s->moved[o] += move;
+            c->start += move * c->factor;
+            for (uint32_t i = 0; i < c->n_exceptions; i++)
+                c->exception[i] -= move;
+        }
+}
+
+// A large bias with a small factor: the block fits without the bias of its odd channels, if they become
+// bytes.
+static bool fits_moved(Dsp *s, int64_t first)
+{
+    if (s->c.bias == 0 || !stores_bytes(s) || first + s->width > s->c.oc)
+        return false;
+    move_bias(s, first, 1);
+    if (fits_block(s, first) && is_bytes(s, first))
+        return true;
+    move_bias(s, first, -1);
+    return false;
 }
 
 // Adds channels, to the last run if that is alike and ends with a whole block.
@@ -509,10 +529,14 @@ static void add_channels(Dsp *s, BlockRun r)
 
 static void find_runs(Dsp *s)
 {
-    if (s->scale != NULL)
-        find_shared(s);
+    if (s->scale != NULL) {
+        s->shift = s->scale[0].shift;
+        s->high = int_scales_high(s->scale, s->c.group * s->c.oc);
+    }
+    s->moved = ARENA_ARRAY(s->c.l->pass->perm, int64_t, s->c.group * s->c.oc);
     for (int64_t o = 0; o < s->c.oc;) {
-        const bool is_apart = o % s->width != 0 || !fits_block(s, o) || s->n_runs >= MAX_RUNS;
+        const bool is_apart =
+            o % s->width != 0 || s->n_runs >= MAX_RUNS || !(fits_block(s, o) || fits_moved(s, o));
         const int64_t left = s->c.oc - o, each = is_apart ? s->width / 2 : s->width;
         const BlockRun r = {.first = o,
                             .channels = left < each ? left : each,
