@@ -9,6 +9,7 @@
 typedef struct Access {
     const Call *c;
     uint32_t t;
+    uint32_t window, high; // operands: the widened windows, and half a start
     bool is_poison, is_wrong;
 } Access;
 
@@ -63,7 +64,7 @@ static void widen(Access *a, const Run *r, int64_t to)
         a->is_poison = false;
         const uint32_t lo = (uint32_t)halfword(a, r, w.lo) & 0xffff;
         const uint32_t hi = w.hi < 0 ? 0 : (uint32_t)halfword(a, r, w.hi);
-        write_word(a, 0, to + 2 * i, (int32_t)(lo | hi << 16));
+        write_word(a, a->window, to + 2 * i, (int32_t)(lo | hi << 16));
     }
 }
 
@@ -118,7 +119,7 @@ typedef int32_t (*InputFn)(Access *a, int64_t step, int64_t pixel);
 
 static int32_t widened(Access *a, int64_t step, int64_t pixel)
 {
-    return read_word(a, 1, 2 * step + pixel);
+    return read_word(a, a->window, 2 * step + pixel);
 }
 
 static int32_t in_place(Access *a, int64_t step, DType type)
@@ -176,7 +177,7 @@ static CallResult sums(Call *c, Sums s)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t steps = call_int(c, 3, t) * s.words, blocks = call_int(c, 4, t), pairs = s.channels / 2;
-        Access a = {.c = c, .t = t};
+        Access a = {.c = c, .t = t, .window = 1};
         for (int64_t i = 0; i < blocks * s.pixels * pairs && !a.is_wrong; i++) {
             const int64_t block = i / s.pixels / pairs, pixel = i / pairs % s.pixels, j = i % pairs;
             const int64_t w = block * (s.channels + steps * pairs);
@@ -240,7 +241,7 @@ static int32_t byte_of(Access *a, int64_t *tail, int64_t j, int32_t sum)
     if (read_word(a, 2, from) >= 0) {
         const int64_t product = scaled * read_word(a, 2, from + plain_place[j]);
         *tail += DSP_PLAIN_TAIL;
-        return saturated(((product >> 32) + call_int(a->c, 6, a->t) * by) >> shift);
+        return saturated(((product >> 32) + call_int(a->c, a->high, a->t) * by) >> shift);
     }
     const int64_t at = from + 1 + j * 3;
     const uint64_t low = (uint32_t)read_word(a, 2, at + 1), high = (uint32_t)read_word(a, 2, at + 2);
@@ -248,8 +249,14 @@ static int32_t byte_of(Access *a, int64_t *tail, int64_t j, int32_t sum)
     return saturated(((scaled * read_word(a, 2, at) + (int64_t)(high << 32 | low)) >> 32) >> shift);
 }
 
+// Where the bytes of two pixels go: elements behind an operand.
+typedef struct Places {
+    uint32_t operand[2];
+    int64_t at[2];
+} Places;
+
 // A block of both pixels, whose words begin at w.
-static int64_t bytes_of_block(Access *a, int64_t block, int64_t w, int64_t steps)
+static int64_t bytes_of_block(Access *a, const Places *to_pixel, int64_t block, int64_t w, int64_t steps)
 {
     int64_t tail = 0;
     for (int64_t i = 0; i < 2 * DSP_BLOCK && !a->is_wrong; i++) {
@@ -259,20 +266,41 @@ static int64_t bytes_of_block(Access *a, int64_t block, int64_t w, int64_t steps
         two_sums(a, widened, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, steps, sum);
         tail = w + DSP_BLOCK + 2 * steps;
         const int8_t y = (int8_t)byte_of(a, &tail, j, (int32_t)sum[j % 2]);
-        const Address to = element(a, pixel == 0 ? 0 : 5, block * DSP_BLOCK + j, 1);
+        const Address to =
+            element(a, to_pixel->operand[pixel], to_pixel->at[pixel] + block * DSP_BLOCK + j, 1);
         a->is_wrong = a->is_wrong || !param_write(a->c, a->t, to, &y, 1, a->is_poison);
     }
     return tail;
 }
 
+// All blocks of both pixels.
+static void bytes_of_pair(Access *a, const Places *to, int64_t blocks, int64_t steps)
+{
+    int64_t w = 0;
+    for (int64_t i = 0; i < blocks && !a->is_wrong; i++)
+        w = bytes_of_block(a, to, i, w, steps);
+}
+
 CallResult interp_dsp_bytes2(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        const int64_t steps = call_int(c, 3, t), blocks = call_int(c, 4, t);
-        Access a = {.c = c, .t = t};
-        int64_t w = 0;
-        for (int64_t i = 0; i < blocks && !a.is_wrong; i++)
-            w = bytes_of_block(&a, i, w, steps);
+        Access a = {.c = c, .t = t, .window = 1, .high = 6};
+        bytes_of_pair(&a, &(Places){{0, 5}, {0, 0}}, call_int(c, 4, t), call_int(c, 3, t));
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_points(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t pixels = call_int(c, 4, t), n = call_int(c, 5, t), blocks = call_int(c, 6, t);
+        Access a = {.c = c, .t = t, .window = 3, .high = 7};
+        for (int64_t i = 0; i < pixels && !a.is_wrong; i += 2) {
+            const int64_t other = i + 1 < pixels ? i + 1 : i, bytes = DSP_BLOCK * blocks;
+            for (int64_t j = 0; j < 2; j++)
+                widen(&a, &(Run){DTYPE_i8, 1, (j == 0 ? i : other) * n, 0, n, n, call_int(c, 8, t)}, j);
+            bytes_of_pair(&a, &(Places){{0, 0}, {i * bytes, other * bytes}}, blocks, n / 2);
+        }
     }
     return CALL_DONE;
 }

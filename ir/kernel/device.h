@@ -51,7 +51,8 @@ KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
-// `length` elements at i * step[0] + j * step[1], for each i < n[0] and j < n[1].
+// `length` elements at i * step[0] + j * step[1], for each i < n[0] and j < n[1]. A function goes through all
+// i in turn, and reads whatever it reads for one of them before it writes for it.
 typedef struct KDeviceRuns {
     int64_t length, n[2], step[2];
 } KDeviceRuns;

@@ -33,6 +33,23 @@ static KDeviceRuns of_bytes(const int64_t *v)
     return one_run(4 * v[4]);
 }
 
+// dsp_points: two pixels, or one by one where one is left, which is stricter.
+static KDeviceRuns pixels(int64_t n, int64_t bytes)
+{
+    const int64_t each = n % 2 == 0 ? 2 : 1;
+    return (KDeviceRuns){each * bytes, {n / each, 1}, {each * bytes, 0}};
+}
+
+static KDeviceRuns of_points(const int64_t *v)
+{
+    return pixels(v[4], v[5]);
+}
+
+static KDeviceRuns of_point_bytes(const int64_t *v)
+{
+    return pixels(v[4], DSP_BLOCK * v[6]);
+}
+
 // dsp_planes: four channels of the columns of the rows lo .. hi - 1.
 static KDeviceRuns of_planes(const int64_t *v)
 {
@@ -50,6 +67,7 @@ enum {
     FOR_EDGE = 1 << 2 | 1 << 3,
     FOR_ROW = 1 << 3,
     FOR_BYTES = 1 << 4,
+    FOR_POINTS = 1 << 4 | 1 << 5 | 1 << 6,
     FOR_PLANES = 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7,
     FOR_TAPS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6
 };
@@ -65,6 +83,8 @@ static const KDeviceAccess accesses[] = {
     {KDEV_dsp_row_u8, 1, FOR_ROW, false, of_row},
     {KDEV_dsp_bytes2, 0, FOR_BYTES, true, of_bytes},
     {KDEV_dsp_bytes2, 5, FOR_BYTES, true, of_bytes},
+    {KDEV_dsp_points, 0, FOR_POINTS, true, of_point_bytes},
+    {KDEV_dsp_points, 1, FOR_POINTS, false, of_points},
     {KDEV_dsp_planes_i8, 1, FOR_PLANES, false, of_planes},
     {KDEV_dsp_planes_u8, 1, FOR_PLANES, false, of_planes},
     {KDEV_dsp_taps1, 0, FOR_TAPS, true, of_taps},

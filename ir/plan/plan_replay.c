@@ -136,11 +136,30 @@ static void touch_elements(Replay *r, uint32_t arg, int64_t index, int64_t count
     touch(r, arg, at, at + count * bytes, is_write);
 }
 
-static void touch_runs(Replay *r, uint32_t arg, int64_t index, KDeviceRuns runs, bool is_write)
+// What a call reads or writes.
+typedef struct CallRuns {
+    uint32_t arg;
+    bool is_write;
+    int64_t index;
+    KDeviceRuns runs;
+} CallRuns;
+
+static void touch_turn(Replay *r, const CallRuns *c, int64_t i)
 {
-    for (int64_t i = 0; i < runs.n[0]; i++)
-        for (int64_t j = 0; j < runs.n[1]; j++)
-            touch_elements(r, arg, index + i * runs.step[0] + j * runs.step[1], runs.length, is_write);
+    for (int64_t j = 0; i < c->runs.n[0] && j < c->runs.n[1]; j++)
+        touch_elements(r, c->arg, c->index + i * c->runs.step[0] + j * c->runs.step[1], c->runs.length,
+                       c->is_write);
+}
+
+static void touch_runs(Replay *r, const CallRuns *c, uint32_t n)
+{
+    int64_t turns = 0;
+    for (uint32_t i = 0; i < n; i++)
+        turns = c[i].runs.n[0] > turns ? c[i].runs.n[0] : turns;
+    for (int64_t turn = 0; turn < turns; turn++)
+        for (uint32_t i = 0; i < 2 * n; i++)
+            if (c[i % n].is_write == (i >= n))
+                touch_turn(r, &c[i % n], turn);
 }
 
 static void check_known(Replay *r, KRef i)
@@ -154,6 +173,8 @@ static void call(Replay *r, const KInst *n)
     int64_t v[KDEV_MAX_OPERANDS] = {0};
     for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++)
         v[i] = r->value[k_device_operand(r->k, n, i)];
+    CallRuns found[KDEV_MAX_OPERANDS];
+    uint32_t n_found = 0;
     for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++) {
         const KInst *o = shared_address(r, n, i);
         const KDeviceAccess *known = k_device_access(kdev_of(n), i);
@@ -165,7 +186,7 @@ static void call(Replay *r, const KInst *n)
             for (uint32_t j = 0; known->needs >> j != 0; j++)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
-            touch_runs(r, (uint32_t)o->imm, r->value[o->a], known->runs(v), known->is_write);
+            found[n_found++] = (CallRuns){(uint32_t)o->imm, known->is_write, r->value[o->a], known->runs(v)};
             continue;
         }
         if (a->is_written)
@@ -173,6 +194,7 @@ static void call(Replay *r, const KInst *n)
         if (a->is_read)
             touch(r, (uint32_t)o->imm, (int64_t)a->begin, (int64_t)a->end, false);
     }
+    touch_runs(r, found, n_found);
 }
 
 static void set_value(Replay *r, KRef i)

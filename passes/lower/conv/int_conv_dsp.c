@@ -2,55 +2,19 @@
 // int_conv for microcontrollers with products of pairs of halfwords (ir/kernel/dsp.h). The windows of two
 // pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
 // up blocks of four channels. Blocks of eight channels read one run of bytes where it is.
+#include "passes/lower/conv/int_conv_dsp.h"
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
-#include "passes/graph/requantise.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
 
 enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
-    MAX_RUNS = 16,
+    MAX_RUNS = INT_DSP_RUNS - 2,
     LEAST_STEPS = 2, // below, windows take longer than products
 };
-
-// Blocks of channels of a group that are treated alike. Where the sums of two channels do not fit one word, a
-// block has half as many channels, and zeros for the odd ones.
-typedef struct BlockRun {
-    int64_t first, channels;
-    int64_t each; // channels of a block
-    bool is_bytes;
-    int64_t at; // of their words in those of the group
-} BlockRun;
-
-typedef struct Dsp {
-    IntConv c;
-    const Domain *d;
-    const int32_t *values; // of the weights, less their zero points
-    const int64_t *begin;  // what sums begin with, by output channel
-    RequantScale *scale;   // by output channel; NULL: sums stay sums
-    int64_t *moved;        // by output channel: what is not in its sums, but in its start
-    int64_t shift, high;   // of all channels; the start of all that have none of their own
-    BlockRun run[MAX_RUNS + 2];
-    uint32_t n_runs;
-    bool is_inside;                    // no tap can leave the input
-    bool is_joined;                    // a run has all columns of the kernel
-    bool is_row;                       // the input is one run, read in place
-    int64_t runs, n;                   // of a window, elements of each
-    int64_t steps;                     // words of a window
-    int64_t width;                     // channels of a block
-    int64_t group_words;               // of weights
-    uint32_t x, weights, window, sums; // params
-    KRef zero;
-} Dsp;
-
-static int64_t n_pixels(const Dsp *s)
-{
-    return s->c.n * s->c.h * s->c.w_out;
-}
 
 static bool is_signed(const Dsp *s)
 {
@@ -58,11 +22,6 @@ static bool is_signed(const Dsp *s)
 }
 
 // --- weights -------------------------------------------------------------------------------------
-
-static int64_t blocks_of(const BlockRun *r)
-{
-    return ceil_div(r->channels, r->each);
-}
 
 // The channel in place j of a block; -1: none.
 static int64_t channel_at(const Dsp *s, const BlockRun *r, int64_t block, int64_t j)
@@ -178,7 +137,7 @@ static void pack(const void *ctx, void *bytes)
     uint32_t *out = bytes;
     for (int64_t g = 0; g < s->c.group; g++)
         for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-            for (int64_t b = 0; b < blocks_of(r); b++) {
+            for (int64_t b = 0; b < int_dsp_blocks(r); b++) {
                 pack_block(s, g, r, b, &out);
                 if (r->is_bytes)
                     pack_tail(s, g, r->first + b * r->each, &out);
@@ -186,12 +145,6 @@ static void pack(const void *ctx, void *bytes)
 }
 
 // --- windows -------------------------------------------------------------------------------------
-
-// row, column: of tap 0 in the input; x: the index of its first element. Both may be outside.
-typedef struct Pixel {
-    KRef row, column, x;
-    Point at;
-} Pixel;
 
 static Pixel pixel_of(const Dsp *s, KRef number, KRef group)
 {
@@ -283,15 +236,7 @@ static void widen(const Dsp *s, const Pixel *p, int64_t pixels)
 
 // --- blocks of channels --------------------------------------------------------------------------
 
-typedef struct Blocks {
-    const Pixel *p;
-    int64_t pixels;
-    KRef first, group;
-    const BlockRun *run;
-} Blocks;
-
-// The address of the words of a block; at: its number in the run.
-static KRef words_at(const Dsp *s, const Blocks *b, KRef at)
+KRef int_dsp_words(const Dsp *s, const Blocks *b, KRef at)
 {
     Kernel *k = s->c.l->k;
     return k_address(
@@ -307,7 +252,7 @@ static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
                                  : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
     const KRef sums = k_address(k, s->sums, k_index(k, 0));
     const KRef x = k_address(k, s->is_row ? s->x : s->window, from);
-    const KRef w = words_at(s, b, at);
+    const KRef w = int_dsp_words(s, b, at);
     k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
@@ -318,9 +263,9 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
     const int64_t gap = s->width / b->run->each;
     const int64_t channels = b->run->channels < b->run->each ? b->run->channels : b->run->each;
     for (int64_t i = 0; i < b->pixels; i++) {
-        const bool may_be_last = i == 1 && n_pixels(s) % 2 != 0;
+        const bool may_be_last = i == 1 && int_dsp_pixels(s) % 2 != 0;
         if (may_be_last)
-            k_if(k, k_expr(k, "$ + 1 < #", b->first, n_pixels(s)));
+            k_if(k, k_expr(k, "$ + 1 < #", b->first, int_dsp_pixels(s)));
         for (int64_t j = 0; j < channels; j++) {
             Point to = b->p[i].at;
             to.idx[1] =
@@ -336,7 +281,7 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
 static void emit_sums(const Dsp *s, const Blocks *b)
 {
     Kernel *k = s->c.l->k;
-    const int64_t n = blocks_of(b->run), chunks = ceil_div(n, CHUNK);
+    const int64_t n = int_dsp_blocks(b->run), chunks = ceil_div(n, CHUNK);
     uint32_t opened = 0;
     const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
     const KRef begin = k_expr(k, "$ * #", chunk, CHUNK);
@@ -349,7 +294,7 @@ static void emit_sums(const Dsp *s, const Blocks *b)
     lower_close(s->c.l, opened + (n > 1));
 }
 
-static KRef result_at(const Dsp *s, const Blocks *b, int64_t pixel)
+KRef int_dsp_result(const Dsp *s, const Blocks *b, int64_t pixel)
 {
     Lower *l = s->c.l;
     Point at = b->p[pixel].at;
@@ -364,8 +309,8 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
     Kernel *k = s->c.l->k;
     const KRef zero = k_index(k, 0);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
-        result_at(s, b, 0),   k_address(k, s->window, zero), words_at(s, b, zero),
-        k_index(k, s->steps), k_index(k, blocks_of(b->run)), result_at(s, b, 1),
+        int_dsp_result(s, b, 0), k_address(k, s->window, zero),      int_dsp_words(s, b, zero),
+        k_index(k, s->steps),    k_index(k, int_dsp_blocks(b->run)), int_dsp_result(s, b, 1),
         k_index(k, s->high)};
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
@@ -377,7 +322,7 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     Pixel p[2];
     for (int64_t i = 0; i < pixels; i++)
-        p[i] = pixel_of(s, k_expr(k, "min($ + #, #)", first, i, n_pixels(s) - 1), group);
+        p[i] = pixel_of(s, k_expr(k, "min($ + #, #)", first, i, int_dsp_pixels(s) - 1), group);
     if (!s->is_row)
         widen(s, p, pixels);
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
@@ -389,8 +334,10 @@ static void emit(const Dsp *s)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
-    const KRef pair = lower_open_count(k, ceil_div(n_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
-    emit_pixels(s, k_expr(k, "$ * 2", pair), n_pixels(s) == 1 ? 1 : 2);
+    if (int_points_emit(s))
+        return;
+    const KRef pair = lower_open_count(k, ceil_div(int_dsp_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
+    emit_pixels(s, k_expr(k, "$ * 2", pair), int_dsp_pixels(s) == 1 ? 1 : 2);
     lower_close(s->c.l, opened);
 }
 
@@ -461,7 +408,7 @@ static bool stores_bytes(const Dsp *s)
 {
     const Lower *l = s->c.l;
     const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
-    return s->scale != NULL && n_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
+    return s->scale != NULL && int_dsp_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
            s->shift <= DSP_MAX_SHIFT;
 }
 
@@ -522,7 +469,7 @@ static void add_channels(Dsp *s, BlockRun r)
         *last = (BlockRun){r.first, 0, r.each, r.is_bytes, s->group_words};
     }
     last->channels += r.channels;
-    s->group_words += blocks_of(&r) * words_of_sums(s);
+    s->group_words += int_dsp_blocks(&r) * words_of_sums(s);
     if (r.is_bytes)
         s->group_words += words_of_tail(s, r.first);
 }
@@ -552,9 +499,9 @@ static int64_t sums_of(const Dsp *s)
 {
     int64_t most = 0;
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        if (!r->is_bytes && blocks_of(r) > most)
-            most = blocks_of(r) < CHUNK ? blocks_of(r) : CHUNK;
-    return most * s->width * (n_pixels(s) > 1 ? 2 : 1);
+        if (!r->is_bytes && int_dsp_blocks(r) > most)
+            most = int_dsp_blocks(r) < CHUNK ? int_dsp_blocks(r) : CHUNK;
+    return most * s->width * (int_dsp_pixels(s) > 1 ? 2 : 1);
 }
 
 static void add_params(Dsp *s)
@@ -583,8 +530,8 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     if (!fits(&s))
         return false;
     const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
-               c->oc > DSP_BLOCK;
+    s.is_row = int_dsp_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 &&
+               c->group == 1 && c->oc > DSP_BLOCK;
     s.width = s.is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
     s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
     find_runs(&s);

@@ -226,8 +226,8 @@ static void add_params(Taps *p)
     Taps *packing = ARENA_NEW(l->pass->perm, Taps);
     *packing = *p;
     p->weights = lower_param_filled(l, node_name(l->g, p->c.w), DTYPE_u8, pack, packing, (uint64_t)bytes);
-    p->planes =
-        lower_param_scratch(l, "planes", DTYPE_i32, (uint64_t)(words_of(p, p->strip) + DSP_TAPS_SPARE));
+    p->planes = lower_param_scratch(l, "planes", DTYPE_i32,
+                                    (uint64_t)(words_of(p, p->strip) + dsp_taps_spare(p->c.w_out, p->c.sw)));
 }
 
 bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)

@@ -251,14 +251,33 @@ static void touch(Trace *t, uint32_t param, Range index, int64_t count, bool is_
         report(t, &a);
 }
 
-static void touch_runs(Trace *t, uint32_t param, Range first, KDeviceRuns r, bool is_write)
+// What a call reads or writes.
+typedef struct CallRuns {
+    uint32_t param;
+    bool is_write;
+    Range first;
+    KDeviceRuns runs;
+} CallRuns;
+
+static void touch_turn(Trace *t, const CallRuns *c, int64_t i)
 {
-    for (int64_t i = 0; i < r.n[0] && r.length > 0; i++)
-        for (int64_t j = 0; j < r.n[1]; j++) {
-            const int64_t by = i * r.step[0] + j * r.step[1];
-            const Range at = is_known(first) ? (Range){first.lo + by, first.hi + by} : first;
-            touch(t, param, at, r.length, is_write);
-        }
+    const KDeviceRuns *r = &c->runs;
+    for (int64_t j = 0; i < r->n[0] && j < r->n[1] && r->length > 0; j++) {
+        const int64_t by = i * r->step[0] + j * r->step[1];
+        const Range at = is_known(c->first) ? (Range){c->first.lo + by, c->first.hi + by} : c->first;
+        touch(t, c->param, at, r->length, c->is_write);
+    }
+}
+
+static void touch_runs(Trace *t, const CallRuns *c, uint32_t n)
+{
+    int64_t turns = 0;
+    for (uint32_t i = 0; i < n; i++)
+        turns = c[i].runs.n[0] > turns ? c[i].runs.n[0] : turns;
+    for (int64_t turn = 0; turn < turns; turn++)
+        for (uint32_t i = 0; i < 2 * n; i++)
+            if (c[i % n].is_write == (i >= n))
+                touch_turn(t, &c[i % n], turn);
 }
 
 // What is not known of a function may be all of the parameter, the writes first.
@@ -279,6 +298,8 @@ static void call(Trace *t, const KInst *n)
         v[i] = r.lo;
         known |= is_point(r) ? 1u << i : 0;
     }
+    CallRuns found[KDEV_MAX_OPERANDS];
+    uint32_t n_found = 0;
     for (uint32_t i = 0; k_device_operand(t->k, n, i) != 0; i++) {
         const KInst *o = watched_address(t, n, i);
         const KDeviceAccess *a = k_device_access(kdev_of(n), i);
@@ -287,8 +308,9 @@ static void call(Trace *t, const KInst *n)
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
         else if ((a->is_write ? t->watch->writes : t->watch->reads)[o->imm])
-            touch_runs(t, (uint32_t)o->imm, t->value[o->a], a->runs(v), a->is_write);
+            found[n_found++] = (CallRuns){(uint32_t)o->imm, a->is_write, t->value[o->a], a->runs(v)};
     }
+    touch_runs(t, found, n_found);
 }
 
 // --- running -------------------------------------------------------------------------------------
