@@ -85,10 +85,11 @@ static inline int64_t dsp_taps_pitch(int64_t columns, int64_t stride)
     return (columns + 1) / 2 * stride + 1;
 }
 
-// Words behind the planes that dsp_taps may read: it takes six columns at a time.
+// Words behind the planes that dsp_taps may read: it takes six columns at a time, or one or two at the end.
 static inline int64_t dsp_taps_spare(int64_t columns, int64_t stride)
 {
-    return ((columns + 5) / 6 * 3 - (columns + 1) / 2) * stride;
+    const int64_t rest = columns % 6;
+    return rest > 2 ? (3 - (rest + 1) / 2) * stride : 0;
 }
 
 // Words of a run of n elements.

@@ -8,7 +8,7 @@
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 
-enum { MAX_BYTES = 4096, MAX_PAD = 2 };
+enum { MAX_BYTES = 4096, MAX_PAD = 2, MIN_COLUMNS = 3 };
 
 typedef struct Taps {
     IntConv c; // rows and columns as they are walked
@@ -157,8 +157,9 @@ static void turn(Taps *p)
 // Instructions, but for what both orders need.
 static int64_t cost_of(const IntConv *c)
 {
-    enum { COLUMNS = 6, TURN = 76, ROW = 18 };
-    return c->h * (ceil_div(c->w_out, COLUMNS) * TURN + ROW);
+    enum { COLUMNS = 6, TURN = 76, PAIR = 35, ROW = 18 };
+    const int64_t rest = c->w_out % COLUMNS, last = rest == 0 ? 0 : rest <= 2 ? PAIR : TURN;
+    return c->w_out < MIN_COLUMNS ? INT64_MAX : c->h * (c->w_out / COLUMNS * TURN + last + ROW);
 }
 
 static bool has_scales(const Taps *p)
@@ -250,7 +251,7 @@ bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)
     if (cost_of(&p.c) >= cost)
         turn(&p);
     measure(&p);
-    if (!lower_may_take(l, 4 * (uint64_t)words_of(&p, p.strip)))
+    if (p.c.w_out < MIN_COLUMNS || !lower_may_take(l, 4 * (uint64_t)words_of(&p, p.strip)))
         return false;
     add_params(&p);
     emit(&p);
