@@ -167,6 +167,19 @@ static Pixel pixel_of(const Dsp *s, KRef number, KRef group)
     return p;
 }
 
+// The pixel behind p in its row.
+static Pixel next_pixel(const Dsp *s, const Pixel *p)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const uint32_t last = s->d->rank - 1;
+    Pixel next = *p;
+    next.at.idx[last] = k_expr(k, "$ + 1", p->at.idx[last]);
+    next.column = k_expr(k, "$ + #", p->column, c->sw);
+    next.x = k_expr(k, "$ + #", p->x, c->sw * c->stride_w);
+    return next;
+}
+
 static KRef is_whole(const Dsp *s, const Pixel *p)
 {
     const IntConv *c = &s->c;
@@ -321,8 +334,11 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     uint32_t opened = 0;
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     Pixel p[2];
-    for (int64_t i = 0; i < pixels; i++)
-        p[i] = pixel_of(s, k_expr(k, "min($ + #, #)", first, i, int_dsp_pixels(s) - 1), group);
+    const bool is_even = s->c.w_out % 2 == 0;
+    p[0] = pixel_of(s, first, group);
+    if (pixels == 2)
+        p[1] = is_even ? next_pixel(s, p)
+                       : pixel_of(s, k_expr(k, "min($ + 1, #)", first, int_dsp_pixels(s) - 1), group);
     if (!s->is_row)
         widen(s, p, pixels);
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
