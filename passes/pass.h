@@ -26,6 +26,8 @@ typedef struct PassOptions {
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t ram;          // the most bytes of arena and state; 0: any
+    const PlanBank *banks; // that memory is divided into (--bank); none: it is all alike
+    uint32_t n_banks;
     uint64_t lean;         // schedules of large layers with so much scratch memory give way; 1: all; 0: none
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
@@ -39,6 +41,15 @@ typedef struct PassOptions {
     const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;
+
+// The most bytes that the arena and the state may take together; 0: any.
+static inline uint64_t pass_ram(const PassOptions *o)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < o->n_banks; i++)
+        all += o->banks[i].is_weights ? 0 : o->banks[i].size;
+    return o->ram != 0 && (all == 0 || o->ram < all) ? o->ram : all;
+}
 
 // What the body of a loop reads and writes in the plan around it, by its inputs, states (the carried values)
 // and outputs: slots of its plan, PLAN_NO_ARG where a value stays in the body's own memory.

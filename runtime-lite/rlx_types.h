@@ -17,8 +17,9 @@
 #define RLX_HAS_SHAPES  1 // symbols, sizes or held outputs: shapes and bytes are not always the descriptor's
 #define RLX_HAS_FILES   1 // files that belong to the code
 #define RLX_HAS_EXTRAS  1 // any member of rlx_model and rlx_ctx that not every model uses
+#define RLX_HAS_BANKS   1 // arenas in several blocks (rlx_banks.h)
 
-// All of these, a bit each: what headers of models that come later find here.
+// All of these but the last, a bit each: what headers of models that come later find here.
 #ifdef RLX_FEATURES
 #error "include headers of models that are compiled with --link-runtime first, or compile all with --api full"
 #endif
@@ -408,6 +409,9 @@ typedef struct rlx_ctx {
     uint32_t has_run, inputs; // 1: the last run ended well; RLX_INPUTS_...
     void *error, *times; uint32_t ordinal; void *handles; uint32_t n_handles; const void *links;
     uint32_t is_under_way;
+#endif
+#if RLX_HAS_BANKS
+    unsigned char *bank[8]; // by bank, its block; NULL: behind those before it in one block
 #endif
 } rlx_ctx;
 

@@ -206,8 +206,9 @@ class Reader:
         text = re.sub(r"^#ifdef RLX_FEATURES\n.*\n#endif\n#define RLX_FEATURES .*\n", "", text, flags=re.M)
         body = text[guard.end() :].rsplit("#endif", 1)[0]
         body = re.sub(r'^#include "rlx.*\n|^#define RLX_HAS_\w+ .*\n', "", body, flags=re.M)
-        head = [f"#ifndef {guard[1]}", f"#define {guard[1]}", *"".join(includes + features).splitlines()]
-        return ([], [FRAME], [([], [], line) for line in head]), body.splitlines()
+        head = [f"#ifndef {guard[1]}", f"#define {guard[1]}", *"".join(includes).splitlines()]
+        named = [(re.findall(r"RLX_HAS_(\w+)", line), [], line) for line in "".join(features).splitlines()]
+        return ([], [FRAME], [([], [], line) for line in head] + named), body.splitlines()
 
 
 def bits(names):

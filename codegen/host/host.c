@@ -52,7 +52,10 @@ static const char *emit_weights(HostEmit *e, Str *out)
         return "NULL";
     if (e->weights == WEIGHTS_RODATA) {
         weights.sum = NULL;
-        host_emit_words(name, &weights, out);
+        if (plan_count_banks(e->plan, true) != 0)
+            name = host_emit_bank_weights(e, &weights, out);
+        else
+            host_emit_words(name, &weights, out);
         *e->weights_sum = *host_sum_known(e->arena, host_sum_of(&weights));
         return name;
     }
@@ -120,14 +123,20 @@ static bool emit_side(HostEmit *e, Str *out)
     HostFunctions functions = {0};
     if (!host_name_functions(e, &functions))
         return false;
-    if (e->plan->file != NULL) { // what runs names them
+    const bool is_first = e->plan->file != NULL || plan_count_banks(e->plan, true) != 0;
+    const char *weights = "NULL";
+    if (is_first) { // what runs names them
         host_split_open(e->upper, e->options->parts, 1, out);
-        e->rest = emit_weights(e, out);
+        weights = emit_weights(e, out);
+        e->rest = weights;
         host_split_close(e->options->parts, out);
     }
     if (!emit_code(e, &functions, out))
         return false;
-    const char *weights = e->plan->file != NULL ? "NULL" : emit_weights(e, out);
+    if (!is_first)
+        weights = emit_weights(e, out);
+    else if (e->plan->file != NULL)
+        weights = "NULL"; // the file, which the program brings
     emit_experts(e);
     host_emit_descriptor(e, weights, out);
     return true;
@@ -215,6 +224,7 @@ static void choose_weights(HostEmit *e)
 static void begin(HostEmit *e)
 {
     e->taken = ARENA_NEW(e->arena, HostTaken);
+    e->has_section = ARENA_NEW(e->arena, bool);
     e->weights_sum = ARENA_NEW(e->arena, EmittedSum);
     if (e->target->caps.is_gpu)
         host_gpu_begin(e, e->plan);
@@ -306,6 +316,12 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     if (host_has_runtime_file(&e))
         add_header(&e, HOST_RUNTIME ".h", host_emit_runtime);
     add_text(&e, ".c", &c, out->places);
+    if (plan->banks.len != 0) {
+        const char *lines = host_linker_lines(&e);
+        const EmittedFile linker = {.name = arena_printf(a, "%s.ld", options->name), .data = lines,
+                                    .len = strlen(lines)};
+        vec_push(a, &out->files, linker);
+    }
     host_split_files(a, options->name, e.upper, options->parts, out);
     out->code_bytes = c.len;
     out->weight_bytes = (size_t)(plan->file != NULL ? plan_weight_bytes(plan) : host_weight_bytes(&e));

@@ -84,11 +84,6 @@ uint64_t host_initial_bytes(const Plan *p)
     return host_flags_offset(p) + (p->params.len + p->prepare.n_marks + 63u) / 64u * 64u;
 }
 
-uint64_t host_state_bytes(const Plan *p)
-{
-    return host_region_base(p, REGION_PREPARED) + p->region_bytes[REGION_PREPARED];
-}
-
 // --- the typed entry point -----------------------------------------------------------------------
 
 // "1 * 3 * 8": the number of elements with the shape still visible; at least one element.
@@ -180,8 +175,8 @@ unsigned long long host_arena_bytes(const HostEmit *e)
 unsigned long long host_whole_state_bytes(const HostEmit *e)
 {
     const uint64_t own = e->gpu != NULL ? host_initial_bytes(e->plan) + e->gpu->record_bytes
-                                        : host_state_bytes(e->plan);
-    const uint64_t other = e->fallback != NULL ? host_state_bytes(e->fallback->plan) : 0;
+                                        : plan_state_bytes(e->plan);
+    const uint64_t other = e->fallback != NULL ? plan_state_bytes(e->fallback->plan) : 0;
     return own > other ? own : other;
 }
 
@@ -227,11 +222,26 @@ static void emit_static_storage(HostEmit *e, Str *out)
 {
     const char *name = e->options->name;
     const unsigned long long arena = host_arena_bytes(e), state = host_whole_state_bytes(e);
-    str_printf(out,
-               "static RLX_ALIGNED unsigned char arena_block[%llu];\nstatic RLX_ALIGNED unsigned char "
-               "state_block[%llu];\n"
-               "static rlx_ctx static_ctx;\n\n",
-               arena == 0 ? 1 : arena, state == 0 ? 1 : state);
+    const PlanBank *bank = host_state_bank(e->plan);
+    if (host_has_banks(e)) {
+        host_emit_bank_blocks(e, out);
+    } else {
+        if (bank != NULL)
+            host_emit_section(e, bank, out);
+        str_printf(out, "static RLX_ALIGNED unsigned char arena_block[%llu];\n", arena == 0 ? 1 : arena);
+    }
+    if (bank != NULL)
+        host_emit_section(e, bank, out);
+    str_printf(out, "static RLX_ALIGNED unsigned char state_block[%llu];\nstatic rlx_ctx static_ctx;\n\n",
+               state == 0 ? 1 : state);
+    if (host_has_banks(e)) {
+        str_printf(out,
+                   "rlx_ctx *%s_static(void)\n{\n    if (static_ctx.model == NULL && "
+                   "%s_init_banks(&static_ctx, arena_blocks, state_block, sizeof state_block) != RLX_OK)\n"
+                   "        return NULL;\n    return &static_ctx;\n}\n\n",
+                   name, name);
+        return;
+    }
     str_printf(
         out,
         "rlx_ctx *%s_static(void)\n{\n    if (static_ctx.model == NULL && rlx_init(&static_ctx, &%s_model, "
@@ -245,6 +255,7 @@ void host_emit_entry(HostEmit *e, Str *out)
 {
     const Plan *p = e->plan;
     const char *name = e->options->name;
+    host_emit_init_banks(e, out);
     if (e->options->arena == ARENA_STATIC)
         emit_static_storage(e, out);
     host_emit_init(e, out);
@@ -342,6 +353,7 @@ void host_emit_own_header(const HostEmit *e, Str *out)
     host_emit_moe_header(e, out);
     host_gpu_emit_header(e, out);
     host_emit_file_header(e, out);
+    host_emit_bank_header(e, out);
     str_add(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     str_printf(out, "// The descriptor, for the rlx_ functions.\nextern const rlx_model %s_model;\n",
                name);
@@ -363,6 +375,7 @@ void host_emit_own_header(const HostEmit *e, Str *out)
                "rlx_status %s_init(rlx_ctx *ctx, void *arena, size_t arena_bytes, void *state, size_t "
                "state_bytes);\n\n",
                name);
+    host_emit_bank_prototype(e, out);
     host_emit_symbol_prototypes(e, out);
     if (e->options->arena == ARENA_STATIC)
         str_printf(

@@ -23,7 +23,7 @@ static const char *const *emit_places(const HostEmit *e, uint32_t begin, uint32_
             const BufId buf = p->kernels.data[i].args.data[j].buf;
             rlx_assert(buf < p->buffers.len);
             const PlanBuffer *b = &p->buffers.data[buf];
-            const uint64_t at = host_region_base(p, b->region) + b->offset;
+            const uint64_t at = host_place(p, b);
             if (names[buf] != NULL || b->name == NULL || at > INT32_MAX)
                 continue;
             names[buf] = names_take(&used, arena_printf(e->arena, "at_%s", b->name));
@@ -35,33 +35,69 @@ static const char *const *emit_places(const HostEmit *e, uint32_t begin, uint32_
     return names;
 }
 
-// What the calls of kernels [begin, end) name.
+// What the calls of kernels [begin, end) name: by region, and by bank where these have pointers of their own.
+typedef struct Named {
+    bool region[REGION_COUNT], bank[PLAN_MAX_BANKS], is_limited;
+} Named;
+
+static Named named_by(const HostEmit *e, uint32_t begin, uint32_t end)
+{
+    const Plan *p = e->plan;
+    Named used = {0};
+    for (uint32_t i = begin; i < end; i++) {
+        const PlanKernel *k = &p->kernels.data[i];
+        used.is_limited = used.is_limited || k->skipped_by != 0;
+        for (uint32_t j = 0; j < k->args.len; j++) {
+            const PlanBuffer *b = &p->buffers.data[k->args.data[j].buf];
+            const bool is_apart = host_bank_apart(p, b) != NULL;
+            *(is_apart ? &used.bank[b->bank] : &used.region[b->region]) = true;
+        }
+    }
+    return used;
+}
+
+// Blocks that the caller gave. False: the calls name none.
+static bool emit_blocks(const HostEmit *e, const Named *used, Str *out)
+{
+    const Plan *p = e->plan;
+    const bool has_state =
+        used->region[REGION_STATE] || used->region[REGION_PARAM] || used->region[REGION_PREPARED];
+    bool any = used->region[REGION_ARENA] || has_state;
+    if (used->region[REGION_ARENA])
+        str_add(out, "    unsigned char *const a = ctx->arena;\n");
+    for (uint32_t i = 0; i < p->banks.len; i++)
+        if (used->bank[i]) {
+            host_emit_bank_pointer(e, &p->banks.data[i], out);
+            any = any || !p->banks.data[i].is_weights || e->weights == WEIGHTS_FILE;
+        }
+    if (has_state)
+        str_add(out, "    unsigned char *const s = ctx->state;\n");
+    return any;
+}
+
+// False: the calls name no constants that the context has.
+static bool emit_constants(const HostEmit *e, const Named *used, Str *out)
+{
+    const bool is_apart = e->plan->experts.slots > 0, has_file = e->plan->file != NULL;
+    const bool has_experts = used->region[REGION_EXPERTS];
+    if (used->region[REGION_WEIGHTS] && has_file) // ctx->weights is the file
+        str_printf(out, "    const unsigned char *const w = (const unsigned char *)%s;\n", e->rest);
+    else if (used->region[REGION_WEIGHTS] || (has_experts && !is_apart))
+        str_add(out, "    const unsigned char *const w = ctx->weights;\n");
+    if (used->region[REGION_FILE])
+        str_add(out, "    const unsigned char *const f = ctx->weights;\n");
+    if (has_experts && is_apart)
+        str_add(out, "    const unsigned char *const x = rlx_moe_source(ctx);\n");
+    return used->region[REGION_WEIGHTS] || has_experts || used->region[REGION_FILE];
+}
+
 static void emit_names(const HostEmit *e, uint32_t begin, uint32_t end, Str *out)
 {
-    bool used[REGION_COUNT] = {false}, is_limited = false;
-    for (uint32_t i = begin; i < end; i++) {
-        const PlanKernel *k = &e->plan->kernels.data[i];
-        is_limited = is_limited || k->skipped_by != 0;
-        for (uint32_t j = 0; j < k->args.len; j++)
-            used[e->plan->buffers.data[k->args.data[j].buf].region] = true;
-    }
-    if (used[REGION_ARENA])
-        str_add(out, "    unsigned char *const a = ctx->arena;\n");
-    if (used[REGION_STATE] || used[REGION_PARAM] || used[REGION_PREPARED])
-        str_add(out, "    unsigned char *const s = ctx->state;\n");
-    const bool is_apart = e->plan->experts.slots > 0;
-    if (used[REGION_WEIGHTS] && e->plan->file != NULL) // ctx->weights is the file
-        str_printf(out, "    const unsigned char *const w = (const unsigned char *)%s;\n", e->rest);
-    else if (used[REGION_WEIGHTS] || (used[REGION_EXPERTS] && !is_apart))
-        str_add(out, "    const unsigned char *const w = ctx->weights;\n");
-    if (used[REGION_FILE])
-        str_add(out, "    const unsigned char *const f = ctx->weights;\n");
-    if (used[REGION_EXPERTS] && is_apart)
-        str_add(out, "    const unsigned char *const x = rlx_moe_source(ctx);\n");
-    if (is_limited)
+    const Named used = named_by(e, begin, end);
+    const bool has_blocks = emit_blocks(e, &used, out), has_constants = emit_constants(e, &used, out);
+    if (used.is_limited)
         str_add(out, "    const uint32_t skipped = ctx->outputs == 0 ? 0u : 1u << (ctx->outputs - 1u);\n");
-    if (!used[REGION_ARENA] && !used[REGION_STATE] && !used[REGION_PARAM] && !used[REGION_WEIGHTS] &&
-        !used[REGION_PREPARED] && !used[REGION_EXPERTS] && !used[REGION_FILE])
+    if (!has_blocks && !has_constants)
         str_add(out, "    (void)ctx;\n");
 }
 

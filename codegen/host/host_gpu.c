@@ -45,7 +45,7 @@ uint64_t host_gpu_state_offset(const Plan *device)
 
 uint64_t host_gpu_weights_offset(const Plan *device)
 {
-    return host_gpu_state_offset(device) + align_to(host_state_bytes(device), MEMORY_BLOCK);
+    return host_gpu_state_offset(device) + align_to(plan_state_bytes(device), MEMORY_BLOCK);
 }
 
 // Where the host has a buffer that it exchanges with the device (Plan.gpu.staged).

@@ -105,6 +105,9 @@ static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
 static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
 {
     static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w", [REGION_FILE] = "f"};
+    const PlanBank *bank = host_bank_apart(p, b);
+    if (bank != NULL)
+        return host_bank_pointer(a, bank);
     if (b->region == REGION_EXPERTS && p->experts.slots > 0)
         return "x";
     return b->region == REGION_OUTER ? arena_printf(a, "p%u", b->slot) : base[b->region];
@@ -114,7 +117,7 @@ static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
 static void print_place(const Plan *plan, const PlanArg *arg, const char *const *places, Str *out)
 {
     const PlanBuffer *b = &plan->buffers.data[arg->buf];
-    const unsigned long long at = host_region_base(plan, b->region) + b->offset;
+    const unsigned long long at = host_place(plan, b);
     const char *base = base_text(plan, b, out->arena);
     if (places == NULL || places[arg->buf] == NULL)
         str_printf(out, "%s + %llu", base, at + arg->byte_offset);

@@ -16,8 +16,9 @@ static void find_scratch(const Plan *p, uint64_t *begin, uint64_t *bytes)
                  {p->sizes.data, p->sizes.len}};
     enum { N_LISTS = sizeof lists / sizeof *lists };
     *begin = *bytes = 0;
-    for (uint64_t at = 0, next = 0; at < p->region_bytes[REGION_ARENA]; at = next) {
-        uint64_t free_to = p->region_bytes[REGION_ARENA]; // from `at` on
+    const uint64_t all = host_first_bytes(p);
+    for (uint64_t at = 0, next = 0; at < all; at = next) {
+        uint64_t free_to = all; // from `at` on
         next = free_to;
         for (uint32_t l = 0; l < N_LISTS; l++)
             for (uint32_t i = 0; i < lists[l].n; i++) {

@@ -39,6 +39,7 @@ typedef struct HostEmit {
     Str *blobs; // what takes them in; before all else, as compilers do not see it change sections
     EmittedSum *weights_sum;   // of the weights, or of those that are not in the PlanFile
     EmittedSum *experts_sum;   // of their file, which both sides share
+    bool *has_section; // the macro that puts arrays into sections is there
     const char *uses[2];       // NAME.c and what is particular to the model in NAME.h: they use runtime-lite
 } HostEmit;
 
@@ -118,6 +119,24 @@ void host_emit_symbol_header(const HostEmit *e, Str *out);
 void host_emit_symbol_prototypes(const HostEmit *e, Str *out);
 const char *host_emit_symbols(const HostEmit *e, Str *out); // C expression of the table
 void host_emit_symbol_entry(const HostEmit *e, Str *out);
+// host_banks.c: has the model several banks of RAM? Then code reaches them, and several of constants, by
+// pointers of their own; NULL: by those of the whole region.
+bool host_has_banks(const HostEmit *e);
+const PlanBank *host_bank_apart(const Plan *p, const PlanBuffer *b);
+const char *host_bank_pointer(Arena *a, const PlanBank *b);
+void host_emit_bank_pointer(const HostEmit *e, const PlanBank *b, Str *out);
+uint64_t host_place(const Plan *p, const PlanBuffer *b); // bytes from there
+uint64_t host_first_bytes(const Plan *p);                // of the arena, where inputs and outputs are
+// In front of an array: the section of the bank.
+void host_emit_section(const HostEmit *e, const PlanBank *b, Str *out);
+const PlanBank *host_state_bank(const Plan *p); // where the state block lies; NULL: there are no banks
+void host_emit_bank_blocks(const HostEmit *e, Str *out);
+void host_emit_init_banks(const HostEmit *e, Str *out);
+void host_emit_bank_header(const HostEmit *e, Str *out);
+void host_emit_bank_prototype(const HostEmit *e, Str *out);
+// The constants, in the sections of their banks: the C expression for the first of them.
+const char *host_emit_bank_weights(HostEmit *e, const EmittedFile *weights, Str *out);
+const char *host_linker_lines(const HostEmit *e); // NAME.ld
 // host_buckets.c: a model is made of one plan, or of several for different sizes, smallest first.
 uint32_t host_n_plans(const Plan *p);
 Plan *host_plan(const Plan *p, uint32_t i);
@@ -196,9 +215,7 @@ uint64_t host_region_base(const Plan *p, Region r);
 // preparation (Plan.prepare.mark), which says whether it was made since. With a GPU the host has the flags
 // and the marks, and the device what was prepared.
 uint64_t host_flags_offset(const Plan *p);
-// Bytes of the state block: states, params, their flags, and what is prepared of them. The last have no
-// initial bytes.
-uint64_t host_state_bytes(const Plan *p);
+// Bytes of the state block that have initial ones: all but what is prepared.
 uint64_t host_initial_bytes(const Plan *p);
 // The arena and state blocks of the program: room for the larger of both sides.
 unsigned long long host_arena_bytes(const HostEmit *e);

@@ -151,9 +151,9 @@ void host_paste_pieces(Arena *a, const PasteWish *w, Str *out)
             print_piece(&p, i, NULL, out);
 }
 
-void host_paste_part(uint32_t part, const char *skip, Str *out)
+void host_paste_part(uint32_t part, uint32_t has, const char *skip, Str *out)
 {
-    const Paste p = {.has = UINT32_MAX};
+    const Paste p = {.has = has};
     const RuntimePart *q = &runtime_parts[part];
     for (uint32_t i = q->piece; i < q->piece + q->n_pieces; i++)
         print_piece(&p, i, skip, out);

@@ -18,6 +18,6 @@ typedef struct PasteWish {
 // These pieces and those that they use, in the order of the parts.
 void host_paste_pieces(Arena *a, const PasteWish *w, Str *out);
 // A whole part with its guard, as it is for any model; without the lines that begin with `skip` (or NULL).
-void host_paste_part(uint32_t part, const char *skip, Str *out);
+void host_paste_part(uint32_t part, uint32_t has, const char *skip, Str *out);
 
 #endif

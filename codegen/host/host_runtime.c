@@ -57,7 +57,8 @@ static uint32_t features_of(const HostEmit *e)
                             (host_n_held(e) != 0 ? HAS_HELD : 0);
     const uint32_t has = shapes | (shapes != 0 ? HAS_SHAPES : 0) |
                          (host_whole_state_bytes(e) != 0 ? HAS_STATE : 0) | (has_params(e) ? HAS_PARAMS : 0) |
-                         (has_checks ? HAS_CHECKS : 0) | (has_file ? HAS_FILES : 0);
+                         (has_checks ? HAS_CHECKS : 0) | (has_file ? HAS_FILES : 0) |
+                         (host_has_banks(e) ? HAS_BANKS : 0);
     const bool has_more = p->sets.len != 0 || p->kept.len != 0 || host_is_parallel(e) || host_has_moe(e) ||
                           e->options->has_profile || e->options->has_tables || e->options->has_handles;
     return has_whole_api(e) || has_gpu(e) ? HAS_ALL : has == 0 && !has_more ? 0 : has | HAS_EXTRAS;
@@ -179,7 +180,7 @@ static const struct {
     {"rlx_cuda.h", has_cuda},            {"rlx_vulkan_api.h", has_vulkan},
     {"rlx_vulkan_device.h", has_vulkan}, {"rlx_vulkan_commands.h", has_vulkan},
     {"rlx_vulkan.h", has_vulkan},        {"rlx_metal_api.h", has_metal},
-    {"rlx_metal.h", has_metal},
+    {"rlx_metal.h", has_metal},          {"rlx_banks.h", host_has_banks},
 };
 enum { N_NEEDS = sizeof needs / sizeof *needs };
 
@@ -237,7 +238,7 @@ bool host_runtime_part(Arena *a, uint32_t i, HostText *out)
     Str text = str_new(a);
     if (i >= n_runtime_parts)
         return false;
-    host_paste_part(i, NULL, &text);
+    host_paste_part(i, UINT32_MAX, NULL, &text);
     *out = (HostText){runtime_parts[i].file, str_text(&text)};
     return true;
 }
@@ -259,7 +260,7 @@ void host_paste_runtime(Arena *a, const Map *files, Str *out)
     add_included(is_in);
     for (uint32_t i = 0; i < n_runtime_parts; i++)
         if (is_in[i])
-            host_paste_part(i, include, out);
+            host_paste_part(i, HAS_ALL, include, out);
 }
 
 static const char other_model[] =
@@ -276,7 +277,7 @@ static void paste_whole(const HostEmit *e, Str *out)
                (unsigned)HAS_ALL, (unsigned)HAS_ALL, other_model);
     for (uint32_t i = 0; i < n_runtime_parts; i++)
         if (is_in[i])
-            host_paste_part(i, include, out);
+            host_paste_part(i, HAS_ALL, include, out);
 }
 
 void host_emit_runtime(const HostEmit *e, Str *out)

@@ -21,6 +21,7 @@ static const char *const *const prelude[] = {prelude_c_base,
                                              prelude_c_math,
                                              prelude_c_matrix,
                                              prelude_c_dsp,
+                                             prelude_c_mve,
                                              NULL};
 
 const Target target_c = {

@@ -20,6 +20,9 @@ typedef enum CpuFeature {
     CPU_INTEGERS = 16, // a microcontroller: integers are cheap and floats are not; never runs rlxc itself
     CPU_DSP = 32, // the DSP extension of Arm's microcontrollers: two products of 16 bits
     CPU_SAT = 64, // shifts that saturate
+    CPU_MLA = 128, // an instruction that adds a product of integers
+    CPU_NARROW = 256, // a lack: products have 32 bits, and loads of bytes no signs
+    CPU_MVE = 512, // vectors of bytes in Arm's microcontrollers (Helium)
 } CpuFeature;
 
 typedef struct CpuInfo {
@@ -27,7 +30,7 @@ typedef struct CpuInfo {
     const char *cc_flags; // what the C compiler needs, "" for none
     uint8_t f32_lanes;    // 1 = scalar code only
     uint8_t vector_regs;
-    uint8_t features; // CpuFeature
+    uint16_t features; // CpuFeature
     CpuMachine machine;
 } CpuInfo;
 

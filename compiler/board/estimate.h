@@ -4,23 +4,7 @@
 #ifndef COMPILER_BOARD_ESTIMATE_H
 #define COMPILER_BOARD_ESTIMATE_H
 
-#include "ir/kernel/kernel.h"
-
-typedef enum WorkKind {
-#define WORK(name, meaning) WORK_##name,
-#include "compiler/board/work.def"
-#undef WORK
-    WORK_KINDS
-} WorkKind;
-
-extern const char *const work_names[WORK_KINDS];
-
-// What one run of a kernel executes, by kinds. Branches on data count half.
-typedef struct Work {
-    double n[WORK_KINDS];
-} Work;
-
-Work work_of_kernel(const Kernel *k);
+#include "ir/kernel/kernel_work.h"
 
 typedef struct Estimate {
     double insns;

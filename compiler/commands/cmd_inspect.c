@@ -2,6 +2,7 @@
 // rlxc inspect: what a model costs, before it is flashed.
 #include "compiler/pages/pages.h"
 #include "compiler/report/facts.h"
+#include "compiler/report/inspect_banks.h"
 #include "compiler/report/inspect_dispatch.h"
 #include "compiler/report/inspect_json.h"
 #include "compiler/report/validation.h"
@@ -140,6 +141,13 @@ static void print_streaming(const Job *j)
     fputs(str_text(&text), stdout);
 }
 
+static void print_banks(const Job *j)
+{
+    Str text = str_new(j->cli->arena);
+    inspect_banks_text(j->plan, &text);
+    fputs(str_text(&text), stdout);
+}
+
 static void print_text(const Job *j, const Totals *t, Measures *m)
 {
     const Plan *p = j->plan;
@@ -160,6 +168,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
            p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
     print_streaming(j);
     print_peak(p);
+    print_banks(j);
     print_flash(j, m->code);
     inspect_board_print(j, m);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);

@@ -3,10 +3,9 @@
 // that are too long for the text are collected for the .safetensors file beside it.
 #include "compiler/export/json_write.h"
 #include "compiler/import/import.h"
+#include "compiler/import/tensors/safetensors.h"
 #include "compiler/system/json_scan.h"
 #include "compiler/system/rawfile.h"
-#include "compiler/import/tensors/safetensors.h"
-#include "compiler/rlxb/rlxb.h"
 #include "ir/graph/intern.h"
 
 #include <math.h>
@@ -478,16 +477,6 @@ bool import_export_json(const Graph *g, const char *json_path, Diag *d)
     ok = ok && rawfile_write(d, json_path, &text, 1);
     arena_free(&doc.scratch);
     return ok;
-}
-
-bool import_export(const Graph *g, const char *path, Diag *d)
-{
-    static const char *const others[] = {".onnx", ".rlx", ".safetensors", ".npy", NULL};
-    for (const char *const *other = others; *other != NULL; other++)
-        if (str_ends_with(path, *other))
-            return diag_error(d, (Span){0}, E0003, "%s: expected NAME.json or NAME.rlxb; rlxc writes no %s",
-                              path, *other);
-    return str_ends_with(path, ".rlxb") ? import_export_rlxb(g, path, d) : import_export_json(g, path, d);
 }
 
 void import_print_json(const Graph *g, Str *out)

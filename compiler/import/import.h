@@ -84,7 +84,7 @@ bool import_onnx(Arena *a, Diag *d, const char *name, const void *data, size_t l
 // NAME.safetensors beside NAME.json. Both files appear complete or not at all.
 bool import_export_json(const Graph *g, const char *json_path, Diag *d);
 
-// Writes the graph as .rlxb, or as JSON where the path does not end so.
+// Writes the graph as .rlxb or .onnx, or as JSON where the path does not end so.
 bool import_export(const Graph *g, const char *path, Diag *d);
 
 // The JSON as one text, with all constants in it.

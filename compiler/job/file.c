@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file of any format. The content decides which reader gets it, since names lie.
+// Model files of any format. The content decides which reader gets one, since names lie; the name decides
+// what is written.
+#include "compiler/export/onnx/put_file.h"
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx.h"
 #include "compiler/import/sizes.h"
@@ -134,10 +136,10 @@ static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
     if (o->signature != NULL && !is_tflite)
         return diag_error(g->diag, (Span){0}, E0003, "--signature %s: only .tflite models have signatures",
                           o->signature);
-    if (o->custom != NULL)
+    if (o->custom != NULL && !is_tflite)
         return diag_error(
             g->diag, (Span){0}, E0003,
-            "--custom works with ONNX models only; other models declare their custom ops themselves");
+            "--custom works with ONNX and .tflite models; other models declare their custom ops themselves");
     return sizes_fit(g, o);
 }
 
@@ -166,4 +168,17 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     if (may_be_onnx && (str_ends_with(path, ".onnx") || (!is_text(&f) && wrong_for_its_name(path) == NULL)))
         return import_onnx_source(a, d, &(OnnxSource){path, f.data, f.len, dir, *options}, out);
     return refuse(d, path, &f);
+}
+
+bool import_export(const Graph *g, const char *path, Diag *d)
+{
+    static const char *const others[] = {".rlx", ".safetensors", ".npy", ".tflite", NULL};
+    for (const char *const *other = others; *other != NULL; other++)
+        if (str_ends_with(path, *other))
+            return diag_error(d, (Span){0}, E0003,
+                              "%s: expected NAME.json, NAME.rlxb or NAME.onnx; rlxc writes no %s", path,
+                              *other);
+    if (str_ends_with(path, ".onnx"))
+        return export_onnx(g, path, d);
+    return str_ends_with(path, ".rlxb") ? import_export_rlxb(g, path, d) : import_export_json(g, path, d);
 }

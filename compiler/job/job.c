@@ -4,6 +4,7 @@
 #include "codegen/host/object.h"
 #include "compiler/cli/cli_tables.h"
 #include "compiler/import/import.h"
+#include "compiler/job/banks.h"
 #include "compiler/job/custom.h"
 #include "compiler/job/extents.h"
 #include "compiler/job/feeds.h"
@@ -62,21 +63,15 @@ static bool read_goal(Job *j)
     return true;
 }
 
-// "64000" or "64K": 1024 bytes each.
 static bool read_ram(Job *j, uint64_t *ram)
 {
     const char *given = j->cli->options.ram;
-    const size_t n = given != NULL ? strlen(given) : 0;
-    const bool is_kilo = n > 0 && given[n - 1] == 'K';
-    int64_t v = 0;
     if (given == NULL)
         return true;
-    if (!str_parse_i64(given, n - is_kilo, &v) || v <= 0 || v > INT64_MAX / 1024)
+    if (!banks_read_size(given, strlen(given), ram))
         return wrong_value(j, "--ram", given, "a number of bytes, such as 65536 or 64K");
-    if (j->target->caps.is_gpu)
-        return wrong_value(j, "--ram", given, "a target without a device, whose memory this is");
-    *ram = (uint64_t)v * (is_kilo ? 1024 : 1);
-    return true;
+    return !j->target->caps.is_gpu ||
+           wrong_value(j, "--ram", given, "a target without a device, whose memory this is");
 }
 
 static bool read_pipeline_options(Job *j)
@@ -405,7 +400,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
     j->model = c->options.args.data[0];
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
-        !read_string_bytes(j) || !read_rounding(j) || !read_tune(j))
+        !banks_read(j) || !read_string_bytes(j) || !read_rounding(j) || !read_tune(j))
         return false;
     if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets) ||
         !streaming_read(c, &j->given, &j->stream))
@@ -478,7 +473,7 @@ bool job_plan(Job *j)
     if (j->host.weights == WEIGHTS_INPLACE && !inplace_choose(j))
         return false;
     if (!job_plan_graph(j, j->graph, &j->pipeline, &j->plan) ||
-        (j->plan != NULL && (!buckets_plan(j) || !place_experts(j) || !inplace_check(j))))
+        (j->plan != NULL && (!buckets_plan(j) || !place_experts(j) || !inplace_check(j) || !banks_check(j))))
         return false;
     if (j->plan != NULL && j->host.has_tables)
         extents_note(j->plan);

@@ -80,6 +80,8 @@ static bool run_passes(Arena *perm, Diag *d, Graph *graph, const PipelineOptions
                                  .memory_price = o->memory_price,
                                  .ram = o->ram,
                                  .lean = o->lean,
+                                 .banks = o->banks.data,
+                                 .n_banks = o->banks.len,
                                  .winograd = o->winograd,
                                  .strips = o->no_fuse,
                                  .goal = o->goal,
@@ -131,7 +133,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
     rlx_assert(graph != NULL && o->caps != NULL);
     static const uint64_t lean[] = {2048, 1024, 512, 256, 64, 1};
     PipelineOptions attempt = *o;
-    if (o->ram == 0 || !o->caps->prefers_ints)
+    if ((o->ram == 0 && o->banks.len == 0) || !o->caps->prefers_ints)
         return run_passes(perm, d, graph, o, plan);
     for (uint32_t i = 0;; i++) {
         const uint32_t n_items = d->items.len, n_errors = d->n_errors;

@@ -14,6 +14,7 @@ typedef struct PipelineOptions {
     double accuracy;  // see PassOptions
     double memory_price; // the same
     uint64_t ram, lean;  // the same
+    VEC(PlanBank) banks; // the same
     uint8_t winograd; // the same
     PlanGoal goal;
     bool no_fuse, no_prune, no_reorder;

@@ -3,6 +3,7 @@
 #include "compiler/report/certificate.h"
 #include "compiler/cli/cli_tables.h"
 #include "compiler/report/facts.h"
+#include "compiler/report/inspect_banks.h"
 #include "compiler/system/rawfile.h"
 #include "compiler/system/json_text.h"
 #include "compiler/system/sha256.h"
@@ -176,6 +177,7 @@ static const char *print_json(const Certificate *c)
     json_contents(a, "outputs", &c->outputs, &out);
     str_printf(&out, "  \"ram\": {\"arena_bytes\": %zu, \"state_bytes\": %zu},\n", j->emitted.arena_bytes,
                j->emitted.state_bytes);
+    inspect_banks_json(j->plan, &out);
     str_printf(&out, "  \"device_bytes\": %zu,\n", j->emitted.device_bytes);
     str_printf(&out, "  \"flash\": {\"weight_bytes\": %llu},\n", (unsigned long long)weights_in_program(j));
     str_printf(&out, "  \"validation\": %s,\n", validation_json(a, c->report));
@@ -236,6 +238,7 @@ static const char *print_text(const Certificate *c)
     text_rules(c, &out);
     str_printf(&out, "\nRAM: arena %zu bytes, state %zu bytes\n", j->emitted.arena_bytes,
                j->emitted.state_bytes);
+    inspect_banks_text(j->plan, &out);
     if (j->emitted.device_bytes != 0)
         str_printf(&out, "memory of the device: %zu bytes\n", j->emitted.device_bytes);
     str_printf(&out, "flash: weights %llu bytes, and the code, whose size the C compiler decides\n",

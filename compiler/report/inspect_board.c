@@ -34,7 +34,7 @@ void inspect_board_kernel_json(const Job *j, const Measures *m, const PlanKernel
 // What the model takes of a board.
 typedef struct Used {
     uint64_t ram, flash;
-    bool has_code, has_time;
+    bool has_code, has_time, has_banks; // has_banks: --bank has divided the arena
     double ms;
     const BoardBank *bank; // the smallest one that holds the arena; NULL: none does
 } Used;
@@ -47,7 +47,8 @@ static Used used_of(const Job *j, const Measures *m)
     u.ram = j->emitted.arena_bytes + j->emitted.state_bytes + (is_counted ? m->run->stack_bytes : 0);
     u.flash = j->emitted.weight_bytes + (u.has_code ? m->code->code_bytes + m->code->const_bytes : 0);
     u.ms = is_counted ? (double)m->run->cycles / (b->mhz * 1e3) : 0;
-    for (uint32_t i = 0; i < b->n_banks; i++)
+    u.has_banks = plan_count_banks(j->plan, false) > 1;
+    for (uint32_t i = 0; i < b->n_banks && !u.has_banks; i++)
         if (b->bank[i].bytes >= j->emitted.arena_bytes &&
             (u.bank == NULL || b->bank[i].bytes < u.bank->bytes))
             u.bank = &b->bank[i];
@@ -70,7 +71,7 @@ static void print_board(const Job *j, const Measures *m)
         printf("the arena fits into %s (%llu bytes%s)\n", u.bank->name, (unsigned long long)u.bank->bytes,
                u.bank->is_slow ? ", a chip of its own, which is slower" : "");
     else
-        printf("the arena fits into no single bank\n");
+        printf(u.has_banks ? "the arena lies in several banks\n" : "the arena fits into no single bank\n");
     printf("  flash %llu of %llu bytes (%.1f %%)%s\n", (unsigned long long)u.flash,
            (unsigned long long)b->flash_bytes, percent(u.flash, b->flash_bytes),
            u.has_code ? "" : ", without machine code");

@@ -2,6 +2,7 @@
 // See inspect_json.h.
 #include "compiler/report/inspect_json.h"
 #include "compiler/job/interface.h"
+#include "compiler/report/inspect_banks.h"
 #include "compiler/report/inspect_dispatch.h"
 #include "compiler/system/json_text.h"
 #include "ir/plan/plan_table.h"
@@ -181,6 +182,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
         str_printf(out, "  \"threads\": %d,\n", p->caps->threads);
     inspect_dispatch_json(p, out);
     print_buckets(j, out);
+    inspect_banks_json(p, out);
     print_memory(p, out);
     str_add(out, "  \"kernels\": [");
     Kernels k = {out, j, m, ""};

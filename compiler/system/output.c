@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See output.h.
 #include "compiler/system/output.h"
+#include "base/map.h"
 #include "base/str.h"
 #include <errno.h>
 #include <string.h>
@@ -64,11 +65,17 @@ const char *output_stem(Arena *a, const char *path)
 
 const char *output_npy_name(Arena *a, const char *value)
 {
+    enum { MOST = 200 };
     char *s = arena_strdup(a, value);
     for (char *c = s; *c != '\0'; c++)
         if (*c == '/' || *c == ':' || *c == '\\')
             *c = '_';
-    return arena_printf(a, "%s.npy", s);
+    const size_t len = strlen(s);
+    size_t n = len < MOST ? len : MOST;
+    while (n < len && n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80) // not within a character
+        n--;
+    return n == len ? arena_printf(a, "%s.npy", s)
+                    : arena_printf(a, "%.*s-%08x.npy", (int)n, s, hash_bytes(s, len));
 }
 
 const char *output_shell_word(Arena *a, const char *text)

@@ -13,7 +13,8 @@ bool output_make_folders(Diag *d, const char *path, uint32_t *n_made);
 void output_remove_folders(Arena *a, const char *path, uint32_t n);
 // "dir/name", or name for an empty dir.
 const char *output_path(Arena *a, const char *dir, const char *name);
-// "a/b:c" -> "a_b_c.npy": slashes and colons may not stand in file names.
+// "a/b:c" -> "a_b_c.npy": slashes and colons may not stand in file names. Where a name is too long for a
+// file, its first characters and a number made of all of it stand for it.
 const char *output_npy_name(Arena *a, const char *value);
 // The file name without folders and without its last extension.
 const char *output_stem(Arena *a, const char *path);

@@ -106,11 +106,11 @@ void rules_check_symbols(Rules *r)
 
 // --- variables -----------------------------------------------------------------------------------
 
-// Behind NAME_static().
+// Behind NAME_static(). Of several banks, arena_block_dtcm is one.
 static bool is_static_arena(const Rules *r, const Decl *d)
 {
     static const char *const names[] = {"arena_block", "state_block", "static_ctx"};
-    bool is_one = false;
+    bool is_one = strncmp(d->name, "arena_block_", strlen("arena_block_")) == 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is_one = is_one || strcmp(d->name, names[i]) == 0;
     return r->in->has_static_arena && is_one && d->owner[0] == '\0';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meanings of max_pool, argmax_pool and avg_pool over 1 to 3 spatial axes. Padding never wins a maximum, and
 // counts in a mean only with count_include_pad; what hangs over the padded end with ceil_mode never counts. A
-// window without any element gives -inf or 0.
+// window without any element gives -inf, the lowest integer, or 0.
 #include "ir/eval/eval_ops.h"
 #include "ir/shape/forms.h"
 
@@ -12,7 +12,8 @@ enum { SPATIAL = 3 }; // axes, filled up with size 1 from the front
 typedef struct Pool {
     int64_t in[SPATIAL], out[SPATIAL], kernel[SPATIAL], stride[SPATIAL], dilation[SPATIAL], pad[SPATIAL];
     int64_t padded_end[SPATIAL]; // first position behind the padding
-    bool counts_pads;
+    bool counts_pads, is_unsigned;
+    const int64_t *integers; // of one plane; NULL: they are floats
 } Pool;
 
 static Pool pool_of(const EvalCtx *c)
@@ -42,6 +43,21 @@ typedef struct Window {
     int64_t count, best; // best: where top was found first; -1: nowhere yet
 } Window;
 
+static void take_integer(const Pool *p, int64_t place, Window *w)
+{
+    const int64_t v = p->integers[place], top = w->best < 0 ? v : p->integers[w->best];
+    if (w->best < 0 || (p->is_unsigned ? (uint64_t)v > (uint64_t)top : v > top))
+        w->best = place;
+}
+
+static void take_float(double v, int64_t place, Window *w)
+{
+    if (w->best < 0 || (!isnan(w->top) && (isnan(v) || v > w->top)))
+        w->best = place;
+    w->sum += v;
+    w->top = isnan(w->top) || w->top > v ? w->top : v;
+}
+
 // Takes in the tap at `at`, one position per axis.
 static void visit(const Pool *p, const double *plane, const int64_t *at, Window *w)
 {
@@ -52,11 +68,10 @@ static void visit(const Pool *p, const double *plane, const int64_t *at, Window 
     }
     if (is_inside) {
         const int64_t place = (at[0] * p->in[1] + at[1]) * p->in[2] + at[2];
-        const double v = plane[place];
-        if (w->best < 0 || (!isnan(w->top) && (isnan(v) || v > w->top)))
-            w->best = place;
-        w->sum += v;
-        w->top = isnan(w->top) || w->top > v ? w->top : v;
+        if (p->integers != NULL)
+            take_integer(p, place, w);
+        else
+            take_float(plane[place], place, w);
     }
     w->count += p->counts_pads ? is_padded : is_inside;
 }
@@ -84,12 +99,29 @@ static bool check_pool_work(const EvalCtx *c, const Pool *p)
            eval_check_work(c, c->out[0].numel, p->kernel[0] * p->kernel[1] * p->kernel[2]);
 }
 
+static void max_of_integers(EvalCtx *c, Pool *p, int64_t in, int64_t out)
+{
+    const DType type = c->in[0].dtype;
+    const int64_t *x = eval_integers(c, 0);
+    p->is_unsigned = dtype_info[type].cls == DCLASS_UINT;
+    const int64_t lowest = p->is_unsigned ? 0 : INT64_MIN >> (64 - dtype_info[type].bits);
+    for (int64_t i = 0; i < c->out[0].numel; i++) {
+        p->integers = x + i / out * in;
+        const int64_t best = look(p, NULL, i % out).best;
+        tensor_set_i64(&c->out[0], i, best < 0 ? lowest : p->integers[best]);
+    }
+}
+
 bool eval_max_pool(EvalCtx *c)
 {
-    const Pool p = pool_of(c);
+    Pool p = pool_of(c);
     const int64_t in = p.in[0] * p.in[1] * p.in[2], out = p.out[0] * p.out[1] * p.out[2];
     if (!check_pool_work(c, &p))
         return false;
+    if (dtype_info[c->in[0].dtype].cls != DCLASS_FLOAT) {
+        max_of_integers(c, &p, in, out);
+        return true;
+    }
     const double *x = eval_doubles(c, 0);
     for (int64_t i = 0; i < c->out[0].numel; i++)
         tensor_set_f64(&c->out[0], i, look(&p, x + i / out * in, i % out).top);

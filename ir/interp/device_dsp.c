@@ -1,70 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device functions of microcontrollers (ir/kernel/dsp.h).
-#include "ir/interp/state.h"
+#include "ir/interp/device_words.h"
 #include "ir/kernel/dsp.h"
-
-// --- memory --------------------------------------------------------------------------------------
-
-// What a thread reads and writes. poison: something that it read was not written.
-typedef struct Access {
-    const Call *c;
-    uint32_t t;
-    uint32_t window, high; // operands: the widened windows, and half a start
-    bool is_poison, is_wrong;
-} Access;
-
-static Address element(const Access *a, uint32_t operand, int64_t i, int64_t bytes)
-{
-    Address at = call_address(a->c, operand, a->t);
-    at.byte += i * bytes;
-    return at;
-}
-
-static int32_t read_word(Access *a, uint32_t operand, int64_t i)
-{
-    int32_t v = 0;
-    a->is_wrong =
-        a->is_wrong || !param_read(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, &a->is_poison);
-    return v;
-}
-
-static void write_word(Access *a, uint32_t operand, int64_t i, int32_t v)
-{
-    a->is_wrong =
-        a->is_wrong || !param_write(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, a->is_poison);
-}
-
-static int32_t read_byte(Access *a, uint32_t operand, int64_t i, DType type)
-{
-    uint8_t v = 0;
-    a->is_wrong =
-        a->is_wrong || !param_read(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, &a->is_poison);
-    return type == DTYPE_i8 ? (int8_t)v : v;
-}
 
 // --- windows -------------------------------------------------------------------------------------
 
 // n elements, of which those from lo to hi - 1 are at `from` of operand x.
 typedef struct Run {
     DType type;
-    uint32_t x;
+    uint32_t x, to; // operands: the input, and where words go
     int64_t from, lo, hi, n, zero;
 } Run;
 
-static int32_t halfword(Access *a, const Run *r, int64_t i)
+static int32_t halfword(Words *a, const Run *r, int64_t i)
 {
-    return i < r->lo || i >= r->hi ? 0 : read_byte(a, r->x, r->from + i - r->lo, r->type) - (int32_t)r->zero;
+    return i < r->lo || i >= r->hi
+               ? 0
+               : words_read_byte(a, r->x, r->from + i - r->lo, r->type) - (int32_t)r->zero;
 }
 
 // To words from `to` on of operand 0, every second one.
-static void widen(Access *a, const Run *r, int64_t to)
+static void widen(Words *a, const Run *r, int64_t to)
 {
     for (int64_t i = 0; i < dsp_words(r->n) && !a->is_wrong; i++) {
         const DspWord w = dsp_word(r->n, i);
         a->is_poison = false;
         const uint32_t lo = (uint32_t)halfword(a, r, w.lo) & 0xffff;
         const uint32_t hi = w.hi < 0 ? 0 : (uint32_t)halfword(a, r, w.hi);
-        write_word(a, a->window, to + 2 * i, (int32_t)(lo | hi << 16));
+        words_write(a, r->to, to + 2 * i, (int32_t)(lo | hi << 16));
     }
 }
 
@@ -72,10 +35,10 @@ static CallResult pair(Call *c, DType type)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t rows = call_int(c, 3, t), n = call_int(c, 4, t), pitch = call_int(c, 5, t);
-        Access a = {.c = c, .t = t};
+        Words a = {.c = c, .t = t};
         for (int64_t r = 0; r < rows; r++)
             for (uint32_t pixel = 0; pixel < 2; pixel++)
-                widen(&a, &(Run){type, 1 + pixel, r * pitch, 0, n, n, call_int(c, 6, t)},
+                widen(&a, &(Run){type, 1 + pixel, 0, r * pitch, 0, n, n, call_int(c, 6, t)},
                       r * dsp_words(n) * 2 + pixel);
     }
     return CALL_DONE;
@@ -84,10 +47,11 @@ static CallResult pair(Call *c, DType type)
 static CallResult edge(Call *c, DType type)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        Access a = {.c = c, .t = t};
-        widen(&a,
-              &(Run){type, 1, 0, call_int(c, 2, t), call_int(c, 3, t), call_int(c, 4, t), call_int(c, 5, t)},
-              0);
+        Words a = {.c = c, .t = t};
+        widen(
+            &a,
+            &(Run){type, 1, 0, 0, call_int(c, 2, t), call_int(c, 3, t), call_int(c, 4, t), call_int(c, 5, t)},
+            0);
     }
     return CALL_DONE;
 }
@@ -115,27 +79,33 @@ CallResult interp_dsp_edge_u8(Call *c)
 // --- sums ----------------------------------------------------------------------------------------
 
 // The word of inputs at a step.
-typedef int32_t (*InputFn)(Access *a, int64_t step, int64_t pixel);
+typedef int32_t (*InputFn)(Words *a, int64_t step, int64_t pixel);
 
-static int32_t widened(Access *a, int64_t step, int64_t pixel)
+static int32_t widened(Words *a, int64_t step, int64_t pixel)
 {
-    return read_word(a, a->window, 2 * step + pixel);
+    return words_read(a, 1, 2 * step + pixel);
 }
 
-static int32_t in_place(Access *a, int64_t step, DType type)
+// The same where words are operand 3.
+static int32_t widened_apart(Words *a, int64_t step, int64_t pixel)
+{
+    return words_read(a, 3, 2 * step + pixel);
+}
+
+static int32_t in_place(Words *a, int64_t step, DType type)
 {
     const DspWord w = dsp_word(INT64_MAX / 4 * 4, step);
-    const uint32_t lo = (uint32_t)read_byte(a, 1, w.lo, type) & 0xffff;
-    return (int32_t)(lo | (uint32_t)read_byte(a, 1, w.hi, type) << 16);
+    const uint32_t lo = (uint32_t)words_read_byte(a, 1, w.lo, type) & 0xffff;
+    return (int32_t)(lo | (uint32_t)words_read_byte(a, 1, w.hi, type) << 16);
 }
 
-static int32_t in_place_i8(Access *a, int64_t step, int64_t pixel)
+static int32_t in_place_i8(Words *a, int64_t step, int64_t pixel)
 {
     (void)pixel;
     return in_place(a, step, DTYPE_i8);
 }
 
-static int32_t in_place_u8(Access *a, int64_t step, int64_t pixel)
+static int32_t in_place_u8(Words *a, int64_t step, int64_t pixel)
 {
     (void)pixel;
     return in_place(a, step, DTYPE_u8);
@@ -154,12 +124,12 @@ static int32_t low_bytes(int32_t w)
 }
 
 // Two channels of a pixel. at: of the words that the sums begin with; first, by: of the weights.
-static void two_sums(Access *a, InputFn input, int64_t pixel, const int64_t at[3], int64_t steps,
+static void two_sums(Words *a, InputFn input, int64_t pixel, const int64_t at[3], int64_t steps,
                      uint32_t sum[2])
 {
-    uint32_t both = (uint32_t)read_word(a, 2, at[0]), low = (uint32_t)read_word(a, 2, at[0] + 1);
+    uint32_t both = (uint32_t)words_read(a, 2, at[0]), low = (uint32_t)words_read(a, 2, at[0] + 1);
     for (int64_t i = 0; i < steps && !a->is_wrong; i++) {
-        const int32_t x = input(a, i, pixel), w = read_word(a, 2, at[1] + i * at[2]);
+        const int32_t x = input(a, i, pixel), w = words_read(a, 2, at[1] + i * at[2]);
         both = products(both, x, w);
         low = products(low, x, low_bytes(w));
     }
@@ -177,15 +147,15 @@ static CallResult sums(Call *c, Sums s)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t steps = call_int(c, 3, t) * s.words, blocks = call_int(c, 4, t), pairs = s.channels / 2;
-        Access a = {.c = c, .t = t, .window = 1};
+        Words a = {.c = c, .t = t};
         for (int64_t i = 0; i < blocks * s.pixels * pairs && !a.is_wrong; i++) {
             const int64_t block = i / s.pixels / pairs, pixel = i / pairs % s.pixels, j = i % pairs;
             const int64_t w = block * (s.channels + steps * pairs);
             uint32_t sum[2];
             a.is_poison = false;
             two_sums(&a, s.input, pixel, (const int64_t[]){w + 2 * j, w + s.channels + j, pairs}, steps, sum);
-            write_word(&a, 0, 2 * i, (int32_t)sum[0]);
-            write_word(&a, 0, 2 * i + 1, (int32_t)sum[1]);
+            words_write(&a, 0, 2 * i, (int32_t)sum[0]);
+            words_write(&a, 0, 2 * i + 1, (int32_t)sum[1]);
         }
     }
     return CALL_DONE;
@@ -220,72 +190,75 @@ static int32_t saturated(int64_t v)
 
 // The sum, or what counts in its stead; *tail: where the words behind the weights begin, then those behind
 // the exceptions.
-static int64_t without_exceptions(Access *a, int64_t *tail, int64_t j, int64_t scaled)
+static int64_t without_exceptions(Words *a, int64_t *tail, int64_t j, int64_t scaled)
 {
     for (; !a->is_wrong; *tail += DSP_EXCEPTION) {
-        const int32_t first = read_word(a, 2, *tail);
+        const int32_t first = words_read(a, 2, *tail);
         if (first >= 0 || first == DSP_OWN)
             break;
-        if (first == -1 - j && read_word(a, 2, *tail + 1) == scaled)
-            scaled = read_word(a, 2, *tail + 2);
+        if (first == -1 - j && words_read(a, 2, *tail + 1) == scaled)
+            scaled = words_read(a, 2, *tail + 2);
     }
     return scaled;
 }
 
+// What a call of dsp_bytes2 or dsp_points does with the windows of two pixels.
+typedef struct PairBytes {
+    InputFn input;
+    uint32_t y[2]; // operands: where the bytes go, and
+    int64_t at[2]; // elements behind that
+    int64_t high, steps, blocks;
+} PairBytes;
+
 // Channel j of a block, from its sum. *tail becomes the end of the block.
-static int32_t byte_of(Access *a, int64_t *tail, int64_t j, int32_t sum)
+static int32_t byte_of(Words *a, const PairBytes *p, int64_t *tail, int64_t j, int32_t sum)
 {
     static const int64_t plain_place[DSP_BLOCK] = {0, 2, 1, 3};
     const int64_t shift = a->c->constant + (j % 2 != 0 ? 8 : 0), by = j % 2 != 0 ? 256 : 1;
     const int64_t scaled = without_exceptions(a, tail, j, sum * by), from = *tail;
-    if (read_word(a, 2, from) >= 0) {
-        const int64_t product = scaled * read_word(a, 2, from + plain_place[j]);
+    if (words_read(a, 2, from) >= 0) {
+        const int64_t product = scaled * words_read(a, 2, from + plain_place[j]);
         *tail += DSP_PLAIN_TAIL;
-        return saturated(((product >> 32) + call_int(a->c, a->high, a->t) * by) >> shift);
+        return saturated(((product >> 32) + p->high * by) >> shift);
     }
     const int64_t at = from + 1 + j * 3;
-    const uint64_t low = (uint32_t)read_word(a, 2, at + 1), high = (uint32_t)read_word(a, 2, at + 2);
+    const uint64_t low = (uint32_t)words_read(a, 2, at + 1), high = (uint32_t)words_read(a, 2, at + 2);
     *tail += DSP_OWN_TAIL;
-    return saturated(((scaled * read_word(a, 2, at) + (int64_t)(high << 32 | low)) >> 32) >> shift);
+    return saturated(((scaled * words_read(a, 2, at) + (int64_t)(high << 32 | low)) >> 32) >> shift);
 }
 
-// Where the bytes of two pixels go: elements behind an operand.
-typedef struct Places {
-    uint32_t operand[2];
-    int64_t at[2];
-} Places;
-
 // A block of both pixels, whose words begin at w.
-static int64_t bytes_of_block(Access *a, const Places *to_pixel, int64_t block, int64_t w, int64_t steps)
+static int64_t bytes_of_block(Words *a, const PairBytes *p, int64_t block, int64_t w)
 {
     int64_t tail = 0;
     for (int64_t i = 0; i < 2 * DSP_BLOCK && !a->is_wrong; i++) {
         const int64_t pixel = i / DSP_BLOCK, j = i % DSP_BLOCK;
         uint32_t sum[2];
         a->is_poison = false;
-        two_sums(a, widened, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, steps, sum);
-        tail = w + DSP_BLOCK + 2 * steps;
-        const int8_t y = (int8_t)byte_of(a, &tail, j, (int32_t)sum[j % 2]);
-        const Address to =
-            element(a, to_pixel->operand[pixel], to_pixel->at[pixel] + block * DSP_BLOCK + j, 1);
-        a->is_wrong = a->is_wrong || !param_write(a->c, a->t, to, &y, 1, a->is_poison);
+        two_sums(a, p->input, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, p->steps,
+                 sum);
+        tail = w + DSP_BLOCK + 2 * p->steps;
+        const int8_t y = (int8_t)byte_of(a, p, &tail, j, (int32_t)sum[j % 2]);
+        words_write_byte(a, p->y[pixel], p->at[pixel] + block * DSP_BLOCK + j, y);
     }
     return tail;
 }
 
-// All blocks of both pixels.
-static void bytes_of_pair(Access *a, const Places *to, int64_t blocks, int64_t steps)
+static void bytes_of_pair(Words *a, const PairBytes *p)
 {
     int64_t w = 0;
-    for (int64_t i = 0; i < blocks && !a->is_wrong; i++)
-        w = bytes_of_block(a, to, i, w, steps);
+    for (int64_t i = 0; i < p->blocks && !a->is_wrong; i++)
+        w = bytes_of_block(a, p, i, w);
 }
 
 CallResult interp_dsp_bytes2(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        Access a = {.c = c, .t = t, .window = 1, .high = 6};
-        bytes_of_pair(&a, &(Places){{0, 5}, {0, 0}}, call_int(c, 4, t), call_int(c, 3, t));
+        Words a = {.c = c, .t = t};
+        PairBytes p = {.input = widened, .y = {0, 5}, .high = call_int(c, 6, t)};
+        p.steps = call_int(c, 3, t);
+        p.blocks = call_int(c, 4, t);
+        bytes_of_pair(&a, &p);
     }
     return CALL_DONE;
 }
@@ -293,13 +266,17 @@ CallResult interp_dsp_bytes2(Call *c)
 CallResult interp_dsp_points(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        const int64_t pixels = call_int(c, 4, t), n = call_int(c, 5, t), blocks = call_int(c, 6, t);
-        Access a = {.c = c, .t = t, .window = 3, .high = 7};
+        const int64_t pixels = call_int(c, 4, t), n = call_int(c, 5, t), bytes = call_int(c, 6, t);
+        Words a = {.c = c, .t = t};
+        PairBytes p = {.input = widened_apart, .high = call_int(c, 7, t), .steps = n / 2};
+        p.blocks = bytes / DSP_BLOCK;
         for (int64_t i = 0; i < pixels && !a.is_wrong; i += 2) {
-            const int64_t other = i + 1 < pixels ? i + 1 : i, bytes = DSP_BLOCK * blocks;
-            for (int64_t j = 0; j < 2; j++)
-                widen(&a, &(Run){DTYPE_i8, 1, (j == 0 ? i : other) * n, 0, n, n, call_int(c, 8, t)}, j);
-            bytes_of_pair(&a, &(Places){{0, 0}, {i * bytes, other * bytes}}, blocks, n / 2);
+            const int64_t pixel[2] = {i, i + 1 < pixels ? i + 1 : i};
+            for (int64_t j = 0; j < 2; j++) {
+                widen(&a, &(Run){DTYPE_i8, 1, 3, pixel[j] * n, 0, n, n, call_int(c, 8, t)}, j);
+                p.at[j] = pixel[j] * bytes;
+            }
+            bytes_of_pair(&a, &p);
         }
     }
     return CALL_DONE;
@@ -307,29 +284,29 @@ CallResult interp_dsp_points(Call *c)
 
 // --- windows of one channel ----------------------------------------------------------------------
 
-static void planes_row(Access *a, int64_t r, DType type)
+static void planes_row(Words *a, int64_t r, DType type)
 {
     const Call *c = a->c;
-    const int64_t lo = call_int(c, 2, a->t), hi = call_int(c, 3, a->t), shape = call_int(c, 7, a->t);
-    const int64_t pitch = dsp_pitch(shape);
+    const int64_t first = r - call_int(c, 2, a->t), shape = call_int(c, 8, a->t), pitch = dsp_pitch(shape);
     for (int64_t i = 0; i < 2 * pitch * DSP_BLOCK && !a->is_wrong; i += 2) {
         const int64_t channel = i / 2 / pitch, column = i % (2 * pitch) - dsp_before(shape);
         uint32_t half[2] = {0};
         a->is_poison = false;
         for (int64_t j = 0; j < 2; j++)
-            if (r >= lo && r < hi && column + j >= 0 && column + j < dsp_columns(shape)) {
-                const int64_t at = (r - lo) * call_int(c, 5, a->t) + (column + j) * call_int(c, 6, a->t);
+            if (first >= 0 && first < call_int(c, 3, a->t) && column + j >= 0 &&
+                column + j < call_int(c, 5, a->t)) {
+                const int64_t at = first * call_int(c, 6, a->t) + (column + j) * call_int(c, 7, a->t);
                 half[j] =
-                    (uint32_t)(read_byte(a, 1, at + channel, type) - (int32_t)call_int(c, 8, a->t)) & 0xffff;
+                    (uint32_t)(words_read_byte(a, 1, at + channel, type) - (int32_t)dsp_zero(shape)) & 0xffff;
             }
-        write_word(a, 0, r * pitch * DSP_BLOCK + i / 2, (int32_t)(half[0] | half[1] << 16));
+        words_write(a, 0, r * pitch * DSP_BLOCK + i / 2, (int32_t)(half[0] | half[1] << 16));
     }
 }
 
 static CallResult planes(Call *c, DType type)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        Access a = {.c = c, .t = t};
+        Words a = {.c = c, .t = t};
         for (int64_t r = 0; r < call_int(c, 4, t); r++)
             planes_row(&a, r, type);
     }
@@ -346,16 +323,16 @@ CallResult interp_dsp_planes_u8(Call *c)
     return planes(c, DTYPE_u8);
 }
 
-static int32_t read_bytes(Access *a, int64_t at)
+static int32_t read_bytes(Words *a, int64_t at)
 {
     uint32_t v = 0;
     for (int64_t i = 0; i < 4; i++)
-        v |= (uint32_t)read_byte(a, 2, at + i, DTYPE_u8) << 8 * i;
+        v |= (uint32_t)words_read_byte(a, 2, at + i, DTYPE_u8) << 8 * i;
     return (int32_t)v;
 }
 
 // The byte of a sum of the channel at w.
-static int32_t byte_of_taps(Access *a, int64_t w, int64_t sum)
+static int32_t byte_of_taps(Words *a, int64_t w, int64_t sum)
 {
     int64_t factor = read_bytes(a, w + DSP_TAPS + 4);
     uint64_t start = (uint64_t)call_int(a->c, 7, a->t) << 32;
@@ -372,16 +349,16 @@ static int32_t byte_of_taps(Access *a, int64_t w, int64_t sum)
     return saturated((sum * factor + (int64_t)start) >> (32 + a->c->constant));
 }
 
-static void window(Access *a, int64_t plane, int64_t w, int64_t to, int64_t pitch)
+static void window(Words *a, int64_t plane, int64_t w, int64_t to, int64_t pitch)
 {
     uint32_t sum = (uint32_t)read_bytes(a, w + DSP_TAPS);
     for (int64_t i = 0; i < DSP_TAPS && !a->is_wrong; i++) {
         const int64_t at = plane + i % 3;
-        const int32_t x = read_word(a, 1, i / 3 * DSP_BLOCK * pitch + at / 2) >> (at % 2 != 0 ? 16 : 0);
-        sum += (uint32_t)((int16_t)x * read_byte(a, 2, w + i, DTYPE_i8));
+        const int32_t x = words_read(a, 1, i / 3 * DSP_BLOCK * pitch + at / 2) >> (at % 2 != 0 ? 16 : 0);
+        sum += (uint32_t)((int16_t)x * words_read_byte(a, 2, w + i, DTYPE_i8));
     }
     const int8_t y = (int8_t)byte_of_taps(a, w, (int32_t)sum);
-    a->is_wrong = a->is_wrong || !param_write(a->c, a->t, element(a, 0, to, 1), &y, 1, a->is_poison);
+    words_write_byte(a, 0, to, y);
 }
 
 static CallResult taps(Call *c, int64_t stride)
@@ -389,7 +366,7 @@ static CallResult taps(Call *c, int64_t stride)
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t rows = call_int(c, 3, t), columns = call_int(c, 4, t);
         const int64_t pitch = dsp_taps_pitch(columns, stride);
-        Access a = {.c = c, .t = t};
+        Words a = {.c = c, .t = t};
         for (int64_t i = 0; i < DSP_BLOCK * rows * columns && !a.is_wrong; i++) {
             const int64_t channel = i / columns / rows, r = i / columns % rows, column = i % columns;
             a.is_poison = false;

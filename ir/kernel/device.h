@@ -51,21 +51,34 @@ KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
-// `length` elements at i * step[0] + j * step[1], for each i < n[0] and j < n[1]. A function goes through all
-// i in turn, and reads whatever it reads for one of them before it writes for it.
-typedef struct KDeviceRuns {
-    int64_t length, n[2], step[2];
-} KDeviceRuns;
-
-// Operand `operand` of a function of CPUs is an address from which on it reads, or writes, runs of elements,
-// which depend on the operands in the set `needs`. NULL: it may read and write all of the parameter.
+// Operand `operand` of a function of CPUs is an address from which on it reads, or writes, `elements`
+// elements, which depend on the operands in the set `needs`. NULL: it may read and write all of the
+// parameter. It does so `times` times, `pitch` elements apart, and all that `again` times, `far` apart, where
+// these are operands (not 0).
 typedef struct KDeviceAccess {
     KDevice function;
     uint32_t operand, needs;
     bool is_write;
-    KDeviceRuns (*runs)(const int64_t *values);
+    int64_t (*elements)(const int64_t *values);
+    uint32_t times, pitch, again, far;
 } KDeviceAccess;
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
+// Are the times of its operands turns, in each of which the function reads before it writes?
+static inline bool kdev_has_turns(KDevice f)
+{
+    return f == KDEV_dsp_points;
+}
+static inline int64_t kdev_times(const KDeviceAccess *a, const int64_t *values)
+{
+    return (a->times != 0 ? values[a->times] : 1) * (a->again != 0 ? values[a->again] : 1);
+}
+// How far from its address time i is.
+static inline int64_t kdev_far(const KDeviceAccess *a, const int64_t *values, int64_t i)
+{
+    const int64_t times = a->times != 0 ? values[a->times] : 1;
+    return i % times * (a->times != 0 ? values[a->pitch] : 0) +
+           i / times * (a->again != 0 ? values[a->far] : 0);
+}
 
 // d (64 rows, n columns, by thread as mma.m16n8 has them) = a * b + (add ? d : 0), 16 steps of k. Operands
 // are descriptors of memory with the 128-byte swizzle; a may be registers: 4 words from a_at on. is_mn: the

@@ -1,94 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device functions of CPUs (dsp.h) touch from the addresses that they are given, for whoever follows
-// a kernel's accesses. v: the values of all operands.
+// What the device functions of CPUs (dsp.h, mve.h) touch from the addresses that they are given, for whoever
+// follows a kernel's accesses. v: the values of all operands.
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
 
-static KDeviceRuns one_run(int64_t length)
+// mve_window: the same of one pixel.
+static int64_t runs_of_pixel(const int64_t *v)
 {
-    return (KDeviceRuns){length, {1, 1}, {0, 0}};
+    return (v[3] - 1) * v[4] + v[2];
+}
+
+// mve_sums1, mve_bytes1: a window.
+static int64_t window(const int64_t *v)
+{
+    return v[3];
 }
 
 // dsp_pair: `rows` runs of n elements, `pitch` apart.
-static KDeviceRuns of_pair(const int64_t *v)
+static int64_t runs(const int64_t *v)
 {
-    return (KDeviceRuns){v[4], {v[3], 1}, {v[5], 0}};
+    return (v[3] - 1) * v[5] + v[4];
 }
 
 // dsp_edge: elements lo .. hi - 1.
-static KDeviceRuns of_edge(const int64_t *v)
+static int64_t part(const int64_t *v)
 {
-    return one_run(v[3] - v[2]);
+    return v[3] > v[2] ? v[3] - v[2] : 0;
 }
 
 // dsp_row: 4 elements a step.
-static KDeviceRuns of_row(const int64_t *v)
+static int64_t steps(const int64_t *v)
 {
-    return one_run(4 * v[3]);
+    return 4 * v[3];
 }
 
-// dsp_bytes2: four channels a block.
-static KDeviceRuns of_bytes(const int64_t *v)
+// dsp_bytes2, mve_bytes1, a pixel of mve_bytes2: four channels a block.
+static int64_t bytes(const int64_t *v)
 {
-    return one_run(4 * v[4]);
+    return 4 * v[4];
 }
 
-// dsp_points: two pixels, or one by one where one is left, which is stricter.
-static KDeviceRuns pixels(int64_t n, int64_t bytes)
+// mve_columns: of one column and row.
+static int64_t channels(const int64_t *v)
 {
-    const int64_t each = n % 2 == 0 ? 2 : 1;
-    return (KDeviceRuns){each * bytes, {n / each, 1}, {each * bytes, 0}};
+    return v[2];
 }
 
-static KDeviceRuns of_points(const int64_t *v)
+// mve_deep: of one pixel, four channels a block.
+static int64_t deep_bytes(const int64_t *v)
 {
-    return pixels(v[4], v[5]);
+    return 4 * v[3];
 }
 
-static KDeviceRuns of_point_bytes(const int64_t *v)
+// dsp_points: of one pixel. Two are taken together; one by one is stricter.
+static int64_t point(const int64_t *v)
 {
-    return pixels(v[4], DSP_BLOCK * v[6]);
+    return v[5];
 }
 
-// dsp_planes: four channels of the columns of the rows lo .. hi - 1.
-static KDeviceRuns of_planes(const int64_t *v)
+static int64_t point_bytes(const int64_t *v)
 {
-    return (KDeviceRuns){DSP_BLOCK, {v[3] - v[2], dsp_columns(v[7])}, {v[5], v[6]}};
+    return v[6];
 }
 
-// dsp_taps: four channels of rows and columns.
-static KDeviceRuns of_taps(const int64_t *v)
+// dsp_planes, dsp_taps: of one row and column.
+static int64_t block(const int64_t *v)
 {
-    return (KDeviceRuns){DSP_BLOCK, {v[3], v[4]}, {v[5], v[6]}};
+    (void)v;
+    return DSP_BLOCK;
 }
 
 enum {
-    FOR_PAIR = 1 << 3 | 1 << 4 | 1 << 5,
-    FOR_EDGE = 1 << 2 | 1 << 3,
-    FOR_ROW = 1 << 3,
-    FOR_BYTES = 1 << 4,
-    FOR_POINTS = 1 << 4 | 1 << 5 | 1 << 6,
-    FOR_PLANES = 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7,
-    FOR_TAPS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6
+    OF_POINTS = 1 << 4 | 1 << 5 | 1 << 6,
+    OF_PLANES = 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7,
+    OF_TAPS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
+    OF_PAIR = 1 << 3 | 1 << 4 | 1 << 5,
+    OF_EDGE = 1 << 2 | 1 << 3,
+    OF_ROW = 1 << 3,
+    OF_BYTES = 1 << 4,
+    OF_WINDOW = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
+    OF_PIXELS = OF_BYTES | 1 << 5 | 1 << 6,
+    OF_COLUMNS = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
+    OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7
 };
 
 static const KDeviceAccess accesses[] = {
-    {KDEV_dsp_pair_i8, 1, FOR_PAIR, false, of_pair},
-    {KDEV_dsp_pair_i8, 2, FOR_PAIR, false, of_pair},
-    {KDEV_dsp_pair_u8, 1, FOR_PAIR, false, of_pair},
-    {KDEV_dsp_pair_u8, 2, FOR_PAIR, false, of_pair},
-    {KDEV_dsp_edge_i8, 1, FOR_EDGE, false, of_edge},
-    {KDEV_dsp_edge_u8, 1, FOR_EDGE, false, of_edge},
-    {KDEV_dsp_row_i8, 1, FOR_ROW, false, of_row},
-    {KDEV_dsp_row_u8, 1, FOR_ROW, false, of_row},
-    {KDEV_dsp_bytes2, 0, FOR_BYTES, true, of_bytes},
-    {KDEV_dsp_bytes2, 5, FOR_BYTES, true, of_bytes},
-    {KDEV_dsp_points, 0, FOR_POINTS, true, of_point_bytes},
-    {KDEV_dsp_points, 1, FOR_POINTS, false, of_points},
-    {KDEV_dsp_planes_i8, 1, FOR_PLANES, false, of_planes},
-    {KDEV_dsp_planes_u8, 1, FOR_PLANES, false, of_planes},
-    {KDEV_dsp_taps1, 0, FOR_TAPS, true, of_taps},
-    {KDEV_dsp_taps2, 0, FOR_TAPS, true, of_taps},
+    {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_pair_u8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
+    {KDEV_dsp_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_dsp_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_dsp_row_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
+    {KDEV_dsp_row_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
+    {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_dsp_points, 0, OF_POINTS, true, point_bytes, 4, 6, 0, 0},
+    {KDEV_dsp_points, 1, OF_POINTS, false, point, 4, 5, 0, 0},
+    {KDEV_dsp_planes_i8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
+    {KDEV_dsp_planes_u8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
+    {KDEV_dsp_taps1, 0, OF_TAPS, true, block, 3, 5, 4, 6},
+    {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6},
+    {KDEV_mve_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
+    {KDEV_mve_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
+    {KDEV_mve_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_mve_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
+    {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0},
+    {KDEV_mve_bytes1, 1, OF_ROW, false, window, 0, 0, 0, 0},
+    {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_mve_columns_i8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
+    {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
+    {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7},
+    {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

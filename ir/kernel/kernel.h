@@ -357,6 +357,9 @@ typedef struct TargetCaps {
     bool has_sat;          // sat8 and satu8 (kops.def) are one instruction
     bool has_dsp;          // so are those on halves and mulh, mulh_add; device functions (ir/kernel/dsp.h)
                            // for one thread
+    bool has_mla;          // a product of integers and its addition are one instruction
+    bool is_narrow;        // products of integers have 32 bits, and bytes are loaded without their signs
+    bool has_mve;          // so are sums of 16 products of bytes (ir/kernel/mve.h)
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

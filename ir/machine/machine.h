@@ -17,6 +17,7 @@ typedef struct CpuMachine {
     uint8_t fma_latency;   // cycles until one can use the result of another
     uint8_t loads_per_cycle;              // of vectors
     uint8_t matrix_cycles;                // of a multiply-add of matrix registers; 0: there are none
+    uint8_t int_registers;                // for sums and addresses of integers
     double l2_rate, l3_rate, memory_rate; // bytes a cycle that a core reads alone
     double shared_rate;                   // from memory, when all cores read: bytes a cycle of each
     double line_cycles;                   // until a line is there that another core has written

@@ -133,6 +133,14 @@ uint64_t plan_weight_bytes(const Plan *p)
     return p->region_bytes[REGION_WEIGHTS] + (p->experts.slots == 0 ? p->region_bytes[REGION_EXPERTS] : 0);
 }
 
+uint64_t plan_state_bytes(const Plan *p)
+{
+    const uint64_t block = p->caps->is_gpu ? 256 : 64; // lines of GPUs: what is prepared begins with one
+    const uint64_t flags = (p->params.len + p->prepare.n_marks + 63u) / 64u * 64u;
+    const uint64_t initial = p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM] + flags;
+    return (initial + block - 1) / block * block + p->region_bytes[REGION_PREPARED];
+}
+
 // --- verification --------------------------------------------------------------------------------
 
 static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
@@ -340,6 +348,8 @@ const char *plan_verify(const Plan *p)
     Arena scratch = {0};
     Replay r = {.p = p, .arena = &scratch};
     const char *wrong = check_preparation(p);
+    if (wrong == NULL)
+        wrong = plan_check_banks(p);
     for (uint32_t i = 0; i < p->inputs.len; i++)
         if (p->inputs.data[i].bytes > 0 && is_arena(p, p->inputs.data[i].buf))
             write_buffer(&r, p->inputs.data[i].buf, all_bytes(p, p->inputs.data[i].buf));

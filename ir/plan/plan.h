@@ -60,8 +60,28 @@ typedef struct PlanTensorMap {
     uint32_t step[2];
 } PlanTensorMap;
 
+// Memory of a kind of its own (--bank). A plan with banks has them one after the other in a region: those of
+// RAM in the arena, where the first is the one that inputs, outputs and what else the program reads are in;
+// those of constants in the weights.
+enum { PLAN_MAX_BANKS = 8 };
+typedef struct PlanBank {
+    const char *name;     // a C identifier
+    uint64_t size;        // bytes that it has
+    double cycles;        // that a byte read or written costs; only ratios matter
+    bool is_weights;      // of constants
+    bool is_copied;       // RAM that start-up code fills with constants
+    uint64_t base;        // of its part of the region
+    uint64_t bytes;       // of that part
+    uint64_t state;       // behind it: bytes of the state block, if that lies here
+    double traffic;       // bytes read and written in a run, by what lies here
+    uint64_t lower_bound; // of `bytes`, with what lies here
+    bool is_optimal;
+} PlanBank;
+
 typedef struct PlanBuffer {
     Region region;
+    uint32_t bank;  // ARENA, WEIGHTS of a plan that has such banks: index into Plan.banks
+    double traffic; // then, of one with bytes of its own: bytes read and written in a run
     uint64_t bytes;
     uint64_t align;
     uint64_t offset;      // in its region, when planned
@@ -356,6 +376,7 @@ typedef struct Plan {
     uint32_t probe;     // 0, or 1 + the number under which emitted code reports that kernel 0 has ended
     const PlanBuckets *buckets; // NULL: one plan for all sizes
     PlanGpu gpu;
+    VEC(PlanBank) banks; // none in the body of a loop
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;
@@ -368,6 +389,12 @@ static inline bool plan_buffer_is_live(const PlanBuffer *b, uint32_t step)
 {
     return b->region == REGION_ARENA && b->shares == 0 && b->first <= step && step <= b->last;
 }
+// The bank in which a buffer lies; NULL: its region has none.
+const PlanBank *plan_bank_of(const Plan *p, const PlanBuffer *b);
+// Banks of RAM, or of constants.
+uint32_t plan_count_banks(const Plan *p, bool is_weights);
+// Bytes of the state block: states, params, their flags and marks, and what is prepared of them.
+uint64_t plan_state_bytes(const Plan *p);
 // Bytes of the buffers that are live at a step, and the step at which they are the most.
 uint64_t plan_live_bytes(const Plan *p, uint32_t step);
 uint32_t plan_peak_step(const Plan *p);

@@ -1,13 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel whose result shares bytes with what it reads is gone through access by access: no byte may be read
-// that was written in place of another one. Part of plan_verify; shares no code with the passes that made the
-// plan.
+// that was written in place of another one. Where loops only read, or only write one buffer, their accesses
+// have no order: if all that changes are addresses, by the same distance each time, they are gone through
+// together. Part of plan_verify; shares no code with the passes that made the plan.
 #include "ir/eval/scalar.h"
 #include "ir/kernel/device.h"
 #include "ir/plan/plan_check.h"
 
+// Loops around each other that are gone through together, and iterations of each.
+enum { MAX_OPEN = 8, MAX_COUNT = 1 << 24 };
+// Which accesses count: those that only measure say where they are.
+enum { READS = 1, WRITES = 2, BOTH = 3, MEASURE = 4 };
+
+typedef struct OpenLoop {
+    KRef loop;
+    int64_t count;
+} OpenLoop;
+
+// Where the first iteration of a loop reads ([0]) and writes ([1]), and by how many bytes each other one
+// moves that.
+typedef struct Measure {
+    bool any[2], is_even;
+    bool is_turned; // something may be read behind a write
+    uint32_t at;    // the loop's place in Replay.open
+    int64_t from[2], until[2], move[2];
+} Measure;
+
 // Instructions that addresses, bounds and conditions depend on, and accesses to bytes that are shared.
 typedef struct Replay {
+    Arena *scratch;
     const Plan *p;
     const PlanKernel *pk;
     const Kernel *k;
@@ -15,9 +36,14 @@ typedef struct Replay {
     bool *is_needed; // by instruction
     KRef *else_of, *end_of;
     int64_t *value;
-    bool *is_open;  // by instruction: its value is not known before a run
-    BufId *writer;  // by byte of the arena from `first` on: the buffer that the kernel has written there
-    uint64_t first; // the lowest byte that is shared
+    bool *is_open;         // by instruction: its value is not known before a run
+    const int64_t **moves; // by loop: NULL, or how values in it move (plan_moves)
+    bool *is_mixed;        // by loop with moves: it reads and writes
+    OpenLoop open[MAX_OPEN];
+    uint32_t n_open, phase; // READS ... MEASURE
+    Measure measure;
+    PlanBytes bytes; // from `first` on
+    uint64_t first;  // the lowest byte that is shared
     const char *wrong;
 } Replay;
 
@@ -108,58 +134,92 @@ static bool is_hidden(const Replay *r, const KInst *n)
            (n->kind == KI_device && device_info[kdev_of(n)].target != KDEV_CPU);
 }
 
-// Bytes [begin, end) of the argument's buffer.
-static void touch(Replay *r, uint32_t arg, int64_t begin, int64_t end, bool is_write)
+// An access to bytes [begin, end) of the argument's buffer, and by how many bytes the open loops move it.
+typedef struct Access {
+    uint32_t arg;
+    bool is_write;
+    int64_t begin, end, move[MAX_OPEN];
+} Access;
+
+static void touch(Replay *r, const Access *t)
 {
-    const PlanArg *a = &r->pk->args.data[arg];
+    const PlanArg *a = &r->pk->args.data[t->arg];
     const PlanBuffer *b = &r->p->buffers.data[a->buf];
     const BufId owner = owner_of(r->p, a->buf);
-    if (begin < (int64_t)a->begin || end > (int64_t)a->end) {
+    if (t->begin < (int64_t)a->begin || t->end > (int64_t)a->end) {
         r->wrong = arena_printf(r->p->arena, "%s: an access beyond %s", r->k->name, b->name);
         return;
     }
-    BufId *writer = r->writer + b->offset - r->first;
-    for (int64_t i = begin; i < end; i++) {
-        if (is_write)
-            writer[i] = owner;
-        else if (writer[i] != 0 && writer[i] != owner)
-            r->wrong = arena_printf(r->p->arena, "%s: byte %lld of %s is written as %s before it is read",
-                                    r->k->name, (long long)i, b->name, r->p->buffers.data[writer[i]].name);
+    const uint64_t at = b->offset - r->first, begin = at + (uint64_t)t->begin, end = at + (uint64_t)t->end;
+    if (t->is_write) {
+        plan_bytes_write(&r->bytes, owner, begin, end);
+        return;
     }
+    const BufId other = plan_bytes_read(&r->bytes, owner, begin, end);
+    if (other != 0)
+        r->wrong = arena_printf(r->p->arena, "%s: a byte of %s is written as %s before it is read",
+                                r->k->name, b->name, r->p->buffers.data[other].name);
 }
 
-static void touch_elements(Replay *r, uint32_t arg, int64_t index, int64_t count, bool is_write)
+// The access in all iterations of the open loops from `at` on.
+static void touch_all(Replay *r, const Access *t, uint32_t at)
+{
+    if (at == r->n_open) {
+        touch(r, t);
+        return;
+    }
+    const int64_t bytes = t->end - t->begin, move = t->move[at], count = r->open[at].count;
+    const int64_t far = move * (count - 1);
+    Access one = *t;
+    if (move <= bytes && -move <= bytes) { // one piece
+        one.begin += far < 0 ? far : 0;
+        one.end += far > 0 ? far : 0;
+        touch_all(r, &one, at + 1);
+        return;
+    }
+    for (int64_t i = 0; i < count && r->wrong == NULL; i++, one.begin += move, one.end += move)
+        touch_all(r, &one, at + 1);
+}
+
+static void measure(Replay *r, const Access *t)
+{
+    const PlanBuffer *b = &r->p->buffers.data[r->pk->args.data[t->arg].buf];
+    Measure *m = &r->measure;
+    const bool w = t->is_write, is_first = !m->any[w];
+    int64_t from = (int64_t)b->offset + t->begin, until = (int64_t)b->offset + t->end;
+    for (uint32_t i = m->at + 1; i < r->n_open; i++) {
+        const int64_t far = t->move[i] * (r->open[i].count - 1);
+        from += far < 0 ? far : 0;
+        until += far > 0 ? far : 0;
+    }
+    m->from[w] = is_first || from < m->from[w] ? from : m->from[w];
+    m->until[w] = is_first || until > m->until[w] ? until : m->until[w];
+    m->is_even = m->is_even && (is_first || m->move[w] == t->move[m->at]);
+    m->move[w] = t->move[m->at];
+    m->is_turned = m->is_turned || (!w && m->any[1]);
+    m->any[w] = true;
+}
+
+static void access(Replay *r, const Access *t)
+{
+    if (r->phase == MEASURE)
+        measure(r, t);
+    else if ((r->phase & (t->is_write ? WRITES : READS)) != 0)
+        touch_all(r, t, 0);
+}
+
+// Elements from the index on, and `by` behind it.
+static void access_elements(Replay *r, uint32_t arg, KRef index, int64_t by, int64_t count, bool is_write)
 {
     const PlanArg *a = &r->pk->args.data[arg];
     const int64_t bytes = dtype_info[r->k->params.data[arg].dtype].bytes;
-    const int64_t at = (int64_t)(a->byte_offset - a->below) + index * bytes;
-    touch(r, arg, at, at + count * bytes, is_write);
-}
-
-// What a call reads or writes.
-typedef struct CallRuns {
-    uint32_t arg;
-    bool is_write;
-    int64_t index;
-    KDeviceRuns runs;
-} CallRuns;
-
-static void touch_turn(Replay *r, const CallRuns *c, int64_t i)
-{
-    for (int64_t j = 0; i < c->runs.n[0] && j < c->runs.n[1]; j++)
-        touch_elements(r, c->arg, c->index + i * c->runs.step[0] + j * c->runs.step[1], c->runs.length,
-                       c->is_write);
-}
-
-static void touch_runs(Replay *r, const CallRuns *c, uint32_t n)
-{
-    int64_t turns = 0;
-    for (uint32_t i = 0; i < n; i++)
-        turns = c[i].runs.n[0] > turns ? c[i].runs.n[0] : turns;
-    for (int64_t turn = 0; turn < turns; turn++)
-        for (uint32_t i = 0; i < 2 * n; i++)
-            if (c[i % n].is_write == (i >= n))
-                touch_turn(r, &c[i % n], turn);
+    const int64_t at = (int64_t)(a->byte_offset - a->below) + (r->value[index] + by) * bytes;
+    Access t = {arg, is_write, at, at + count * bytes, {0}};
+    for (uint32_t i = 0; i < r->n_open; i++) {
+        const KRef loop = r->open[i].loop;
+        t.move[i] = plan_move(r->moves[loop], loop, index) * k_inst(r->k, loop)->imm * bytes;
+    }
+    access(r, &t);
 }
 
 static void check_known(Replay *r, KRef i)
@@ -168,13 +228,28 @@ static void check_known(Replay *r, KRef i)
         r->wrong = arena_printf(r->p->arena, "%s: what is read and written depends on data", r->k->name);
 }
 
+// All operands that are known, each of which is accessed in each turn.
+static void access_in_turns(Replay *r, const KInst *n, const int64_t *v)
+{
+    int64_t turns = 1;
+    for (int64_t i = 0; i < 2 * turns; i++)
+        for (uint32_t j = 0; k_device_operand(r->k, n, j) != 0; j++) {
+            const KInst *o = shared_address(r, n, j);
+            const KDeviceAccess *a = k_device_access(kdev_of(n), j);
+            if (o == NULL || a == NULL)
+                continue;
+            turns = kdev_times(a, v);
+            if (a->is_write == (i % 2 != 0))
+                access_elements(r, (uint32_t)o->imm, o->a, kdev_far(a, v, i / 2), a->elements(v),
+                                a->is_write);
+        }
+}
+
 static void call(Replay *r, const KInst *n)
 {
     int64_t v[KDEV_MAX_OPERANDS] = {0};
     for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++)
         v[i] = r->value[k_device_operand(r->k, n, i)];
-    CallRuns found[KDEV_MAX_OPERANDS];
-    uint32_t n_found = 0;
     for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++) {
         const KInst *o = shared_address(r, n, i);
         const KDeviceAccess *known = k_device_access(kdev_of(n), i);
@@ -186,15 +261,19 @@ static void call(Replay *r, const KInst *n)
             for (uint32_t j = 0; known->needs >> j != 0; j++)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
-            found[n_found++] = (CallRuns){(uint32_t)o->imm, known->is_write, r->value[o->a], known->runs(v)};
+            for (int64_t j = 0; j < kdev_times(known, v) && !kdev_has_turns(kdev_of(n)); j++)
+                access_elements(r, (uint32_t)o->imm, o->a, kdev_far(known, v, j), known->elements(v),
+                                known->is_write);
             continue;
         }
+        const Access all = {(uint32_t)o->imm, true, (int64_t)a->begin, (int64_t)a->end, {0}};
         if (a->is_written)
-            touch(r, (uint32_t)o->imm, (int64_t)a->begin, (int64_t)a->end, true);
+            access(r, &all);
         if (a->is_read)
-            touch(r, (uint32_t)o->imm, (int64_t)a->begin, (int64_t)a->end, false);
+            access(r, &(Access){all.arg, false, all.begin, all.end, {0}});
     }
-    touch_runs(r, found, n_found);
+    if (kdev_has_turns(kdev_of(n)))
+        access_in_turns(r, n, v);
 }
 
 static void set_value(Replay *r, KRef i)
@@ -232,6 +311,66 @@ static void choose(Replay *r, KRef i)
         forget_variables(r, i, stop);
 }
 
+// All iterations of a loop at once; which accesses count.
+static void go_together(Replay *r, OpenLoop open, uint32_t phase)
+{
+    const uint32_t before = r->phase;
+    r->measure.is_turned = r->measure.is_turned || (r->is_mixed[open.loop] && before == MEASURE);
+    r->open[r->n_open++] = open;
+    r->phase = phase;
+    r->value[open.loop] = r->value[k_inst(r->k, open.loop)->a];
+    go(r, open.loop + 1, r->end_of[open.loop]);
+    r->phase = before;
+    r->n_open--;
+}
+
+// Is what iteration i reads apart from what iteration j writes, for all j < i, or for all j where something
+// may be read behind a write? Distances are linear in i and j, so the least and the greatest are at the
+// corners.
+static bool is_measure_apart(const Measure *m, int64_t count)
+{
+    const int64_t last = count - 1, before[][2] = {{1, 0}, {last, 0}, {last, last - 1}},
+                  all[][2] = {{0, 0}, {last, 0}, {0, last}, {last, last}};
+    bool is_above = true, is_below = true;
+    for (uint32_t c = 0; c < (m->is_turned ? 4 : 3); c++) {
+        const int64_t *corner = m->is_turned ? all[c] : before[c];
+        const int64_t read = m->move[0] * corner[0], written = m->move[1] * corner[1];
+        is_above = is_above && m->from[0] + read >= m->until[1] + written;
+        is_below = is_below && m->until[0] + read <= m->from[1] + written;
+    }
+    return is_above || is_below;
+}
+
+// May all iterations read before any of them writes?
+static bool is_apart(Replay *r, OpenLoop open)
+{
+    r->measure = (Measure){.is_even = true, .at = r->n_open};
+    go_together(r, open, MEASURE);
+    const Measure *m = &r->measure;
+    return !m->any[0] || !m->any[1] || (m->is_even && is_measure_apart(m, open.count));
+}
+
+static void go_around(Replay *r, KRef loop)
+{
+    const KInst *n = k_inst(r->k, loop);
+    check_known(r, n->a);
+    check_known(r, n->b);
+    const int64_t first = r->value[n->a], end = r->value[n->b];
+    const OpenLoop open = {loop, end > first ? (end - 1 - first) / n->imm + 1 : 0};
+    const bool is_mixed = r->is_mixed[loop] && r->phase == BOTH;
+    if (r->moves[loop] != NULL && open.count > 1 && open.count <= MAX_COUNT && r->n_open < MAX_OPEN &&
+        (!is_mixed || is_apart(r, open))) {
+        go_together(r, open, is_mixed ? READS : r->phase);
+        if (is_mixed)
+            go_together(r, open, WRITES);
+        return;
+    }
+    for (int64_t v = first; v < end && r->wrong == NULL; v += n->imm) {
+        r->value[loop] = v;
+        go(r, loop + 1, r->end_of[loop]);
+    }
+}
+
 static void go(Replay *r, KRef begin, KRef end)
 {
     for (KRef i = begin; i < end && r->wrong == NULL; i++) {
@@ -239,21 +378,16 @@ static void go(Replay *r, KRef begin, KRef end)
         if (!r->is_needed[i])
             continue;
         if (n->kind == KI_for) {
-            check_known(r, n->a);
-            check_known(r, n->b);
-            for (int64_t v = r->value[n->a]; v < r->value[n->b] && r->wrong == NULL; v += n->imm) {
-                r->value[i] = v;
-                go(r, i + 1, r->end_of[i]);
-            }
+            go_around(r, i);
             i = r->end_of[i];
         } else if (n->kind == KI_if) {
             choose(r, i);
             i = r->end_of[i];
         } else if (is_access(r, n)) {
-            check_known(r, n->kind == KI_store ? n->b : n->a);
+            const KRef index = n->kind == KI_store ? n->b : n->a;
+            check_known(r, index);
             r->is_open[i] = true;
-            touch_elements(r, (uint32_t)n->imm, r->value[n->kind == KI_store ? n->b : n->a], n->count,
-                           n->kind == KI_store);
+            access_elements(r, (uint32_t)n->imm, index, 0, n->count, n->kind == KI_store);
         } else if (n->kind == KI_device) {
             call(r, n);
         } else {
@@ -317,7 +451,7 @@ static bool need_operands(Replay *r, KRef i)
     return any;
 }
 
-static bool find_needed(Replay *r, Arena *scratch)
+static bool find_needed(Replay *r)
 {
     VEC(KRef) open = {0};
     bool any = false;
@@ -337,9 +471,75 @@ static bool find_needed(Replay *r, Arena *scratch)
         if (r->is_needed[i])
             any |= need_operands(r, i);
         if (kkind_opens(n->kind) && n->kind != KI_else)
-            vec_push(scratch, &open, i);
+            vec_push(r->scratch, &open, i);
     }
     return any;
+}
+
+// --- loops that may be gone through together -----------------------------------------------------
+
+typedef struct Nest {
+    const Replay *r;
+    KRef loop;
+    const int64_t *moves;
+    bool is_plain, is_read;
+    BufId writer;
+} Nest;
+
+// index 0: all of the argument. Reads of what is written need the order.
+static void see(Nest *nest, uint32_t arg, KRef index, bool is_write)
+{
+    const BufId owner = owner_of(nest->r->p, nest->r->pk->args.data[arg].buf);
+    const bool is_same = nest->writer == owner, is_other = nest->writer != 0 && !is_same;
+    if (plan_move(nest->moves, nest->loop, index) == PLAN_ANY_MOVE || (is_write ? is_other : is_same))
+        nest->is_plain = false;
+    nest->writer = is_write ? owner : nest->writer;
+    nest->is_read = nest->is_read || !is_write;
+}
+
+static void see_call(Nest *nest, const KInst *n)
+{
+    const Replay *r = nest->r;
+    for (uint32_t i = 0; k_device_operand(r->k, n, i) != 0; i++) {
+        const KInst *o = shared_address(r, n, i);
+        const KDeviceAccess *known = o != NULL ? k_device_access(kdev_of(n), i) : NULL;
+        for (uint32_t j = 0; known != NULL && known->needs >> j != 0; j++)
+            if ((known->needs >> j & 1) != 0 &&
+                plan_move(nest->moves, nest->loop, k_device_operand(r->k, n, j)) != 0)
+                nest->is_plain = false;
+        if (known != NULL)
+            see(nest, (uint32_t)o->imm, o->a, known->is_write);
+        else if (o != NULL && r->pk->args.data[o->imm].is_written)
+            see(nest, (uint32_t)o->imm, 0, true);
+        if (known == NULL && o != NULL && r->pk->args.data[o->imm].is_read)
+            see(nest, (uint32_t)o->imm, 0, false);
+    }
+}
+
+static void see_all(Nest *nest)
+{
+    const Replay *r = nest->r;
+    for (KRef i = nest->loop + 1; i < r->end_of[nest->loop] && nest->is_plain; i++) {
+        const KInst *n = k_inst(r->k, i);
+        if (n->kind == KI_device)
+            see_call(nest, n);
+        else if (is_access(r, n))
+            see(nest, (uint32_t)n->imm, n->kind == KI_store ? n->b : n->a, n->kind == KI_store);
+    }
+}
+
+static void find_moves(Replay *r)
+{
+    for (KRef i = 1; i < r->k->insts.len; i++) {
+        if (k_inst(r->k, i)->kind != KI_for || !r->is_needed[i])
+            continue;
+        const int64_t *moves = plan_moves(r->scratch, r->k, i, r->end_of[i], r->is_needed);
+        Nest nest = {.r = r, .loop = i, .moves = moves, .is_plain = moves != NULL};
+        see_all(&nest);
+        see_all(&nest); // now that the writer is known
+        r->moves[i] = nest.is_plain ? moves : NULL;
+        r->is_mixed[i] = nest.is_read && nest.writer != 0;
+    }
 }
 
 // --- which kernels -------------------------------------------------------------------------------
@@ -369,26 +569,39 @@ static bool find_shared(Replay *r, uint64_t *end)
     return any;
 }
 
+static void replay(Replay *r, uint64_t bytes)
+{
+    const uint32_t n = r->k->insts.len;
+    r->is_needed = ARENA_ARRAY(r->scratch, bool, n);
+    r->else_of = ARENA_ARRAY(r->scratch, KRef, n);
+    r->end_of = ARENA_ARRAY(r->scratch, KRef, n);
+    r->value = ARENA_ARRAY(r->scratch, int64_t, n);
+    r->is_open = ARENA_ARRAY(r->scratch, bool, n);
+    r->moves = ARENA_ARRAY(r->scratch, const int64_t *, n);
+    r->is_mixed = ARENA_ARRAY(r->scratch, bool, n);
+    r->phase = BOTH;
+    for (uint32_t i = 0; i < r->pk->args.len; i++)
+        if (r->is_shared[i] && r->pk->args.data[i].is_written)
+            plan_bytes_add(&r->bytes, r->scratch, owner_of(r->p, r->pk->args.data[i].buf), bytes);
+    while (r->wrong == NULL && find_needed(r)) {
+    }
+    if (r->wrong == NULL) {
+        find_moves(r);
+        go(r, 1, n);
+    }
+}
+
 const char *plan_replay_kernel(const Plan *p, const PlanKernel *k)
 {
     Arena scratch = {0};
     uint64_t end = 0;
-    Replay r = {.p = p, .pk = k, .k = k->kernel, .first = UINT64_MAX};
+    Replay r = {.scratch = &scratch, .p = p, .pk = k, .k = k->kernel, .first = UINT64_MAX};
     r.is_shared = ARENA_ARRAY(&scratch, bool, k->args.len + 1u);
     if (find_shared(&r, &end)) {
-        const uint32_t n = k->kernel->insts.len;
-        r.is_needed = ARENA_ARRAY(&scratch, bool, n);
-        r.else_of = ARENA_ARRAY(&scratch, KRef, n);
-        r.end_of = ARENA_ARRAY(&scratch, KRef, n);
-        r.value = ARENA_ARRAY(&scratch, int64_t, n);
-        r.is_open = ARENA_ARRAY(&scratch, bool, n);
-        r.writer = ARENA_ARRAY(&scratch, BufId, end - r.first);
         if (k->loop != NULL || !k->kernel->may_alias || k->args.len != k->kernel->params.len)
             r.wrong = arena_printf(p->arena, "%s: its arguments share bytes", k->kernel->name);
-        while (r.wrong == NULL && find_needed(&r, &scratch)) {
-        }
-        if (r.wrong == NULL)
-            go(&r, 1, n);
+        else
+            replay(&r, end - r.first);
     }
     arena_free(&scratch);
     return r.wrong;

@@ -193,12 +193,12 @@ static bool pool_size(ShapeCtx *c, const Window *w, Dim in, bool ceil_mode, Dim 
                                  (long long)w->extent, rule_dim_text(c, in));
 }
 
-bool shape_pool(ShapeCtx *c)
+static bool pool_of_types(ShapeCtx *c, uint32_t classes)
 {
     const AttrId kernel = attr_find(c->op, "kernel"), ceil_mode = attr_find(c->op, "ceil_mode");
     const Shape *x = &c->in[0].shape;
     Window window[MAX_SPATIAL] = {{0}};
-    if (!rule_dtypes(c, CLS_FLOAT, 1) || !rule_rank(c, 0, 3, 2 + MAX_SPATIAL) ||
+    if (!rule_dtypes(c, classes, 1) || !rule_rank(c, 0, 3, 2 + MAX_SPATIAL) ||
         !rule_ints(c, kernel, x->rank - 2, 1, 1) ||
         !fill_windows(c, x->rank - 2, shape_attr(c, kernel)->u.ints, window))
         return false;
@@ -208,6 +208,16 @@ bool shape_pool(ShapeCtx *c)
             return false;
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
+}
+
+bool shape_pool(ShapeCtx *c)
+{
+    return pool_of_types(c, CLS_FLOAT);
+}
+
+bool shape_max_pool(ShapeCtx *c)
+{
+    return pool_of_types(c, CLS_FLOAT | CLS_INT);
 }
 
 bool shape_argmax_pool(ShapeCtx *c)

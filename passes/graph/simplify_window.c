@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes wide maxima apart, and moves a pad in front of a convolution or pool into the window's own pads, so
-// that no padded copy of the value is made. The padding of a window is never read: it counts as 0 in a
-// convolution, and as less than anything in a maximum.
+// Takes wide maxima apart, takes them of integers before these become floats, and moves a pad in front of a
+// convolution or pool into the window's own pads, so that no padded copy of the value is made. The padding of
+// a window is never read: it counts as 0 in a convolution, and as less than anything in a maximum.
 #include "passes/graph/simplify.h"
 
 #include <math.h>
@@ -153,6 +153,61 @@ static NodeId separate_pool(const Simplify *s, NodeId id, const PoolParts *p)
     return max_pool(s, id, max_pool(s, id, n.src[0], &first), &rest);
 }
 
+// --- maxima of integers ---
+
+static bool is_integer(DType t)
+{
+    return dtype_info[t].cls == DCLASS_INT || dtype_info[t].cls == DCLASS_UINT;
+}
+
+static bool has_all_values(DType wide, DType narrow)
+{
+    const bool has_sign = dtype_info[narrow].cls == DCLASS_INT,
+               keeps_sign = dtype_info[wide].cls == DCLASS_INT;
+    if (dtype_is_narrow(narrow)) // kernels only move and cast these
+        return false;
+    return dtype_info[wide].cls == DCLASS_FLOAT ||
+           (is_integer(wide) && (keeps_sign || !has_sign) &&
+            dtype_info[wide].bits >= dtype_info[narrow].bits + (keeps_sign && !has_sign));
+}
+
+// Bytes less a number in 32 bits, which cannot overflow.
+static bool shifts_bytes(const Graph *g, const Node *n)
+{
+    double by = 0;
+    const Node *x = graph_node(g, n->src[0]);
+    return (n->op == OP_sub || n->op == OP_add) && n->dtype == DTYPE_i32 && x->op == OP_cast &&
+           x->shape->rank == n->shape->rank && dtype_info[graph_node(g, x->src[0])->dtype].bits <= 16 &&
+           is_integer((DType)graph_node(g, x->src[0])->dtype) && node_is_scalar_const(g, n->src[1], &by) &&
+           fabs(by) < 1 << 30;
+}
+
+// Every window has an element of the input: one without any has another result in another type.
+static bool windows_have_elements(const Simplify *s, NodeId id, const PoolParts *p)
+{
+    const Node *n = graph_node(s->g, id);
+    const Shape *in = graph_node(s->g, n->src[0])->shape;
+    for (uint32_t i = 0; i + 2 < in->rank; i++) {
+        const int64_t last = (n->shape->dim[i + 2] - 1) * p->strides[i] - p->pads[i];
+        if (p->dilations[i] != 1 || p->pads[i] >= p->kernel[i] || last >= in->dim[i + 2])
+            return false;
+    }
+    return true;
+}
+
+// Casts to a type that has more values, and sums with a number, keep the order of values: they come after the
+// maximum, which then reads the smallest type. Rounding keeps the order as well.
+static NodeId pool_of_integers(const Simplify *s, NodeId id, const PoolParts *p)
+{
+    const Node n = *graph_node(s->g, id), x = *graph_node(s->g, n.src[0]);
+    const bool casts = x.op == OP_cast && is_integer((DType)graph_node(s->g, x.src[0])->dtype) &&
+                       has_all_values((DType)x.dtype, (DType)graph_node(s->g, x.src[0])->dtype);
+    if ((!casts && !shifts_bytes(s->g, &x)) || !windows_have_elements(s, id, p))
+        return id;
+    NodeId src[2] = {max_pool(s, id, x.src[0], p), x.n_src > 1 ? x.src[1] : 0};
+    return graph_clone_node(s->g, s->g, n.src[0], src);
+}
+
 NodeId simplify_max_pool(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
@@ -168,6 +223,9 @@ NodeId simplify_max_pool(const Simplify *s, NodeId id)
         p.pads[i] = node_get_at(&n, A_max_pool_pads, i, 0);
         p.pads[spatial + i] = node_get_at(&n, A_max_pool_pads, spatial + i, 0);
     }
+    const NodeId of_integers = pool_of_integers(s, id, &p);
+    if (of_integers != id)
+        return of_integers;
     const NodeId nested = nested_pool(s, id, &p);
     return nested != id ? nested : separate_pool(s, id, &p);
 }

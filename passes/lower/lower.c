@@ -271,7 +271,7 @@ bool lower_may_take(const Lower *l, uint64_t scratch)
     const Node *x = lower_node(l, lower_node(l, l->anchor)->src[0]), *y = lower_node(l, l->root);
     const uint64_t values = (uint64_t)shape_numel(x->shape) * dtype_info[x->dtype].bytes +
                             (uint64_t)shape_numel(y->shape) * dtype_info[y->dtype].bytes;
-    const bool is_small = o->lean > 1 && values < o->ram / 100 * SMALL_PERCENT;
+    const bool is_small = o->lean > 1 && values < pass_ram(o) / 100 * SMALL_PERCENT;
     return o->lean == 0 || scratch < o->lean || is_small;
 }
 

@@ -61,6 +61,19 @@ static void align_closely(Plan *p, Arena *scratch)
 
 // --- offsets -------------------------------------------------------------------------------------
 
+// All in one block.
+static void place_block(Planner *m, PlaceItem *items, uint32_t n)
+{
+    Plan *p = m->plan;
+    PlaceResult result;
+    place_solve(m->pass->scratch, items, n, (PlaceBudget){m->pass->options->place_budget}, &result);
+    memplan_overlap(m, m->pass->scratch, 0, items, n, &result);
+    memplan_turn(m, items);
+    p->region_bytes[REGION_ARENA] = result.arena;
+    p->arena_lower_bound = result.lower_bound;
+    p->arena_optimal = result.optimal;
+}
+
 static void place_arena(Planner *m)
 {
     Plan *p = m->plan;
@@ -76,23 +89,23 @@ static void place_arena(Planner *m)
         items[n++] = (PlaceItem){
             .first = buf->first, .last = buf->last, .size = buf->bytes, .align = buf->align, .fixed = -1};
     }
-    PlaceResult result;
-    place_solve(m->pass->scratch, items, n, (PlaceBudget){m->pass->options->place_budget}, &result);
-    memplan_overlap(m, items, n, &result);
+    memplan_find_overlaps(m, n);
+    if (plan_count_banks(p, false) != 0)
+        memplan_place_banks(m, items, ids, n);
+    else
+        place_block(m, items, n);
     for (uint32_t i = 0; i < n; i++)
         p->buffers.data[ids[i]].offset = items[i].offset;
     for (BufId b = 1; b < p->buffers.len; b++)
-        if (m->owner[b] != b)
+        if (m->owner[b] != b) {
             p->buffers.data[b].offset = p->buffers.data[m->owner[b]].offset;
-    p->region_bytes[REGION_ARENA] = result.arena;
-    p->arena_lower_bound = result.lower_bound;
-    p->arena_optimal = result.optimal;
+            p->buffers.data[b].bank = p->buffers.data[m->owner[b]].bank;
+        }
 }
 
 // --- what a GPU and its host exchange ------------------------------------------------------------
 
-// Calls fn for the values that the host writes before a run or reads after it.
-static void for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
+void memplan_for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
 {
     const Plan *p = m->plan;
     for (uint32_t i = 0; i < p->inputs.len; i++)
@@ -133,7 +146,7 @@ static void place_exchanged(Planner *m)
     *end = p->gpu.staged = align_to(*end, STAGED_ALIGN);
     if (p->page != 0)
         *end += align_to(planner_buffer(m, p->page)->bytes, STAGED_PAD);
-    for_exchanged(m, place_staged);
+    memplan_for_exchanged(m, place_staged);
     p->arena_lower_bound += *end - p->gpu.staged;
 }
 
@@ -239,7 +252,7 @@ static Planner planner_of(Pass *p)
     for (uint32_t i = 0; i < plan->checks.len; i++)
         m.is_output[plan->checks.data[i].buf] = true;
     if (m.has_exchange)
-        for_exchanged(&m, mark_staged);
+        memplan_for_exchanged(&m, mark_staged);
     return m;
 }
 
@@ -260,16 +273,19 @@ static void settle_buffers(Planner *m)
 
 static void place_buffers(Planner *m)
 {
+    place_region(m, REGION_STATE);
+    place_region(m, REGION_PARAM);
+    place_region(m, REGION_PREPARED);
+    memplan_begin_banks(m->pass);
     place_arena(m);
     if (m->is_latency)
         plan_find_lifetimes(m->plan);
     if (m->has_exchange)
         place_exchanged(m);
-    place_region(m, REGION_STATE);
-    place_region(m, REGION_PARAM);
-    place_region(m, REGION_PREPARED);
     find_in_file(m);
     place_region(m, REGION_WEIGHTS);
+    if (plan_count_banks(m->plan, true) != 0)
+        memplan_place_weights(m);
     place_region(m, REGION_EXPERTS);
     place_region(m, REGION_MAPS);
 }

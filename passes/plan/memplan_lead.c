@@ -21,8 +21,9 @@ typedef struct Pair {
 typedef struct Overlap {
     Planner *m;
     VEC(Pair) pairs;
-    VEC(PlaceLead) leads; // by pair
 } Overlap;
+
+typedef VEC(PlaceLead) Leads;
 
 // --- pairs ---------------------------------------------------------------------------------------
 
@@ -102,33 +103,70 @@ static int64_t align_down(int64_t v, int64_t align)
     return (v >= 0 ? v : v - align + 1) / align * align;
 }
 
-static void add_leads(Overlap *o)
+static bool has_items(const Planner *m, const Pair *p)
 {
-    for (uint32_t i = 0; i < o->pairs.len; i++) {
-        const Pair *p = &o->pairs.data[i];
+    return m->item[p->in] != 0 && m->item[p->out] != 0;
+}
+
+static Leads leads_of(const Planner *m, Arena *scratch)
+{
+    Leads leads = {0};
+    for (uint32_t i = 0; i < m->overlap->pairs.len; i++) {
+        const Pair *p = &m->overlap->pairs.data[i];
         const Lead *a = &p->lead[0], *b = &p->lead[1];
-        const PlanBuffer *in = planner_buffer(o->m, p->in), *out = planner_buffer(o->m, p->out);
+        const PlanBuffer *in = planner_buffer(m, p->in), *out = planner_buffer(m, p->out);
         const int64_t align = (int64_t)(in->align < out->align ? in->align : out->align);
         const int64_t until = a->until > b->until ? a->until : b->until;
         const int64_t from = a->from < b->from ? a->from : b->from;
-        const PlaceLead lead = {.in = o->m->item[p->in] - 1,
-                                .out = o->m->item[p->out] - 1,
+        if (!has_items(m, p))
+            continue;
+        const PlaceLead lead = {.in = m->item[p->in] - 1,
+                                .out = m->item[p->out] - 1,
                                 .until = align_down(until, align),
                                 .from = -align_down(-from, align),
                                 .is_in_place = a->is_in_place || b->is_in_place};
-        vec_push(o->m->pass->scratch, &o->leads, lead);
+        vec_push(scratch, &leads, lead);
     }
+    return leads;
 }
 
 // --- the pass's part -----------------------------------------------------------------------------
 
-// Kernels whose result lies over what they read say so, and run in the direction that allows it.
-static void turn_kernels(const Overlap *o, const PlaceItem *items)
+void memplan_find_overlaps(Planner *m, uint32_t n)
 {
-    for (uint32_t i = 0; i < o->pairs.len; i++) {
-        const Pair *p = &o->pairs.data[i];
-        PlanKernel *k = &o->m->plan->kernels.data[p->at];
-        const PlaceItem *in = &items[o->m->item[p->in] - 1], *out = &items[o->m->item[p->out] - 1];
+    Overlap *o = ARENA_NEW(m->pass->scratch, Overlap);
+    o->m = m;
+    m->overlap = o;
+    for (uint32_t i = 0; memplan_is_serial(m->pass) && n <= MAX_ITEMS && i < m->plan->kernels.len; i++)
+        add_pairs_of(o, i);
+}
+
+void memplan_overlap(const Planner *m, Arena *scratch, uint64_t enough, PlaceItem *items, uint32_t n,
+                     PlaceResult *result)
+{
+    const Leads all = leads_of(m, scratch);
+    const PlaceLeads leads = {all.data, all.len, enough};
+    if (leads.n == 0)
+        return;
+    PlaceItem *closer = arena_copy(scratch, items, n * sizeof *items);
+    PlaceResult found;
+    place_solve_leads(scratch, closer, n, &leads, &found);
+    result->lower_bound = found.lower_bound;
+    result->optimal = result->arena == found.lower_bound;
+    if (found.arena >= result->arena)
+        return;
+    *result = found;
+    memcpy(items, closer, n * sizeof *items);
+}
+
+void memplan_turn(Planner *m, const PlaceItem *items)
+{
+    for (uint32_t i = 0; i < m->overlap->pairs.len; i++) {
+        const Pair *p = &m->overlap->pairs.data[i];
+        if (!has_items(m, p))
+            continue;
+        PlanKernel *k = &m->plan->kernels.data[p->at];
+        const PlaceItem *in = &items[m->item[p->in] - 1], *out = &items[m->item[p->out] - 1];
         const int64_t d = (int64_t)out->offset - (int64_t)in->offset;
         if (in->offset >= out->offset + out->size || out->offset >= in->offset + in->size)
             continue;
@@ -138,27 +176,4 @@ static void turn_kernels(const Overlap *o, const PlaceItem *items)
         }
         k->kernel = lead_serial(k->kernel);
     }
-}
-
-void memplan_overlap(Planner *m, PlaceItem *items, uint32_t n, PlaceResult *result)
-{
-    Overlap o = {.m = m};
-    Arena *scratch = m->pass->scratch;
-    if (!memplan_is_serial(m->pass) || n > MAX_ITEMS)
-        return;
-    for (uint32_t i = 0; i < m->plan->kernels.len; i++)
-        add_pairs_of(&o, i);
-    add_leads(&o);
-    if (o.leads.len == 0)
-        return;
-    PlaceItem *closer = arena_copy(scratch, items, n * sizeof *items);
-    PlaceResult found;
-    place_solve_leads(scratch, closer, n, &(PlaceLeads){o.leads.data, o.leads.len}, &found);
-    result->lower_bound = found.lower_bound;
-    result->optimal = result->arena == found.lower_bound;
-    if (found.arena >= result->arena)
-        return;
-    *result = found;
-    memcpy(items, closer, n * sizeof *items);
-    turn_kernels(&o, items);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Estimates of rows.h may be wrong by some alignments: so often a lower limit is tried.
-enum { ATTEMPTS = 4, MAX_NAMED = 12 };
+enum { ATTEMPTS = 4 };
 
 bool memplan_is_serial(const Pass *p)
 {
@@ -51,18 +51,26 @@ static void restore(Plan *plan, const Saved *s)
 
 // --- the limit -----------------------------------------------------------------------------------
 
-// Bytes besides the arena: states, parameters with a byte each that says whether it was set, and what is made
-// of them.
-static uint64_t state_bytes(const Plan *p)
-{
-    const uint64_t flags = (p->params.len + p->prepare.n_marks + 63u) / 64u * 64u;
-    const uint64_t initial = p->region_bytes[REGION_STATE] + p->region_bytes[REGION_PARAM] + flags;
-    return (initial + 63) / 64 * 64 + p->region_bytes[REGION_PREPARED];
-}
-
 static uint64_t ram_of(const Plan *p)
 {
-    return p->region_bytes[REGION_ARENA] + state_bytes(p);
+    return p->region_bytes[REGION_ARENA] + plan_state_bytes(p);
+}
+
+// Bytes by which the plan exceeds --ram, or the banks what they have.
+static uint64_t excess(const Pass *p)
+{
+    const uint64_t lacking = memplan_lacking(p->plan, BANKS_OF_RAM), ram = ram_of(p->plan),
+                   most = p->options->ram;
+    return most != 0 && ram > most && ram - most > lacking ? ram - most : lacking;
+}
+
+void memplan_name_buffer(const Pass *p, BufId b, uint32_t step)
+{
+    const Plan *plan = p->plan;
+    const PlanBuffer *buf = &plan->buffers.data[b];
+    diag_note(p->diag, (Span){0}, "in %s: %llu bytes of %s",
+              buf->region == REGION_ARENA ? plan->kernels.data[step].kernel->name : "the weights",
+              (unsigned long long)buf->bytes, buf->name);
 }
 
 static void report(const Pass *p)
@@ -70,18 +78,19 @@ static void report(const Pass *p)
     const Plan *plan = p->plan;
     const uint32_t step = plan_peak_step(plan);
     uint32_t named = 0;
+    if (memplan_lacking(plan, BANKS_OF_RAM) != 0 || memplan_lacking(plan, BANKS_OF_WEIGHTS) != 0) {
+        memplan_report_banks(p);
+        return;
+    }
     diag_error(p->diag, (Span){0}, E0405, "%llu bytes of RAM are needed at least, and --ram allows %llu",
                (unsigned long long)ram_of(plan), (unsigned long long)p->options->ram);
-    if (state_bytes(plan) != 0)
-        diag_note(p->diag, (Span){0}, "state: %llu bytes", (unsigned long long)state_bytes(plan));
-    for (BufId b = 1; b < plan->buffers.len && named < MAX_NAMED; b++) {
-        const PlanBuffer *buf = &plan->buffers.data[b];
-        if (!plan_buffer_is_live(buf, step) || buf->bytes == 0)
-            continue;
-        diag_note(p->diag, (Span){0}, "in %s: %llu bytes of %s", plan->kernels.data[step].kernel->name,
-                  (unsigned long long)buf->bytes, buf->name);
-        named++;
-    }
+    if (plan_state_bytes(plan) != 0)
+        diag_note(p->diag, (Span){0}, "state: %llu bytes", (unsigned long long)plan_state_bytes(plan));
+    for (BufId b = 1; b < plan->buffers.len && named < MEMPLAN_NAMED; b++)
+        if (plan_buffer_is_live(&plan->buffers.data[b], step) && plan->buffers.data[b].bytes != 0) {
+            memplan_name_buffer(p, b, step);
+            named++;
+        }
 }
 
 static bool try_rows(Pass *p, const Saved *saved, uint64_t limit)
@@ -89,23 +98,22 @@ static bool try_rows(Pass *p, const Saved *saved, uint64_t limit)
     restore(p->plan, saved);
     rows_cut(p, limit);
     memplan_run(p);
-    return ram_of(p->plan) <= p->options->ram;
+    return excess(p) == 0;
 }
 
 // Rows in turns, with limits that fall until the plan keeps to the one that was given. False: none does; the
 // plan is that with the least.
 static bool fit_rows(Pass *p, const Saved *saved)
 {
-    const uint64_t state = state_bytes(p->plan),
-                   limit = p->options->ram > state ? p->options->ram - state : 0;
-    uint64_t wanted = limit, best = 0, least = UINT64_MAX;
+    const uint64_t state = plan_state_bytes(p->plan), ram = pass_ram(p->options);
+    uint64_t wanted = ram > state ? ram - state : 0, best = 0, least = UINT64_MAX;
     for (uint32_t i = 0; i < ATTEMPTS; i++) {
         const uint64_t at = i + 1 < ATTEMPTS ? wanted : 0; // at last the lowest peak
         if (try_rows(p, saved, at))
             return true;
-        const uint64_t arena = p->plan->region_bytes[REGION_ARENA], over = arena - limit;
-        best = arena < least ? at : best;
-        least = arena < least ? arena : least;
+        const uint64_t over = excess(p);
+        best = over < least ? at : best;
+        least = over < least ? over : least;
         wanted = wanted > over ? wanted - over : 0;
     }
     return try_rows(p, saved, best);
@@ -113,13 +121,14 @@ static bool fit_rows(Pass *p, const Saved *saved)
 
 bool memplan_fit(Pass *p)
 {
-    const bool is_limited = p->options->ram != 0 && p->frame == NULL, is_test = p->options->strips >= 2;
-    const bool may_join = (is_limited || is_test) && memplan_is_serial(p);
+    const bool is_limited = (pass_ram(p->options) != 0 || p->options->n_banks != 0) && p->frame == NULL;
+    const bool is_test = p->options->strips >= 2, may_join = (is_limited || is_test) && memplan_is_serial(p);
     const Saved saved = may_join ? save(p) : (Saved){0};
     if (may_join && is_test)
         rows_cut(p, 0);
     memplan_run(p);
-    if (!is_limited || ram_of(p->plan) <= p->options->ram || (may_join && fit_rows(p, &saved)))
+    const bool fits = !is_limited || excess(p) == 0 || (may_join && fit_rows(p, &saved));
+    if (fits && memplan_lacking(p->plan, BANKS_OF_WEIGHTS) == 0)
         return true;
     report(p);
     return false;

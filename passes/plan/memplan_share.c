@@ -13,16 +13,39 @@ static bool same_loc_strides(const Graph *g, NodeId id, const Loc *a, const Loc 
     return true;
 }
 
-// Is `id` read by this kernel only at the point that is being stored: as an operand of elementwise nodes
-// after the anchor?
+static bool reads(const Node *n, NodeId id)
+{
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (n->src[i] == id)
+            return true;
+    return false;
+}
+
+// Does the anchor need node `at` of the body, which is computed before it? They are in order.
+static bool feeds_anchor(const PlanKernel *k, const Graph *g, uint32_t at)
+{
+    bool *made_of_it = ARENA_ARRAY(g->arena, bool, k->body.len);
+    made_of_it[at] = true;
+    for (uint32_t i = at + 1; i < k->body.len && k->body.data[i] <= k->anchor; i++) {
+        for (uint32_t j = at; j < i; j++)
+            made_of_it[i] |= made_of_it[j] && reads(graph_node(g, k->body.data[i]), k->body.data[j]);
+        if (k->body.data[i] == k->anchor)
+            return made_of_it[i];
+    }
+    return false;
+}
+
+// Is `id` read by this kernel only at the point that is being stored: as an operand of elementwise nodes that
+// the anchor does not need?
 static bool is_read_point_wise(const PlanKernel *k, const Graph *g, NodeId id)
 {
     for (uint32_t i = 0; i < k->body.len; i++) {
         const Node *n = graph_node(g, k->body.data[i]);
-        const bool is_ew = op_is_pointwise((OpId)n->op);
-        for (uint32_t j = 0; j < n->n_src; j++)
-            if (n->src[j] == id && (!is_ew || k->body.data[i] <= k->anchor))
-                return false;
+        if (!reads(n, id))
+            continue;
+        if (!op_is_pointwise((OpId)n->op) || k->body.data[i] == k->anchor ||
+            (k->body.data[i] < k->anchor && feeds_anchor(k, g, i)))
+            return false;
     }
     return true;
 }

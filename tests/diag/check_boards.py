@@ -38,6 +38,15 @@ def check_board(board):
     tap.result(right, board["name"], facts)
 
 
+def check_banks(board):
+    """--bank board is its RAM; an arena that no bank holds lies in several of them."""
+    facts = inspect(board, "--bank", "board", "--shape", "image=40,1,8,8", "--ram", "500K")
+    banks = [{"name": bank["name"], "bytes": bank["size"]} for bank in facts["banks"]]
+    wanted = [{"name": bank["name"], "bytes": bank["bytes"]} for bank in board["banks"]]
+    used = sum(bank["used"] > 0 for bank in facts["banks"])
+    tap.result(banks == wanted and used > 1, f"banks of {board['name']}: {used} used", facts["banks"])
+
+
 def main():
     targets = json.loads(call("targets", "--json").stdout)
     boards, cpus = targets["boards"], {cpu["name"] for cpu in targets["cpus"]}
@@ -49,6 +58,7 @@ def main():
     tap.result(inspect(small, "--memory-price", "0")["board"]["arena_bank"] == "sram", "12 KB go into 16")
     for board in boards:
         check_board(board)
+    check_banks(next(board for board in boards if board["name"] == "stm32f746g-disco"))
     big = call("inspect", MODEL, "--board", "nucleo-l4r5zi", "--shape", "image=64,1,8,8", "--no-code")
     tap.result("the arena fits into no single bank" in big.stdout, "an arena that is too large", big)
     for wrong, why in ((("--board", "nucleo"), "no such board"),

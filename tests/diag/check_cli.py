@@ -260,9 +260,9 @@ MESSAGES = [
     (["compile", experts, "-o", scratch.name, "--moe-resident", "all"], 0, ""),
     # Not JSON under the name of another format, perhaps over the model itself.
     (
-        ["convert", model, "none.onnx"],
+        ["convert", model, "none.npy"],
         2,
-        "rlxc: error[E0003]: none.onnx: expected NAME.json or NAME.rlxb; rlxc writes no .onnx\n",
+        "rlxc: error[E0003]: none.npy: expected NAME.json, NAME.rlxb or NAME.onnx; rlxc writes no .npy\n",
     ),
     (["compile", experts, "-o", scratch.name, "--moe-resident", "3"], 0, ""),
     (

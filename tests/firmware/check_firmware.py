@@ -33,6 +33,7 @@ STORED = mcu_rig.ROOT / "../shared/models/mlperf_tiny"
 # Which networks of MLPerf Tiny run where: our own runs everywhere, with each compiler.
 ELSEWHERE = [("kws_ref_model", cpu) for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc")]
 ELSEWHERE += [(name, "cortex-m4") for name in ("vww_96_int8", "pretrainedResnet_quant", "ad01_int8")]
+WITH_DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
 FLOATS = re.compile(r"__aeabi_(?:f|ui2f|i2f|l2f|ul2f|f2)\w*|__(?:add|sub|mul|div)[sd]f3|\brintf|\bexpf")
 INPUTS = 12 * 11 * 3
 
@@ -384,7 +385,7 @@ def run_own(cases, name, text, cpus=None):
 def run_all(work):
     cases = Cases(work)
     run_own(cases, "windows", windows())
-    check_parts(work, run_own(cases, "shapes", shapes(), ("cortex-m4", "cortex-m7", "cortex-m33"))[0])
+    check_parts(work, run_own(cases, "shapes", shapes(), WITH_DSP)[0])
     model, sources = run_own(cases, "net", network())
     check_sizes(model)
     cases.planted(sources)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to an input: it is read, printed and read back, and compiled.
 #include "codegen/host/host.h"
+#include "compiler/export/onnx/put_file.h"
 #include "compiler/job/pipeline.h"
-#include "ir/text/text.h"
 #include "ir/shape/verify.h"
+#include "ir/text/text.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -51,10 +52,12 @@ typedef struct Way {
 } Way;
 
 static const Way ways[] = {
-    {"c", "generic", 0, 1, false},    {"c", "x86-64-v4", 3, 1, false}, {"cuda", "generic", 3, 1, false},
-    {"c", "generic", 3, 1, true},     {"c", "x86-64-v4", 3, 4, true},  {"vulkan", "generic", 3, 1, false},
-    {"c", "x86-64-v4", 0, 1, false},  {"c", "generic", 3, 1, false},   {"metal", "generic", 3, 1, true},
-    {"c", "armv8.2-dotprod", 3, 2, false}, {"cuda", "generic", 0, 1, true},
+    {"c", "generic", 0, 1, false},    {"c", "x86-64-v4", 3, 1, false},
+    {"cuda", "generic", 3, 1, false}, {"c", "generic", 3, 1, true},
+    {"c", "x86-64-v4", 3, 4, true},   {"vulkan", "generic", 3, 1, false},
+    {"c", "x86-64-v4", 0, 1, false},  {"c", "generic", 3, 1, false},
+    {"metal", "generic", 3, 1, true}, {"c", "armv8.2-dotprod", 3, 2, false},
+    {"cuda", "generic", 0, 1, true},
 };
 
 static TargetCaps find_caps(const Way *way, const Target *target, CpuInfo *cpu)
@@ -119,6 +122,15 @@ static void compile_graph(Arena *a, Diag *d, Graph *g, uint64_t choice, FILE *si
         fail(ok ? "compiled with an error" : "not compiled, without an error");
 }
 
+// What can be read is written as ONNX, or refused with a message.
+static void write_graph(Arena *a, const Graph *g)
+{
+    Diag d = diag_new(a);
+    const bool ok = export_onnx_with(g, NULL, &d, UINT64_MAX);
+    if (ok != (d.n_errors == 0))
+        fail(ok ? "written as ONNX with an error" : "not written as ONNX, without an error");
+}
+
 bool fuzz_try(const Format *f, Arena *a, const Bytes *in, uint64_t choice, FILE *sink)
 {
     Diag d = diag_new(a);
@@ -131,6 +143,7 @@ bool fuzz_try(const Format *f, Arena *a, const Bytes *in, uint64_t choice, FILE 
         fail("reading took too much memory");
     if (ok && g) {
         check_graph(a, g);
+        write_graph(a, g);
         compile_graph(a, &d, g, choice, sink);
     }
     return ok;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks of bytes under random limits of RAM: what `--cpu cortex-m4 --ram BYTES` makes of a network
 of 5 to 40 layers must keep to the limit, and give the results of the same network in floats; a limit below
-the least that it can do must be refused with the names of what takes it. The networks of MLPerf Tiny, where
+the least that it can do must be refused with the names of what takes it. The same holds of random banks
+(--bank), which are blocks of their own here. The networks of MLPerf Tiny, where
 they lie beside the tree (../shared/models/mlperf_tiny), must fit what docs/FIRMWARE.md says, and give
 LiteRT's stored results.
 
@@ -31,14 +32,20 @@ TIME_LIMIT = 300
 MAIN = """#include "%(name)s.h"
 #include <stdio.h>
 #include <string.h>
-static RLX_ALIGNED unsigned char arena[%(upper)s_ARENA_BYTES + 64];
+%(blocks)s
+static int is_whole(const unsigned char *block, size_t n)
+{
+    size_t i;
+    for (i = n; i < n + 64; i++)
+        if (block[i] != 0x55)
+            return 0;
+    return 1;
+}
 int main(void)
 {
     rlx_ctx c;
     int byte;
-    memset(arena, 0x55, sizeof arena);
-    if (%(name)s_init(&c, arena, %(upper)s_ARENA_BYTES, NULL, 0) != RLX_OK)
-        return 1;
+    %(init)s
     for (;;) {
         signed char *x = (signed char *)rlx_input(&c, 0);
         for (size_t i = 0; i < %(inputs)d; i++) {
@@ -50,9 +57,8 @@ int main(void)
         if (rlx_run(&c) != RLX_OK)
             return 2;
         fwrite(rlx_output(&c, 0), 1, %(outputs)d, stdout);
-        for (size_t i = %(upper)s_ARENA_BYTES; i < sizeof arena; i++)
-            if (arena[i] != 0x55)
-                return 3;
+        if (%(whole)s)
+            return 3;
     }
 }
 """
@@ -152,19 +158,61 @@ class Net:
 # --- programs -------------------------------------------------------------------------------------
 
 
-def program(work, model, cpu, sizes, ram):
-    """Compiles the model: the path of a program from inputs to outputs, and bytes of its arena."""
-    name = f"net{ram}"
-    limit = [f"--ram={ram}"] if ram else []
+def blocks_of(name, sizes):
+    """What a program has of its blocks, by the macro with the size of each: C for MAIN."""
+    upper, of_banks = name.upper(), "arena" not in sizes
+    whole = " || ".join(f"!is_whole({block}, {size})" for block, size in sizes.items())
+    values = {"blocks": "", "init": "", "whole": whole}
+    for block, size in sizes.items():
+        values["blocks"] += f"static RLX_ALIGNED unsigned char {block}[{size} + 64];\n"
+        values["init"] += f"memset({block}, 0x55, sizeof {block});\n    "
+    if of_banks:
+        listed = ", ".join(f"{{{block}, {size}}}" for block, size in sizes.items())
+        values["init"] += (f"const rlx_bank banks[{upper}_BANKS] = {{{listed}}};\n"
+                           f"    if ({name}_init_banks(&c, banks, NULL, 0) != RLX_OK)\n        return 1;")
+    else:
+        values["init"] += f"if ({name}_init(&c, arena, {upper}_ARENA_BYTES, NULL, 0) != RLX_OK)"
+        values["init"] += "\n        return 1;"
+    return values
+
+
+def program(work, model, cpu, sizes, ram, banks=()):
+    """Compiles the model: the path of a program from inputs to outputs, and bytes of its arena, or of its
+    banks."""
+    name = f"net{ram}" + "b" * len(banks)
+    limits = [f"--ram={ram}"] if ram else []
+    limits += [f"--bank={bank}={size},cycles={cycles}" for bank, (size, cycles) in dict(banks).items()]
     checked([RLXC, "compile", model, f"--cpu={cpu}", "-o", work, f"--name={name}", "--weights=rodata",
-             "--no-validate", *limit])
+             "--no-validate", *limits])
     header = (work / f"{name}.h").read_text()
-    arena = int(re.search(r"_ARENA_BYTES (\d+)u", header).group(1))
-    values = {"name": name, "upper": name.upper(), "inputs": sizes[0], "outputs": sizes[1]}
+    macros = {f"bank_{bank}": f"{name.upper()}_BANK_{bank}_BYTES" for bank in dict(banks)}
+    macros = macros if len(banks) > 1 else {"arena": f"{name.upper()}_ARENA_BYTES"}
+    taken = [int(re.search(rf"{macro} (\d+)u", header).group(1)) for macro in macros.values()]
+    values = {"name": name, "inputs": sizes[0], "outputs": sizes[1], **blocks_of(name, macros)}
     (work / f"{name}_main.c").write_text(MAIN % values)
     checked(["cc", "-O1", "-ffp-contract=off", f"-I{work}", work / f"{name}_main.c", work / f"{name}.c",
              "-o", work / name, "-lm"])
-    return work / name, arena
+    return work / name, taken if len(banks) > 1 else taken[0]
+
+
+def check_banks(work, rng, sizes, bounds, run):
+    """Random banks, of which some are too small: within their sizes, and a result as without."""
+    fewest, most = bounds
+    names = ["fast", "near", "far"][: rng.choice([2, 2, 3])]
+    room = rng.choice([fewest, most, most, 2 * most])
+    banks = {name: (max(64, int(room * rng.uniform(0.2, 0.9))), rng.choice([1, 1, 2, 5])) for name in names}
+    ram = rng.choice([0, 0, most + 128])
+    try:
+        path, taken = program(work, work / "net.rlx", "cortex-m4", sizes, ram, tuple(banks.items()))
+    except AssertionError as error:
+        said = str(error)
+        assert "error[E0405]: --bank " in said and re.search(r"note: in \w+: \d+ bytes of ", said), said
+        return f"banks {banks}: too little"
+    for bytes_, (size, _) in zip(taken, banks.values()):
+        assert bytes_ <= size, f"{taken} bytes where {banks} are allowed"
+    assert ram == 0 or sum(taken) <= ram, f"{taken} bytes where {ram} are allowed"
+    run(path, f"in banks {banks}")
+    return f"banks {', '.join(f'{t} of {size}' for t, (size, _) in zip(taken, banks.values()))}"
 
 
 def least(work, model):
@@ -192,7 +240,12 @@ def check_random(seed):
             path, arena = program(work, work / "net.rlx", "cortex-m4", sizes, ram)
             assert arena <= ram, f"{arena} bytes where {ram} are allowed"
             assert checked([path], input=inputs) == wanted, f"other results in {ram} bytes"
-        return f"{most} bytes, at least {fewest}"
+
+        def run(path, where):
+            assert checked([path], input=inputs) == wanted, f"other results {where}"
+
+        said = check_banks(work, rng, sizes, (fewest, most), run)
+        return f"{most} bytes, at least {fewest}, {said}"
 
 
 def check_network(name, limit):

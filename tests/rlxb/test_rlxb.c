@@ -2,6 +2,7 @@
 // Graphs to .rlxb and back: `test_rlxb FILE...`, op cases (*.rlx with several graphs) and models. The graph
 // that is read back prints the same, as IR text and as JSON, and compiles to the same C (of op cases: every
 // eighth, for time).
+#include "../common/model_sizes.h"
 #include "../e2e/ops_cases.h"
 #include "codegen/host/host.h"
 #include "compiler/import/import.h"
@@ -14,27 +15,6 @@
 #include <unistd.h>
 
 enum { MOST_IN_TEXT = 1 << 18 };
-
-// What models that leave sizes open need.
-static const struct {
-    const char *model;
-    ImportSize sizes[4];
-    uint32_t n;
-} given[] = {
-    {"silero_vad", {{.name = "batch", .value = 1}, {.name = "sequence", .value = 576}}, 2},
-    {"stories260k_kv",
-     {{.name = "B", .value = 1},
-      {.name = "T", .value = 1},
-      {.name = "P", .value = 7},
-      {.name = "S", .value = 8}},
-     4},
-    {"tiny_gpt2",
-     {{.name = "batch_size", .value = 1},
-      {.name = "seq_len", .value = 4},
-      {.name = "past_seq_len", .value = 4},
-      {.name = "total_seq_len", .value = 8}},
-     4},
-};
 
 static char path[] = "/tmp/rlxc-rlxb-XXXXXX";
 
@@ -176,10 +156,7 @@ static bool check_model(const char *file, uint32_t *n)
     Arena a = {0};
     Diag d = diag_new(&a);
     Graph *g = NULL;
-    ImportOptions o = {0};
-    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-        if (strstr(file, given[i].model))
-            o = (ImportOptions){.sizes = given[i].sizes, .n_sizes = given[i].n};
+    const ImportOptions o = model_sizes_of(file);
     import_model_with(&a, &d, file, &o, &g);
     const bool ok = check(&a, &d, file, g, n);
     arena_free(&a);

@@ -15,7 +15,7 @@ class Case:
         self.model = model or flatbuffer.Model()
         self.graph = self.model.graphs[0] if self.model.graphs else self.model.graph()
         self.feeds = []  # (name, type, shape, values) of inputs
-        self.results = []  # names of outputs
+        self.results, self.result_types = [], []  # names and types of outputs
         self.state = sum((i + 1) * b for i, b in enumerate(name.encode())) * 2654435761 % 2**32
 
     def random(self):
@@ -52,6 +52,7 @@ class Case:
     def y(self, type_name, shape, **more):
         """A result, which is an output."""
         self.results.append(f"{self.prefix}y{len(self.results)}")
+        self.result_types.append(type_name)
         at = self.graph.tensor(self.results[-1], type_name, shape, **more)
         self.graph.outputs.append(at)
         return at

@@ -3,6 +3,7 @@
 """Whole .tflite models (graphs.py): `rlxc run` must give their results. Files that are damaged or contradict
 themselves must end in a message. Usage: check_graphs.py RLXC"""
 
+import json
 import os
 import pathlib
 import re
@@ -24,6 +25,10 @@ def run(rlxc, name, folder):
     for feed, type_name, shape, values in feeds:
         write_npy(folder / f"{feed}.npy", type_name, shape, values)
         inputs.append(f"--input={feed}={folder / feed}.npy")
+    for i, option in enumerate(options):
+        if isinstance(option, dict):  # declarations of custom ops
+            options[i] = folder / "ops.json"
+            options[i].write_text(json.dumps({"custom": [option]}))
     command = [rlxc, "run", path, "--output-dir", folder / "out", *inputs, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -69,7 +74,8 @@ BYTES = ("i8", [2], {"scale": 0.5, "zero": 0})
 REFUSED = {
     "empty graph": (flatbuffer.Model().encode(), "the file has no graph"),
     "unknown operator": (one_operator(999, [F2, F2]), "operator code 999 is not supported"),
-    "custom operator": (one_operator(32, [F2, F2]), "the custom operator '' is not supported"),
+    "custom operator": (one_operator("Own", [F2, F2]), "the custom operator 'Own' is not supported, and no"),
+    "custom operator without a name": (one_operator(32, [F2, F2]), "the custom operator '' is not"),
     "unknown option": (one_operator(0, [F2, F2, F2], 11, {9: ("i32", 1)}), "option 9 is not supported"),
     "options of another": (one_operator(0, [F2, F2, F2], 21), "options are those of another operator"),
     "too many operands": (one_operator(8, [F2, F2, F2]), "operand 1 is not supported"),

@@ -56,7 +56,7 @@ def read_npy(path):
     return list(header["shape"]), list(struct.unpack_from(f"<{count}{code}", data, start))
 
 
-def run_rlxc(rlxc, together):
+def run_rlxc(rlxc, together, options=()):
     """The results of cases that share a model, each as a list in the order of its outputs; or the message."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -66,7 +66,7 @@ def run_rlxc(rlxc, together):
         for name, type_name, shape, values in (feed for c in together for feed in c.feeds):
             write_npy(folder / f"{name}.npy", type_name, shape, values)
             inputs.append(f"--input={name}={folder / name}.npy")
-        command = [rlxc, "run", model, "--output-dir", folder / "out", *inputs]
+        command = [rlxc, "run", model, "--output-dir", folder / "out", *options, *inputs]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return done.stderr.strip() or f"exit status {done.returncode}"

@@ -25,6 +25,7 @@ TYPES = {
 }
 
 
+CUSTOM = 32
 VERSIONS = {130: 3}  # operators that have no version 1
 
 
@@ -108,6 +109,25 @@ def pack(type_name, values):
     return struct.pack(f"<{len(values)}{TYPES[type_name][1]}", *values)
 
 
+def flex_map(values):
+    """A map of FlexBuffers: numbers by name, all of four bytes."""
+    out, places = bytearray(), {}
+    for name in sorted(values):
+        places[name] = len(out)
+        out += name.encode() + b"\0"
+    out += bytes(-len(out) % 4) + struct.pack("<i", len(values))
+    keys = len(out)
+    for name in sorted(values):
+        out += struct.pack("<i", len(out) - places[name])
+    out += struct.pack("<iii", len(out) - keys, 4, len(values))
+    start = len(out)
+    for name in sorted(values):
+        out += struct.pack("<f" if isinstance(values[name], float) else "<i", values[name])
+    out += bytes((3 if isinstance(values[name], float) else 1) << 2 | 2 for name in sorted(values))
+    out += bytes(-len(out) % 4)
+    return bytes(out + struct.pack("<I", len(out) - start) + bytes([9 << 2 | 2, 4]))
+
+
 class Model:
     """A model with one or more sub-graphs, built tensor by tensor and operator by operator."""
 
@@ -123,13 +143,16 @@ class Model:
         return graph
 
     def code(self, number):
+        """number: of a built-in operator, or the name of a custom one."""
         if number not in self.codes:
             self.codes.append(number)
         return self.codes.index(number)
 
     def encode(self):
         codes = [
-            {0: ("i8", min(number, 127)), 2: ("i32", VERSIONS.get(number, 1)), 3: ("i32", number)}
+            {0: ("i8", CUSTOM), 1: number, 2: ("i32", 1), 3: ("i32", CUSTOM)}
+            if isinstance(number, str)
+            else {0: ("i8", min(number, 127)), 2: ("i32", VERSIONS.get(number, 1)), 3: ("i32", number)}
             for number in self.codes
         ]
         root = {
@@ -187,6 +210,8 @@ class Graph:
         if options_type:
             fields[3] = ("u8", options_type)
             fields[4] = options or {}
+        if isinstance(number, str) and options:
+            fields[5] = ("bytes", options)
         self.operators.append(fields)
 
     def table(self):

@@ -2,7 +2,7 @@
 """Models of more than one operator: control flow, variables, open sizes, signatures. Each function gives a
 model, its inputs, its results, and options of rlxc."""
 
-from flatbuffer import Model
+from flatbuffer import Model, flex_map
 
 ADD, MUL, RESHAPE, PACK, SHAPE, STRIDED_SLICE, LESS = 0, 18, 22, 83, 77, 45, 58
 IF, WHILE, CALL_ONCE, VAR_HANDLE, READ, ASSIGN = 118, 119, 129, 142, 143, 144
@@ -115,7 +115,41 @@ def signature(options=()):
     return model, [("image", "f32", [2], [1.0, 2.0])], {"scores": scores}, list(options)
 
 
+SCALED = {
+    "name": "ScaledRows",
+    "operands": ["x: f32[n]", "options: u8[k]"],
+    "results": ["y: f32[n]", "bytes: i32[1]"],
+    "attributes": {
+        "gain": {"type": "float"},
+        "shift": {"type": "int", "default": 9},
+        "least": {"type": "float", "default": -1.5},
+    },
+    "c": [
+        "    for (rlx_idx j = 0; j < n; j++)",
+        "        y[j] = x[j] * gain + (float)shift + least;",
+        "    bytes[0] = options[k - 1] + (int32_t)k;",
+    ],
+}
+
+
+def custom(takes_bytes):
+    """A custom operator whose options are a map, with a default for what is not in it."""
+    model = Model()
+    g = model.graph()
+    x, y, count = g.tensor("x", "f32", [2]), g.tensor("y", "f32", [2]), g.tensor("count", "i32", [1])
+    options = flex_map({"gain": 0.5, "shift": -3})
+    g.operator("ScaledRows", [x], [y, count] if takes_bytes else [y], options=options)
+    g.inputs, g.outputs = [x], [y, count] if takes_bytes else [y]
+    declared = dict(SCALED)
+    if not takes_bytes:
+        declared |= {name: SCALED[name][:1] for name in ("operands", "results")} | {"c": SCALED["c"][:2]}
+    expected = {"y": [-4.0, -2.5]} | ({"count": [4 + len(options)]} if takes_bytes else {})
+    return model, [("x", "f32", [2], [1.0, 4.0])], expected, ["--allow-custom", "--custom", declared]
+
+
 GRAPHS = {
+    "custom": lambda: custom(False),
+    "custom_bytes": lambda: custom(True),
     "if_then": lambda: branches(1),
     "if_else": lambda: branches(0),
     "while": loop,

@@ -15,15 +15,17 @@ static int reset(void **state)
     return 0;
 }
 
+static KernelBytes bytes[2]; // of x and y, by the last call
+
 static Work work_of(const char *body)
 {
-    const char *text =
-        arena_printf(&arena, "kernel k0\n  param x: i8 read\n  param y: i8 write\n%s", body);
+    const char *text = arena_printf(&arena, "kernel k0\n  param x: i8 read\n  param y: i8 write\n%s", body);
     const Kernel *k = kernel_parse(&arena, &diag, diag_add_file(&diag, "k", text, strlen(text)));
     if (k == NULL)
         diag_print(&diag, stderr, (DiagStyle){0});
     assert_non_null(k);
-    return work_of_kernel(k);
+    memset(bytes, 0, sizeof bytes);
+    return work_and_bytes(k, bytes);
 }
 
 // Element i of 10 is the sum of those of i - 1 .. i + 1 that exist: 28 in all.
@@ -51,6 +53,7 @@ static void test_borders(void **state)
     assert_true(w.n[WORK_kernel] == 1 && w.n[WORK_turn] == 10 + 28);
     assert_true(w.n[WORK_load] == 28 && w.n[WORK_product] == 28 && w.n[WORK_store] == 10);
     assert_true(w.n[WORK_integer] == 28 + 10); // casts
+    assert_true(bytes[0].read == 28 && bytes[0].written == 0 && bytes[1].read == 0 && bytes[1].written == 10);
     assert_true(w.n[WORK_index] == 4 * 10 + 28);
 }
 

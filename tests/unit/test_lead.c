@@ -319,7 +319,7 @@ static void test_places(void **state)
         if (c.n_leads == 0)
             c.leads[c.n_leads++] =
                 (PlaceLead){0, 1, -(int64_t)c.items[1].size, (int64_t)c.items[0].size, false};
-        place_solve_leads(&arena, c.items, c.n, &(PlaceLeads){c.leads, c.n_leads}, &r);
+        place_solve_leads(&arena, c.items, c.n, &(PlaceLeads){c.leads, c.n_leads, 0}, &r);
         uint64_t end = 0, least = 0;
         for (uint32_t a = 0; a < c.n; a++) {
             const uint64_t own = c.items[a].offset + c.items[a].size;

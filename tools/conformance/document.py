@@ -5,6 +5,7 @@ Names and opsets come from onnx_ops.def, the counts from a run of the suite. Typ
 by asking: the models of passing cases are given with every type that the standard allows, and those that
 the compiler takes are listed.
 """
+import pathlib
 import tempfile
 
 import numpy as np
@@ -168,6 +169,7 @@ cannot equal the stored ones, so they are checked for type, shape and possible v
 | suite | cases | pass | refused | random | wrong |
 |---|---|---|---|---|---|
 """
+WRITTEN = pathlib.Path(__file__).with_name("written.md")  # the section about the writer
 TABLE_HEAD = """
 Opset `7+` means from opset 7 to the newest. The types are those that the compiler accepts, among those that
 the standard allows for a type variable (T, T1 ...); they were tried with the models of the cases. *floats*
@@ -209,6 +211,7 @@ def operator_rows(table, domain, counts, types):
 def make(summaries, counts, types):
     table = read_table()
     text = HEAD % onnx.__version__ + suite_rows(summaries) + failing_rows(summaries)
+    text += "\n" + WRITTEN.read_text(encoding="utf-8")
     text += "\n## Operators\n" + TABLE_HEAD + operator_rows(table, "", counts, types)
     for domain in sorted({d for d, _ in table if d}):
         text += f"\n### {domain}\n\n| operator | version | types | cases |\n|---|---|---|---|\n"

@@ -68,6 +68,7 @@ struct TflNode {
     Span span;
     FlatTable options;
     uint64_t options_used; // by field
+    FlatList custom;       // of custom operators: their options, bytes
     uint32_t n_in, n_out;
     int64_t *in, *out; // tensors; -1: absent
     bool *in_used;
@@ -76,6 +77,9 @@ struct TflNode {
 
 // The row of an operator, NULL: unknown.
 const TflOp *tfl_op_find(int32_t code);
+// The declaration of a custom operator (--custom), NULL: there is none of that name.
+const struct CustomDecl *tfl_custom_find(const TflModel *m, const char *name);
+void tfl_import_custom(TflNode *n);
 
 // --- errors: "operator 3 (CONV_2D, 'x'): ..."; they return false ---
 bool tfl_fail(TflNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -92,6 +96,9 @@ void tfl_skip(TflNode *n, uint32_t i);  // its value does not matter
 bool tfl_src_ints(TflNode *n, uint32_t i, int64_t *out, uint32_t *count);
 // The same; sizes may be symbolic.
 bool tfl_src_dims(TflNode *n, uint32_t i, Dim *out, uint32_t *count);
+// The shape of the result, as an operand says it. Where the model computes it, it is the one that the file
+// says, and a run in which it is another one fails.
+bool tfl_src_shape(TflNode *n, uint32_t i, Dim *out, uint32_t *count);
 int64_t tfl_src_int(TflNode *n, uint32_t i); // of one element
 // An axis of operand i as operand k says, or as a number; 0 after a failure.
 uint32_t tfl_axis(TflNode *n, int64_t axis, uint32_t rank);
@@ -194,7 +201,10 @@ typedef struct TflProduct {
     int64_t channels;
     uint32_t ones;
     int64_t activation;
+    bool is_narrow; // sums of 16-bit operands that are i32
 } TflProduct;
+// Does the type of the bias, or of sums as the options say it, make sums of 16-bit operands i32?
+bool tfl_is_narrow(TflNode *n, const TflTensor *x, uint32_t bias, int64_t type);
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p);
 // The zero point, in the tensor's type; 0: none.
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t);
@@ -204,8 +214,8 @@ static inline bool tfl_is_byte(DType t)
 {
     return t == DTYPE_i8 || t == DTYPE_u8;
 }
-// Weights as f32, whatever the file has.
-NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t);
+// Weights as reals of the type of x, whatever the file has.
+NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t, NodeId x);
 // Reals rounded to bytes by their own range over some axes, and products with quantised weights
 // (tfl_hybrid.c).
 NodeId tfl_dynamic(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, NodeId *step);

@@ -161,6 +161,40 @@ bool tfl_src_dims(TflNode *n, uint32_t i, Dim *out, uint32_t *count)
                                    i, tfl_in(n, i)->name, TFL_MAX_LIST));
 }
 
+// A run in which the operand is not this fails.
+static void check_shape(TflNode *n, uint32_t i, NodeId id, const Shape *s)
+{
+    static const int64_t axis = 0;
+    const Shape list = {.rank = 1, .dim = {s->rank}};
+    Tensor v = tensor_new(n->model->arena, tfl_type(n, id), 1, list.dim);
+    for (uint32_t k = 0; k < s->rank; k++)
+        tensor_set_i64(&v, k, s->dim[k]);
+    const NodeId same = tfl_op2(n, OP_eq, id, tfl_const(n, v.dtype, &list, v.data));
+    const NodeId all = tfl_reduce(n, OP_reduce_min, tfl_cast(n, same, DTYPE_i32), &axis, 1, false);
+    const NodeId is_good = tfl_cast(n, all, DTYPE_bool);
+    if (!n->failed)
+        n->failed = !graph_check(n->graph, is_good,
+                                 arena_printf(n->model->arena,
+                                              "operator '%s': operand %u is not the shape that the file says",
+                                              n->label, i));
+}
+
+bool tfl_src_shape(TflNode *n, uint32_t i, Dim *out, uint32_t *count)
+{
+    const TflTensor *t = tfl_of_out(n, 0);
+    const NodeId id = tfl_src(n, i);
+    bool is_open =
+        t->open != 0 || t->shape.rank == 0 || tfl_rank(n, id) != 1 || tfl_size(n, id, 0) != t->shape.rank;
+    for (uint32_t k = 0; k < t->shape.rank; k++)
+        is_open = is_open || t->shape.dim[k] < 1;
+    if (n->failed || is_open || tfl_known_dims(n, id, out, count))
+        return tfl_src_dims(n, i, out, count);
+    *count = t->shape.rank;
+    memcpy(out, t->shape.dim, t->shape.rank * sizeof *out);
+    check_shape(n, i, id, &t->shape);
+    return !n->failed;
+}
+
 bool tfl_src_ints(TflNode *n, uint32_t i, int64_t *out, uint32_t *count)
 {
     if (!tfl_src_dims(n, i, out, count))

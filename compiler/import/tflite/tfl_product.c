@@ -2,7 +2,8 @@
 // Products of quantised values to their results, for convolutions and fully connected layers. Sums of bytes
 // are i32, times f32(scale_x * scale_w) / scale_y, rounded to the nearest integer (halves to even), as
 // XNNPACK does. Sums of 16-bit operands are i64 and have the integer factors of the built-in kernels, as have
-// products with weights of 4 bits, and all others where the user asks for two roundings.
+// products with weights of 4 bits, sums of 16-bit operands that are i32 because the bias is, and all others
+// where the user asks for two roundings.
 #include "compiler/import/tflite/tfl_import.h"
 
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t)
@@ -20,11 +21,9 @@ NodeId tfl_centred(TflNode *n, NodeId x, const TflTensor *t, DType type)
     return zero ? tfl_op2(n, OP_sub, wide, tfl_cast(n, zero, type)) : wide;
 }
 
-NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t)
+NodeId tfl_float_weight(TflNode *n, NodeId weight, const TflTensor *t, NodeId x)
 {
-    if (tfl_type(n, weight) == DTYPE_f16)
-        return tfl_cast(n, weight, DTYPE_f32);
-    return tfl_is_quantised(t) ? tfl_dequantise(n, weight, t) : weight;
+    return tfl_cast(n, tfl_is_quantised(t) ? tfl_dequantise(n, weight, t) : weight, tfl_type(n, x));
 }
 
 static bool check_scales(TflNode *n, const TflProduct *p)
@@ -85,12 +84,19 @@ static NodeId scale_twice(TflNode *n, NodeId sum, const TflProduct *p)
     return tfl_scaled_by(n, sum, f, &s);
 }
 
+bool tfl_is_narrow(TflNode *n, const TflTensor *x, uint32_t bias, int64_t type)
+{
+    enum { TYPE_I32 = 2 };
+    return x->dtype == DTYPE_i16 &&
+           (tfl_has(n, bias) ? tfl_in(n, bias)->dtype == DTYPE_i32 : type == TYPE_I32);
+}
+
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflTensor *out = tfl_of_out(n, 0);
-    if (tfl_type(n, sum) == DTYPE_i64)
+    if (tfl_type(n, sum) == DTYPE_i64 && !p->is_narrow)
         return tfl_finish(n, scale_wide(n, sum, p), out, p->activation);
-    if (p->w->type == TFL_I4 || n->model->source->options.rounds_twice)
+    if (p->is_narrow || p->w->type == TFL_I4 || n->model->source->options.rounds_twice)
         return tfl_finish(n, scale_twice(n, sum, p), out, p->activation);
     const NodeId steps = tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), factors(n, p));
     return tfl_from_steps(n, steps, out, p->activation);

@@ -15,7 +15,8 @@ enum {
     OPERATOR_INPUTS = 1,
     OPERATOR_OUTPUTS = 2,
     OPERATOR_TYPE = 3,
-    OPERATOR_OPTIONS = 4
+    OPERATOR_OPTIONS = 4,
+    OPERATOR_CUSTOM = 5
 };
 enum { CUSTOM = 32 };
 
@@ -81,11 +82,17 @@ static bool import_operator(TflScope *s, FlatTable t, uint32_t index)
     if (!tfl_file_code(&m->file, flat_int(t, OPERATOR_CODE, FLAT_U32, 0), &code, &custom))
         return m->file.flat.broken == NULL &&
                diag_error(m->diag, n.span, E0113, "operator '%s': its code does not exist", n.label);
-    n.op = tfl_op_find(code);
+    const TflOp own = {.name = custom, .import = tfl_import_custom};
+    n.custom = flat_list(t, OPERATOR_CUSTOM, 1);
+    n.op = code == CUSTOM && tfl_custom_find(m, custom) ? &own : tfl_op_find(code);
+    if (!n.op && code == CUSTOM)
+        return diag_error(
+            m->diag, n.span, E0206,
+            "operator '%s': the custom operator '%s' is not supported, and no --custom file declares it",
+            n.label, custom);
     if (!n.op)
-        return diag_error(m->diag, n.span, E0206, "operator '%s': %s is not supported", n.label,
-                          code == CUSTOM ? arena_printf(m->arena, "the custom operator '%s'", custom)
-                                         : arena_printf(m->arena, "operator code %d", code));
+        return diag_error(m->diag, n.span, E0206, "operator '%s': operator code %d is not supported", n.label,
+                          code);
     for (uint32_t i = 0; i < n.n_out; i++)
         if (n.out[i] < -1 || n.out[i] >= s->of->n_tensors || (n.out[i] >= 0 && s->values[n.out[i]]))
             return tfl_fail(&n, E0113, "result %u is tensor %lld, which %s", i, (long long)n.out[i],

@@ -4,6 +4,7 @@
 #ifndef PASSES_LOWER_CONV_INT_CONV_H
 #define PASSES_LOWER_CONV_INT_CONV_H
 
+#include "ir/kernel/device.h"
 #include "passes/graph/requantise.h"
 #include "passes/lower/lower.h"
 
@@ -92,17 +93,22 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for windows of 3 x 3 of one channel (dsp_taps), and for any others.
 bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values);
+// The same in tiles of pixels and channels, for targets without such products.
+bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same with sums of 16 products of bytes.
+bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
+bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values);
 // The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
 bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 
 // What brings sums back to bytes (int_conv_scale.c).
 typedef struct IntScales {
-    const RequantScale *of; // by output channel
-    int64_t n, n_own;       // channels; those with numbers of their own
-    int64_t high, shift;    // what the others share: (sum * factor >> 32) + high >> shift
-    int64_t n_exceptions;   // of a channel, at most
+    const RequantScale *of;                    // by output channel
+    int64_t n, n_own;                          // channels; those with numbers of their own
+    int64_t high, shift;                       // what the others share: (sum * factor >> 32) + high >> shift
+    int64_t n_exceptions;                      // of a channel, at most
     uint32_t factors, own, starts, exceptions; // params
 } IntScales;
 // False: there are none, or they need more than that.
@@ -119,10 +125,10 @@ IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRe
 // Stores the sum of a pixel.
 void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
                       const Point *at, KRef sum);
-// The upper half of the start that most of n channels have; its lower half is 0.
+// The upper half of the start that most of n channels have, if it has no lower half.
 int64_t int_scales_high(const RequantScale *scale, int64_t n);
 // The nearest sum that gives what exception i has to give; 0 where none is near.
-int64_t int_scales_instead(const RequantScale *c, uint32_t i);
+int64_t int_scale_instead(const RequantScale *c, uint32_t i);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
 // Bias - zero * sum of the weights by output channel, where these are constants.
@@ -133,5 +139,33 @@ KRef int_conv_zero(const IntConv *c);
 bool int_conv_has_words(const IntConv *c);
 // The input, where its channels are words, as i32: four channels to an element.
 uint32_t int_conv_words(const IntConv *c);
+
+// --- windows of pixels that are copied for device functions (int_conv_window.c) ------------------
+
+// A pixel of the result. row, column: of tap 0 in the input; x: the index of its first element. Both may be
+// outside.
+typedef struct IntPixel {
+    KRef row, column, x;
+    Point at;
+} IntPixel;
+
+// The windows of pixels in scratch memory: `runs` runs of n elements that follow each other in the input.
+typedef struct IntWindow {
+    bool is_joined;     // a run has all columns of the kernel
+    int64_t runs, n;    // of a window
+    int64_t each;       // elements of `window` from run to run
+    uint32_t x, window; // params
+    KDevice edge;       // dsp_edge or mve_edge (ir/kernel/dsp.h)
+    KRef zero;          // what lies outside
+} IntWindow;
+
+// number: among all pixels of all images.
+IntPixel int_pixel_of(const IntConv *c, const Domain *d, KRef number, KRef group);
+// Is all of its window inside of the input?
+KRef int_pixel_is_whole(const IntConv *c, const IntPixel *p);
+// Copies the window of a pixel to index `to`, with what lies outside.
+void int_window_edge(const IntConv *c, const IntWindow *w, const IntPixel *p, KRef to);
+// The address of a channel of a pixel in the result.
+KRef int_result_at(const IntConv *c, const Domain *d, const IntPixel *p, KRef group, int64_t channel);
 
 #endif

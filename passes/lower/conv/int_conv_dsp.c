@@ -97,7 +97,7 @@ static void pack_tail(const Dsp *s, int64_t group, int64_t first, uint32_t **out
             const int64_t by = j % 2 != 0 ? 256 : 1;
             *(*out)++ = (uint32_t)(-1 - (int32_t)j);
             *(*out)++ = (uint32_t)(channel[j].exception[i] * by);
-            *(*out)++ = (uint32_t)(int_scales_instead(&channel[j], i) * by);
+            *(*out)++ = (uint32_t)(int_scale_instead(&channel[j], i) * by);
         }
     if (is_own)
         *(*out)++ = (uint32_t)DSP_OWN;
@@ -146,49 +146,21 @@ static void pack(const void *ctx, void *bytes)
 
 // --- windows -------------------------------------------------------------------------------------
 
-static Pixel pixel_of(const Dsp *s, KRef number, KRef group)
-{
-    const IntConv *c = &s->c;
-    Kernel *k = c->l->k;
-    const uint32_t last = s->d->rank - 1;
-    Pixel p = {.at = {.lanes = 1, .count = 1, .vec_axis = 1}};
-    const int64_t size = c->h * c->w_out;
-    const KRef image = c->n == 1 ? k_index(k, 0) : k_expr(k, "$ / #", number, size);
-    const KRef in_image = c->n == 1 ? number : k_expr(k, "$ % #", number, size);
-    const KRef y = c->h == 1 ? k_index(k, 0) : k_expr(k, "$ / #", in_image, c->w_out);
-    p.at.idx[0] = image;
-    if (s->d->rank > 3)
-        p.at.idx[2] = y;
-    p.at.idx[last] = c->h == 1 ? in_image : k_expr(k, "$ % #", in_image, c->w_out);
-    p.row = k_expr(k, "$ * # + #", y, c->sh, -c->pad_h);
-    p.column = k_expr(k, "$ * # + #", p.at.idx[last], c->sw, -c->pad_w);
-    p.x = k_expr(k, "$ * # + $ * # + $ * #", image, c->stride_n, p.row, c->stride_h, p.column, c->stride_w);
-    p.x = k_expr(k, "$ + $ * #", p.x, group, c->ic * c->stride_c);
-    return p;
-}
-
 // The pixel behind p in its row.
-static Pixel next_pixel(const Dsp *s, const Pixel *p)
+static IntPixel next_pixel(const Dsp *s, const IntPixel *p)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
     const uint32_t last = s->d->rank - 1;
-    Pixel next = *p;
+    IntPixel next = *p;
     next.at.idx[last] = k_expr(k, "$ + 1", p->at.idx[last]);
     next.column = k_expr(k, "$ + #", p->column, c->sw);
     next.x = k_expr(k, "$ + #", p->x, c->sw * c->stride_w);
     return next;
 }
 
-static KRef is_whole(const Dsp *s, const Pixel *p)
-{
-    const IntConv *c = &s->c;
-    return k_expr(c->l->k, "0 <= $ & $ < # & 0 <= $ & $ < #", p->row, p->row, c->in_h - (c->kh - 1) * c->dh,
-                  p->column, p->column, c->in_w - (c->kw - 1) * c->dw);
-}
-
 // Both pixels: rows of the kernel, or all runs at once.
-static void widen_pair(const Dsp *s, const Pixel *p)
+static void widen_pair(const Dsp *s, const IntPixel *p)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
@@ -205,31 +177,20 @@ static void widen_pair(const Dsp *s, const Pixel *p)
 }
 
 // Pixel i of two, run by run, with what lies outside.
-static void widen_edge(const Dsp *s, const Pixel *p, int64_t i)
+static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
 {
-    const IntConv *c = &s->c;
-    Kernel *k = c->l->k;
-    uint32_t opened = 0;
-    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &opened);
-    const KRef x = s->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &opened);
-    const KRef row = k_expr(k, "$ + $ * #", p->row, y, c->dh);
-    const KRef column = k_expr(k, "$ + $ * #", p->column, x, c->dw);
-    const int64_t columns = s->is_joined ? c->kw : 1;
-    const KRef lo = k_expr(k, "max(0, 0 - $)", column),
-               hi = k_expr(k, "min(#, # - $)", columns, c->in_w, column);
-    const KRef is_there = k_expr(k, "0 <= $ & $ < # & $ < $", row, row, c->in_h, lo, hi);
-    const KRef zero = k_index(k, 0);
-    KRef from =
-        k_expr(k, "$ + $ * # + ($ * # + $) * #", p->x, y, c->dh * c->stride_h, x, c->dw, lo, c->stride_w);
-    from = k_select(k, is_there, from, zero);
-    const KRef to = k_expr(k, "($ * # + $) * # + #", y, s->runs / c->kh, x, 2 * dsp_words(s->n), i);
-    k_device(k, is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
-             k_address(k, s->x, from), k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
-             k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, s->n), s->zero);
-    lower_close(c->l, opened);
+    const IntWindow w = {.is_joined = s->is_joined,
+                         .runs = s->runs,
+                         .n = s->n,
+                         .each = 2 * dsp_words(s->n),
+                         .x = s->x,
+                         .window = s->window,
+                         .edge = is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8,
+                         .zero = s->zero};
+    int_window_edge(&s->c, &w, p, k_index(s->c.l->k, i));
 }
 
-static void widen(const Dsp *s, const Pixel *p, int64_t pixels)
+static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
 {
     Kernel *k = s->c.l->k;
     if (pixels == 2 && s->is_inside) {
@@ -237,7 +198,7 @@ static void widen(const Dsp *s, const Pixel *p, int64_t pixels)
         return;
     }
     if (pixels == 2) {
-        k_if(k, k_and(k, is_whole(s, &p[0]), is_whole(s, &p[1])));
+        k_if(k, k_and(k, int_pixel_is_whole(&s->c, &p[0]), int_pixel_is_whole(&s->c, &p[1])));
         widen_pair(s, p);
         k_else(k);
     }
@@ -307,23 +268,17 @@ static void emit_sums(const Dsp *s, const Blocks *b)
     lower_close(s->c.l, opened + (n > 1));
 }
 
-KRef int_dsp_result(const Dsp *s, const Blocks *b, int64_t pixel)
-{
-    Lower *l = s->c.l;
-    Point at = b->p[pixel].at;
-    at.idx[1] = k_expr(l->k, "$ * # + #", b->group, s->c.oc, b->run->first);
-    Pull p = pull_at(l, s->d, at);
-    p.space = s->d->has_out_space ? SPACE_OUT : SPACE_IN;
-    return k_address(l->k, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root));
-}
-
 static void emit_bytes(const Dsp *s, const Blocks *b)
 {
     Kernel *k = s->c.l->k;
     const KRef zero = k_index(k, 0);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
-        int_dsp_result(s, b, 0), k_address(k, s->window, zero),      int_dsp_words(s, b, zero),
-        k_index(k, s->steps),    k_index(k, int_dsp_blocks(b->run)), int_dsp_result(s, b, 1),
+        int_result_at(&s->c, s->d, &b->p[0], b->group, b->run->first),
+        k_address(k, s->window, zero),
+        int_dsp_words(s, b, zero),
+        k_index(k, s->steps),
+        k_index(k, int_dsp_blocks(b->run)),
+        int_result_at(&s->c, s->d, &b->p[1], b->group, b->run->first),
         k_index(k, s->high)};
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
@@ -333,12 +288,13 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
-    Pixel p[2];
+    IntPixel p[2];
     const bool is_even = s->c.w_out % 2 == 0;
-    p[0] = pixel_of(s, first, group);
+    p[0] = int_pixel_of(&s->c, s->d, first, group);
     if (pixels == 2)
         p[1] = is_even ? next_pixel(s, p)
-                       : pixel_of(s, k_expr(k, "min($ + 1, #)", first, int_dsp_pixels(s) - 1), group);
+                       : int_pixel_of(&s->c, s->d, k_expr(k, "min($ + 1, #)", first, int_dsp_pixels(s) - 1),
+                                      group);
     if (!s->is_row)
         widen(s, p, pixels);
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
@@ -440,7 +396,7 @@ static bool is_bytes(const Dsp *s, int64_t first)
                 c->start >= limit || (c->n_exceptions > 0 && s->c.group > 1))
                 return false;
             for (uint32_t i = 0; i < c->n_exceptions; i++)
-                if (int_scales_instead(c, i) == 0)
+                if (int_scale_instead(c, i) == 0)
                     return false;
         }
     return true;

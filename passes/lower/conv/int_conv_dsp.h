@@ -39,14 +39,8 @@ typedef struct Dsp {
     KRef zero;
 } Dsp;
 
-// row, column: of tap 0 in the input; x: the index of its first element. Both may be outside.
-typedef struct Pixel {
-    KRef row, column, x;
-    Point at;
-} Pixel;
-
 typedef struct Blocks {
-    const Pixel *p;
+    const IntPixel *p;
     int64_t pixels;
     KRef first, group;
     const BlockRun *run;
@@ -64,9 +58,6 @@ static inline int64_t int_dsp_blocks(const BlockRun *r)
 
 // The address of the words of a block; at: its number in the run.
 KRef int_dsp_words(const Dsp *s, const Blocks *b, KRef at);
-// The address of the first result of a run for one of the pixels.
-KRef int_dsp_result(const Dsp *s, const Blocks *b, int64_t pixel);
-
 // Emits all of it, for pixels of one tap whose channels all become bytes; false: not for this one.
 bool int_points_emit(const Dsp *s);
 

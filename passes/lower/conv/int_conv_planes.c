@@ -3,15 +3,23 @@
 // The rows that some output rows need are gathered, channel by channel, into planes in scratch memory with
 // their borders, where windows are read without a test, two outputs of a row at a time. With the DSP
 // extension planes are halfwords less the zero point, of four channels at once where these are words of the
-// input; neighbouring taps are multiplied in pairs. Elsewhere they are bytes without a sign, and the zero
-// point is a part of what sums begin with. Rows and columns change places where that leaves fewer outputs
+// input; neighbouring taps are multiplied in pairs. Elsewhere they are bytes, and the zero point is a part
+// of what sums begin with. Rows and columns change places where that leaves fewer outputs
 // without a partner.
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
 
-enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4, SIGN = 128 };
+enum {
+    OUTPUTS = 2,
+    MAX_TAPS = 64,
+    MAX_BYTES = 4096,
+    UNROLLED_TAPS = 30,
+    MIN_OUTPUTS = 4,
+    SIGN = 128,
+    UNROLLED = 4
+};
 
 typedef struct Planes {
     IntConv c; // rows and columns as they are walked
@@ -330,15 +338,41 @@ static void gather_pairs(const Planes *p, KRef x, KRef to)
         put_columns(p, k_expr(k, "$ + #", x, (n - 1) * step), 0, k_expr(k, "$ + #", to, at + pairs));
 }
 
+// Where loads of bytes have no signs, signed inputs are raised.
+static bool is_raised(const Planes *p)
+{
+    return !p->has_pairs && p->c.l->caps->is_narrow && lower_node(p->c.l, p->c.x)->dtype == DTYPE_i8;
+}
+
+static DType type_of_planes(const Planes *p)
+{
+    return p->has_pairs ? DTYPE_i32 : is_raised(p) ? DTYPE_u8 : lower_node(p->c.l, p->c.x)->dtype;
+}
+
+// n bytes of a row.
+static void gather_some(const Planes *p, KRef x, KRef to, int64_t n)
+{
+    Kernel *k = p->c.l->k;
+    for (int64_t i = 0; i < n; i++) {
+        KRef v = k_load(k, p->x, k_expr(k, "$ + #", x, i * p->c.stride_w), 1, 1);
+        v = is_raised(p) ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
+        k_store(k, p->planes, k_expr(k, "$ + #", to, i), k_cast(k, v, type_of_planes(p)), 1);
+    }
+}
+
 static void gather_bytes(const Planes *p, KRef x, KRef to)
 {
     Kernel *k = p->c.l->k;
-    const bool is_signed = lower_node(p->c.l, p->c.x)->dtype == DTYPE_i8;
-    const KRef i = k_loop(k, columns_of(p), KFOR_SERIAL, "i");
-    KRef v = k_load(k, p->x, k_expr(k, "$ + $ * #", x, i, p->c.stride_w), 1, 1);
-    v = is_signed ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
-    k_store(k, p->planes, k_expr(k, "$ + $ + #", to, i, p->c.pad_w), k_cast(k, v, DTYPE_u8), 1);
-    k_end(k);
+    const int64_t n = columns_of(p), whole = n / UNROLLED * UNROLLED;
+    uint32_t opened = 0;
+    to = k_expr(k, "$ + #", to, p->c.pad_w);
+    if (whole > 0) {
+        const KRef i = lower_open_count(k, n / UNROLLED, KFOR_SERIAL, "i", &opened);
+        gather_some(p, k_expr(k, "$ + $ * #", x, i, UNROLLED * p->c.stride_w),
+                    k_expr(k, "$ + $ * #", to, i, UNROLLED), UNROLLED);
+        lower_close(p->c.l, opened);
+    }
+    gather_some(p, k_expr(k, "$ + #", x, whole * p->c.stride_w), k_expr(k, "$ + #", to, whole), n - whole);
 }
 
 // `n` elements of the planes become the zero point.
@@ -347,12 +381,11 @@ static void clear(const Planes *p, KRef from, int64_t n)
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
-    const bool is_signed = lower_node(c->l, c->x)->dtype == DTYPE_i8;
     const int64_t v =
-        (c->x_zero != 0 && !p->has_pairs ? tensor_get_i64(&zero, 0) : 0) + (is_signed ? SIGN : 0);
+        (c->x_zero != 0 && !p->has_pairs ? tensor_get_i64(&zero, 0) : 0) + (is_raised(p) ? SIGN : 0);
     const KRef none = k_integer(k, DTYPE_i32, 0); // packed: else compilers call memset, which small C
                                                   // libraries have by bytes
-    const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, DTYPE_u8, v);
+    const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, type_of_planes(p), v);
     const KRef i = k_loop(k, n / unit(p), KFOR_SERIAL, "i");
     k_store(k, p->planes, k_expr(k, "$ + $", from, i), value, 1);
     k_end(k);
@@ -481,7 +514,6 @@ static void add_params(Planes *p)
 {
     const IntConv *c = &p->c;
     Lower *l = c->l;
-    const bool is_signed = lower_node(l, c->x)->dtype == DTYPE_i8;
     const int64_t channels = c->group * c->oc, taps = c->kh * c->kw;
     p->x = p->width == 1 ? lower_param(l, c->x, PARAM_READ) : int_conv_words(c);
     Planes *packing = ARENA_NEW(l->pass->perm, Planes);
@@ -489,12 +521,12 @@ static void add_params(Planes *p)
     *packing = *p;
     p->weights = lower_param_filled(l, node_name(l->g, c->w), p->type, pack, packing,
                                     (uint64_t)(channels * taps) * dtype_info[p->type].bytes);
-    p->planes = lower_param_scratch(l, "planes", p->has_pairs ? DTYPE_i32 : DTYPE_u8,
+    p->planes = lower_param_scratch(l, "planes", type_of_planes(p),
                                     (uint64_t)(p->width * p->rows * p->pitch / unit(p)));
     const Tensor zero = tensor_if_const(l->g, c->x_zero);
     const int64_t z = c->x_zero != 0 && node_is_const(l->g, c->x_zero) ? tensor_get_i64(&zero, 0) : 0;
     if (!p->has_pairs)
-        p->begin = 1 + int_conv_begin_param(c, p->values, z + (is_signed ? SIGN : 0));
+        p->begin = 1 + int_conv_begin_param(c, p->values, z + (is_raised(p) ? SIGN : 0));
 }
 
 // What load_column adds.

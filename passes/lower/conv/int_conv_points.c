@@ -25,17 +25,15 @@ bool int_points_emit(const Dsp *s)
         return false;
     Kernel *k = s->c.l->k;
     const KRef zero = k_index(k, 0);
-    Pixel p = {.at = {.lanes = 1, .count = 1, .vec_axis = 1}};
-    for (uint32_t i = 0; i < s->d->rank; i++)
-        p.at.idx[i] = zero;
+    const IntPixel p = int_pixel_of(&s->c, s->d, zero, zero);
     const Blocks b = {&p, 1, zero, zero, &s->run[0]};
-    const KRef operands[KDEV_MAX_OPERANDS + 1] = {int_dsp_result(s, &b, 0),
-                                                  k_address(k, s->x, zero),
+    const KRef operands[KDEV_MAX_OPERANDS + 1] = {int_result_at(&s->c, s->d, &p, zero, 0),
+                                                  k_address(k, s->x, p.x),
                                                   int_dsp_words(s, &b, zero),
                                                   k_address(k, s->window, zero),
                                                   k_index(k, int_dsp_pixels(s)),
                                                   k_index(k, s->c.ic),
-                                                  k_index(k, int_dsp_blocks(&s->run[0])),
+                                                  k_index(k, s->c.oc),
                                                   k_index(k, s->high),
                                                   s->zero};
     k_device_list(k, KDEV_dsp_points, s->shift, operands);

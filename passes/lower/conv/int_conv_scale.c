@@ -6,7 +6,32 @@
 // paid where they matter.
 #include "passes/lower/conv/int_conv.h"
 
-enum { MAX_OWN = 255, FAR = 16 }; // FAR: sums that count instead of exceptions
+enum { MAX_OWN = 255, FAR = 16 };
+
+static int64_t floor_shift(int64_t v, int64_t by)
+{
+    const int64_t one = INT64_C(1) << by;
+    return v / one - (v % one < 0);
+}
+
+static bool is_exception(const RequantScale *c, int64_t sum)
+{
+    for (uint32_t i = 0; i < c->n_exceptions; i++)
+        if (c->exception[i] == sum)
+            return true;
+    return false;
+}
+
+int64_t int_scale_instead(const RequantScale *c, uint32_t i)
+{
+    const int64_t sum = c->exception[i], shift = 32 + c->shift;
+    const int64_t wanted = floor_shift(sum * c->factor + c->start, shift) + c->added[i];
+    for (int64_t far = 1; far <= FAR; far++)
+        for (int64_t at = sum - far; at <= sum + far; at += 2 * far)
+            if (!is_exception(c, at) && floor_shift(at * c->factor + c->start, shift) == wanted)
+                return at;
+    return 0;
+}
 
 static bool has_own(const IntScales *s, const RequantScale *c)
 {
@@ -24,31 +49,6 @@ int64_t int_scales_high(const RequantScale *scale, int64_t n)
         votes += here == high ? 1 : -1;
     }
     return high;
-}
-
-static int64_t floor_shift(int64_t v, int64_t by)
-{
-    const int64_t one = INT64_C(1) << by;
-    return v / one - (v % one < 0);
-}
-
-static bool is_exception(const RequantScale *c, int64_t sum)
-{
-    for (uint32_t i = 0; i < c->n_exceptions; i++)
-        if (c->exception[i] == sum)
-            return true;
-    return false;
-}
-
-int64_t int_scales_instead(const RequantScale *c, uint32_t i)
-{
-    const int64_t sum = c->exception[i], shift = 32 + c->shift;
-    const int64_t wanted = floor_shift(sum * c->factor + c->start, shift) + c->added[i];
-    for (int64_t far = 1; far <= FAR; far++)
-        for (int64_t at = sum - far; at <= sum + far; at += 2 * far)
-            if (!is_exception(c, at) && floor_shift(at * c->factor + c->start, shift) == wanted)
-                return at;
-    return 0;
 }
 
 static void add_own(const IntConv *c, IntScales *s)
@@ -141,15 +141,43 @@ IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRe
     return of;
 }
 
+// The product of a and b without its lowest 32 bits, where products have no more: by halves.
+static KRef high_of_halves(Kernel *k, KRef a, KRef b)
+{
+    const KRef half = k_integer(k, DTYPE_i32, 16), mask = k_integer(k, DTYPE_i32, 65535);
+    const KRef a0 = k_and(k, a, mask), a1 = k_shr(k, a, half), b0 = k_and(k, b, mask), b1 = k_shr(k, b, half);
+    const KRef low = k_shr(k, k_cast(k, k_mul(k, a0, b0), DTYPE_u32), k_integer(k, DTYPE_u32, 16));
+    const KRef middle = k_fma(k, a1, b0, k_cast(k, low, DTYPE_i32));
+    const KRef other = k_fma(k, a0, b1, k_and(k, middle, mask));
+    return k_add(k, k_fma(k, a1, b1, k_shr(k, middle, half)), k_shr(k, other, half));
+}
+
+// a * b + start without its lowest 32 bits.
+static KRef high_sum_of_halves(Kernel *k, KRef a, KRef b, KRef start)
+{
+    const KRef low = k_cast(k, start, DTYPE_u32);
+    const KRef high = k_cast(k, k_shr(k, start, k_integer(k, DTYPE_i64, 32)), DTYPE_i32);
+    const KRef sum = k_add(k, k_cast(k, k_mul(k, a, b), DTYPE_u32), low);
+    return k_add(k, k_add(k, high_of_halves(k, a, b), high), k_cast(k, k_lt(k, sum, low), DTYPE_i32));
+}
+
+static KRef high_sum(Kernel *k, KRef a, KRef b, KRef start)
+{
+    const KRef product = k_mul(k, k_cast(k, a, DTYPE_i64), k_cast(k, b, DTYPE_i64));
+    return k_cast(k, k_shr(k, k_add(k, product, start), k_integer(k, DTYPE_i64, 32)), DTYPE_i32);
+}
+
 static KRef scaled(const IntConv *c, const IntScales *s, const IntScale *of, KRef sum)
 {
     Kernel *k = c->l->k;
-    const KRef factor = k_get(k, of->factor);
+    const KRef factor = k_get(k, of->factor), high = k_integer(k, DTYPE_i32, s->high);
+    const bool is_narrow = c->l->caps->is_narrow;
     if (of->start == 0)
-        return saturated(c, k_mulh_add(k, sum, factor, k_integer(k, DTYPE_i32, s->high)), s->shift);
-    KRef v = k_mul(k, k_cast(k, sum, DTYPE_i64), k_cast(k, factor, DTYPE_i64));
-    v = k_add(k, v, k_get(k, of->start));
-    v = k_cast(k, k_shr(k, v, k_integer(k, DTYPE_i64, 32)), DTYPE_i32);
+        return saturated(
+            c, is_narrow ? k_add(k, high_of_halves(k, sum, factor), high) : k_mulh_add(k, sum, factor, high),
+            s->shift);
+    KRef v = is_narrow ? high_sum_of_halves(k, sum, factor, k_get(k, of->start))
+                       : high_sum(k, sum, factor, k_get(k, of->start));
     if (s->n_exceptions == 0)
         return saturated(c, v, s->shift);
     v = k_shr(k, v, k_integer(k, DTYPE_i32, s->shift));

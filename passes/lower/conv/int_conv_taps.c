@@ -55,7 +55,7 @@ static void put_own(const RequantScale *s, uint8_t **out)
     put_word(out, (int64_t)((uint64_t)s->start >> 32));
     for (uint32_t i = 0; i < s->n_exceptions; i++) {
         put_word(out, s->exception[i]);
-        put_word(out, int_scales_instead(s, i));
+        put_word(out, int_scale_instead(s, i));
     }
 }
 
@@ -99,10 +99,10 @@ static void emit_block(const Taps *p, KRef image, KRef first, KRef rows, KRef bl
     const KRef x =
         k_expr(k, "$ * # + ($ + $) * # + $ * #", image, c->stride_n, from, lo, c->stride_h, block, DSP_BLOCK);
     const int64_t end = (c->w_out - 1) * c->sw + 3 - c->pad_w, columns = end < c->in_w ? end : c->in_w;
+    const int64_t shape = dsp_shape(c->pad_w, p->pitch, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0);
     k_device(k, is_signed ? KDEV_dsp_planes_i8 : KDEV_dsp_planes_u8, k_address(k, p->planes, none),
-             k_address(k, p->x, x), lo, hi, n, k_index(k, c->stride_h), k_index(k, c->stride_w),
-             k_index(k, dsp_shape(columns, c->pad_w, p->pitch)),
-             k_index(k, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0));
+             k_address(k, p->x, x), lo, k_sub(k, hi, lo), n, k_index(k, columns), k_index(k, c->stride_h),
+             k_index(k, c->stride_w), k_index(k, shape));
     const KRef channel = k_expr(k, "$ * #", block, DSP_BLOCK);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         result_at(p, image, channel, first),
@@ -170,7 +170,7 @@ static bool has_scales(const Taps *p)
         if (s->shift != first->shift || s->factor < 0 || s->factor > INT32_MAX)
             return false;
         for (uint32_t i = 0; i < s->n_exceptions; i++)
-            if (int_scales_instead(s, i) == 0)
+            if (int_scale_instead(s, i) == 0)
                 return false;
     }
     return first->shift >= 1 && first->shift <= DSP_MAX_SHIFT && p->high >= INT32_MIN && p->high <= INT32_MAX;
@@ -179,7 +179,7 @@ static bool has_scales(const Taps *p)
 static bool is_near(int64_t out, int64_t stride, int64_t pad, int64_t in)
 {
     const int64_t behind = (out - 1) * stride + 3 - pad - in;
-    return pad >= 0 && pad <= MAX_PAD && behind <= MAX_PAD && in <= DSP_MAX_COLUMNS;
+    return pad >= 0 && pad <= MAX_PAD && behind <= MAX_PAD;
 }
 
 static bool fits(const Taps *p)

@@ -46,6 +46,7 @@ typedef struct PlaceLead {
 typedef struct PlaceLeads {
     const PlaceLead *lead;
     uint32_t n;
+    uint64_t enough; // 0: all the work is done; else so many bytes will do, and a small part of it is
 } PlaceLeads;
 
 // Like place_solve for items of which none is fixed, with leads. For some hundred items: time and memory

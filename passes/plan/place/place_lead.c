@@ -7,7 +7,7 @@
 
 // Pairs of items that a call may compare, about a nanosecond each, and how many orders in a row, for each
 // item, may be no better than those before.
-enum { WORK = 1 << 25, PATIENCE = 1024 };
+enum { WORK = 1 << 25, ESTIMATE = 1 << 19, PATIENCE = 1024 };
 
 // Offsets that an item cannot have: [begin, end).
 typedef struct Hole {
@@ -213,7 +213,7 @@ static void shuffle(Order *o, uint64_t *state)
     o->order[to] = item;
 }
 
-static void search(Order *o, Best *best, uint64_t bound)
+static void search(Order *o, Best *best, uint64_t bound, uint64_t most)
 {
     static const Key keys[] = {by_size, by_area, by_first, by_last};
     for (uint32_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -223,7 +223,7 @@ static void search(Order *o, Best *best, uint64_t bound)
     uint64_t state = 1;
     const uint64_t each = (uint64_t)o->n * o->n;
     uint64_t in_vain = 0;
-    for (uint64_t work = 0; work < WORK && best->arena > bound && in_vain < (uint64_t)PATIENCE * o->n;
+    for (uint64_t work = 0; work < most && best->arena > bound && in_vain < (uint64_t)PATIENCE * o->n;
          work += each) {
         const uint64_t before = best->arena;
         shuffle(o, &state);
@@ -246,7 +246,7 @@ void place_solve_leads(Arena *scratch, PlaceItem *items, uint32_t n, const Place
     o.order = ARENA_ARRAY(scratch, uint32_t, n);
     Best best = {UINT64_MAX, ARENA_ARRAY(scratch, int64_t, n), ARENA_ARRAY(scratch, uint32_t, n)};
     const uint64_t bound = lower_bound(&o);
-    search(&o, &best, bound);
+    search(&o, &best, largest(bound, leads->enough), leads->enough == 0 ? WORK : ESTIMATE);
     *out = (PlaceResult){.arena = best.arena, .lower_bound = bound, .optimal = best.arena == bound};
     for (uint32_t i = 0; i < n; i++)
         items[i].offset = (uint64_t)best.offset[i];

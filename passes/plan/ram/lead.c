@@ -5,52 +5,122 @@
 
 // --- the order of accesses -----------------------------------------------------------------------
 
-// Accesses of one kind that follow each other.
-typedef struct Event {
-    bool is_write;
-    int64_t begin, end;
-    int64_t written_until, written_from; // by all writes so far: the highest end, the lowest begin
-} Event;
+// Farther than any two bytes are apart.
+#define FAR (INT64_MAX / 4)
 
-typedef struct Events {
-    Arena *arena;
-    VEC(Event) list;
-} Events;
-
-static void add_event(void *ctx, const TraceAccess *a)
+static int64_t lesser(int64_t a, int64_t b)
 {
-    Events *e = ctx;
-    Event *last = e->list.len > 0 ? &e->list.data[e->list.len - 1] : NULL;
-    if (last == NULL || last->is_write != a->is_write) {
-        vec_push(e->arena, &e->list, ((Event){.is_write = a->is_write, .begin = a->begin, .end = a->end}));
-        return;
-    }
-    last->begin = a->begin < last->begin ? a->begin : last->begin;
-    last->end = a->end > last->end ? a->end : last->end;
+    return a < b ? a : b;
 }
 
-static bool find_events(const LeadQuestion *q, Arena *scratch, Events *e)
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// What is read and written in a stretch of the run; and of all reads that come after a write, how far the
+// read begins behind the write's end at least, and ends behind its begin at most.
+typedef struct Order {
+    int64_t read_from, read_until, written_from, written_until; // from > until: there is nothing
+    int64_t until, from;
+} Order;
+
+static const Order nothing = {FAR, -FAR, FAR, -FAR, FAR, -FAR};
+
+// Reads of `b`, moved by `reads`, come after writes of `a`, moved by `writes`.
+static void follow(Order *to, const Order *a, const Order *b, int64_t reads, int64_t writes)
+{
+    if (a->written_from > a->written_until || b->read_from > b->read_until)
+        return;
+    to->until = lesser(to->until, b->read_from + reads - a->written_until - writes);
+    to->from = greater(to->from, b->read_until + reads - a->written_from - writes);
+}
+
+static Order joined(const Order *a, const Order *b)
+{
+    Order both = {lesser(a->read_from, b->read_from),
+                  greater(a->read_until, b->read_until),
+                  lesser(a->written_from, b->written_from),
+                  greater(a->written_until, b->written_until),
+                  lesser(a->until, b->until),
+                  greater(a->from, b->from)};
+    follow(&both, a, b, 0, 0);
+    return both;
+}
+
+// The first iteration of a loop stands for all. Distances are linear in the numbers of two iterations, so the
+// least and the greatest ones are at the corners.
+static Order repeated(const Order *once, const TraceRepeat *r)
+{
+    const int64_t last = r->count - 1, reads = r->reads * last, writes = r->writes * last;
+    Order all = *once;
+    all.read_from += lesser(reads, 0);
+    all.read_until += greater(reads, 0);
+    all.written_from += lesser(writes, 0);
+    all.written_until += greater(writes, 0);
+    all.until += lesser(reads - writes, 0);
+    all.from += greater(reads - writes, 0);
+    follow(&all, once, once, r->reads, 0);
+    follow(&all, once, once, reads, 0);
+    follow(&all, once, once, reads, writes - r->writes);
+    return all;
+}
+
+// Repeats that are open, each with what its first iteration did so far; [0] is outside of all.
+typedef struct Orders {
+    Order order[TRACE_ALL_LOOPS + 1];
+    TraceRepeat repeat[TRACE_ALL_LOOPS + 1];
+    uint32_t depth;
+} Orders;
+
+static void add_order(Orders *o, const Order *next)
+{
+    o->order[o->depth] = joined(&o->order[o->depth], next);
+}
+
+static void add_access(void *ctx, const TraceAccess *a)
+{
+    Order one = nothing;
+    *(a->is_write ? &one.written_from : &one.read_from) = a->begin;
+    *(a->is_write ? &one.written_until : &one.read_until) = a->end;
+    add_order(ctx, &one);
+}
+
+static void begin_repeat(void *ctx, const TraceRepeat *r)
+{
+    Orders *o = ctx;
+    rlx_assert(o->depth < TRACE_ALL_LOOPS);
+    o->depth++;
+    o->repeat[o->depth] = *r;
+    o->order[o->depth] = nothing;
+}
+
+static void end_repeat(void *ctx, bool is_dropped)
+{
+    Orders *o = ctx;
+    const Order all = repeated(&o->order[o->depth], &o->repeat[o->depth]);
+    o->depth--;
+    if (!is_dropped)
+        add_order(o, &all);
+}
+
+static bool find_order(const LeadQuestion *q, Arena *scratch, Order *order)
 {
     static const uint32_t depths[] = {TRACE_ALL_LOOPS, 2, 1};
-    const TraceWatch watch = {.reads = q->reads, .writes = q->writes, .fn = add_event, .ctx = e};
-    for (uint32_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        *e = (Events){.arena = scratch};
-        if (trace_kernel(q->kernel, scratch, &watch, depths[i]))
-            return true;
+    Orders o;
+    const TraceWatch watch = {.reads = q->reads,
+                              .writes = q->writes,
+                              .fn = add_access,
+                              .ctx = &o,
+                              .repeat = begin_repeat,
+                              .repeat_end = end_repeat};
+    bool is_known = false;
+    for (uint32_t i = 0; i < sizeof depths / sizeof *depths && !is_known; i++) {
+        o = (Orders){.order[0] = nothing};
+        is_known = trace_kernel(q->kernel, scratch, &watch, depths[i]);
     }
-    return false;
-}
-
-static void find_written(Events *e)
-{
-    int64_t until = INT64_MIN, from = INT64_MAX;
-    for (uint32_t i = 0; i < e->list.len; i++) {
-        Event *at = &e->list.data[i];
-        until = at->is_write && at->end > until ? at->end : until;
-        from = at->is_write && at->begin < from ? at->begin : from;
-        at->written_until = until;
-        at->written_from = from;
-    }
+    *order = o.order[0];
+    return is_known;
 }
 
 // --- leads ---------------------------------------------------------------------------------------
@@ -70,57 +140,94 @@ static bool are_types_alike(const LeadQuestion *q)
 
 // Bytes of the result that are written, while it begins where the input does.
 typedef struct InPlace {
-    bool *is_written;
+    uint64_t *is_written; // bits
     int64_t bytes;
+    TraceRepeat repeat[TRACE_ALL_LOOPS]; // those that are open
+    uint32_t depth;
     bool is_lost; // one of them was read as the input's
 } InPlace;
 
+static void note_bytes(InPlace *p, int64_t begin, int64_t end, bool is_write)
+{
+    enum { BITS = 64 };
+    for (int64_t i = begin, next = 0; i < end && i < p->bytes; i = next) {
+        next = lesser(lesser(end, p->bytes), i / BITS * BITS + BITS);
+        const uint64_t all = UINT64_MAX >> (BITS - (next - i)) << i % BITS;
+        p->is_lost = p->is_lost || (!is_write && (p->is_written[i / BITS] & all) != 0);
+        p->is_written[i / BITS] |= is_write ? all : 0;
+    }
+}
+
+// The same access in all iterations of the repeats from `at` on.
+static void note_repeated(InPlace *p, const TraceAccess *a, uint32_t at)
+{
+    if (at == p->depth) {
+        note_bytes(p, a->begin, a->end, a->is_write);
+        return;
+    }
+    const TraceRepeat *r = &p->repeat[at];
+    const int64_t step = a->is_write ? r->writes : r->reads, far = step * (r->count - 1);
+    TraceAccess one = *a;
+    if (step <= a->end - a->begin && -step <= a->end - a->begin) { // there is nothing between them
+        one.begin += lesser(far, 0);
+        one.end += greater(far, 0);
+        note_repeated(p, &one, at + 1);
+        return;
+    }
+    for (int64_t i = 0; i < r->count && !p->is_lost; i++, one.begin += step, one.end += step)
+        note_repeated(p, &one, at + 1);
+}
+
 static void note_in_place(void *ctx, const TraceAccess *a)
 {
+    note_repeated(ctx, a, 0);
+}
+
+static void begin_in_place(void *ctx, const TraceRepeat *r)
+{
     InPlace *p = ctx;
-    for (int64_t i = a->begin; i < a->end && i < p->bytes; i++)
-        if (a->is_write)
-            p->is_written[i] = true;
-        else
-            p->is_lost = p->is_lost || p->is_written[i];
+    rlx_assert(p->depth < TRACE_ALL_LOOPS);
+    p->repeat[p->depth++] = *r;
+}
+
+// No access of an exact trace can be dropped: none is a range of many.
+static void end_in_place(void *ctx, bool is_dropped)
+{
+    InPlace *p = ctx;
+    p->depth--;
+    p->is_lost = p->is_lost || is_dropped;
 }
 
 // Channels that are written one after the other come back to the begin: then nothing but the same place is
-// left.
+// left. Where it is lost, some iterations usually show it.
 static bool is_in_place(const LeadQuestion *q, Arena *scratch)
 {
-    InPlace p = {.bytes = (int64_t)(q->in_bytes < q->out_bytes ? q->in_bytes : q->out_bytes)};
-    p.is_written = ARENA_ARRAY(scratch, bool, p.bytes);
-    const TraceWatch watch = {.reads = q->reads,
-                              .writes = q->writes,
-                              .fn = note_in_place,
-                              .ctx = &p,
-                              .stop = &p.is_lost,
-                              .is_exact = true};
-    return trace_kernel(q->kernel, scratch, &watch, TRACE_ALL_LOOPS) && !p.is_lost;
+    const int64_t bytes = lesser((int64_t)q->in_bytes, (int64_t)q->out_bytes);
+    InPlace p;
+    TraceWatch watch = {.reads = q->reads,
+                        .writes = q->writes,
+                        .fn = note_in_place,
+                        .ctx = &p,
+                        .repeat = begin_in_place,
+                        .repeat_end = end_in_place,
+                        .stop = &p.is_lost,
+                        .is_exact = true};
+    bool is_kept = true;
+    for (uint32_t whole = 0; whole < 2 && is_kept; whole++) {
+        p = (InPlace){.bytes = bytes, .is_written = ARENA_ARRAY(scratch, uint64_t, bytes / 64 + 1)};
+        watch.is_sample = whole == 0;
+        is_kept = trace_kernel(q->kernel, scratch, &watch, TRACE_ALL_LOOPS) && !p.is_lost;
+    }
+    return is_kept;
 }
 
 static Lead find_lead(const LeadQuestion *q, Arena *scratch)
 {
     const int64_t in = (int64_t)q->in_bytes, out = (int64_t)q->out_bytes;
-    Lead lead = {-out, in, false};
-    Events e;
-    if (!are_types_alike(q) || !find_events(q, scratch, &e))
-        return lead;
-    find_written(&e);
-    lead = (Lead){in, -out, false};
-    int64_t least = INT64_MAX, most = INT64_MIN; // of what is read later
-    for (uint32_t i = e.list.len; i-- > 0;) {
-        const Event *at = &e.list.data[i];
-        if (!at->is_write) {
-            least = at->begin < least ? at->begin : least;
-            most = at->end > most ? at->end : most;
-        } else if (most > INT64_MIN) {
-            const int64_t until = least - at->written_until, from = most - at->written_from;
-            lead.until = until < lead.until ? until : lead.until;
-            lead.from = from > lead.from ? from : lead.from;
-        }
-    }
+    Order order = nothing;
+    if (!are_types_alike(q) || !find_order(q, scratch, &order))
+        return (Lead){-out, in, false};
+    Lead lead = {lesser(order.until, in), greater(order.from, -out), false};
     rlx_assert(lead.until >= -out && lead.from <= in);
     lead.is_in_place = lead.until < 0 && lead.from > 0 && is_in_place(q, scratch);
     return lead;

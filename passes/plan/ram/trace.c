@@ -3,9 +3,10 @@
 #include "passes/plan/ram/trace.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/kernel_fold.h"
+#include "passes/plan/ram/slope.h"
 
-// Instructions that one run of a kernel may take.
-enum { MAX_STEPS = 1 << 21 };
+// Instructions that one run of a kernel may take, and iterations that one may stand for.
+enum { MAX_STEPS = 1 << 21, MAX_REPEATS = 1 << 24 };
 
 // Far from where additions of them overflow.
 #define LEAST (INT64_MIN / 8)
@@ -31,7 +32,12 @@ typedef struct Trace {
     KRef *turn;    // by `if`: its else, or 0
     KRef *end;     // by `for`, `if` and `else`: the end of the block
     uint8_t *has;  // by `for`: HAS_*
+    Slope *slope;  // the same; even only where repeats are wanted
+    bool *is_seen; // by instruction: it touches what is watched
     uint64_t steps;
+    uint32_t repeats;     // that are open
+    Range reach[2];       // how far their iterations move reads and writes
+    bool is_loose;        // in one of them, an access may be of all that the argument has
     bool is_held;         // inside a loop that is not run, but reads and writes: `held` collects
     TraceAccess *held[2]; // by argument: reads, writes; nothing where begin == end
     bool is_failed;
@@ -242,51 +248,52 @@ static void touch(Trace *t, uint32_t param, Range index, int64_t count, bool is_
     const int64_t bytes = dtype_info[t->k->params.data[param].dtype].bytes;
     const int64_t at = (int64_t)arg->byte_offset - (int64_t)arg->below;
     TraceAccess a = {param, is_write, (int64_t)arg->begin, (int64_t)arg->end};
-    if (is_known(index)) {
+    bool is_loose = !is_known(index);
+    if (!is_loose) {
         const int64_t begin = at + index.lo * bytes, end = at + (index.hi + count) * bytes;
+        is_loose = begin + t->reach[is_write].lo < a.begin || end + t->reach[is_write].hi > a.end;
         a.begin = begin > a.begin ? begin : a.begin;
         a.end = end < a.end ? end : a.end;
     }
+    t->is_loose = t->is_loose || (is_loose && t->repeats > 0);
     if (a.begin < a.end)
         report(t, &a);
-}
-
-// What a call reads or writes.
-typedef struct CallRuns {
-    uint32_t param;
-    bool is_write;
-    Range first;
-    KDeviceRuns runs;
-} CallRuns;
-
-static void touch_turn(Trace *t, const CallRuns *c, int64_t i)
-{
-    const KDeviceRuns *r = &c->runs;
-    for (int64_t j = 0; i < r->n[0] && j < r->n[1] && r->length > 0; j++) {
-        const int64_t by = i * r->step[0] + j * r->step[1];
-        const Range at = is_known(c->first) ? (Range){c->first.lo + by, c->first.hi + by} : c->first;
-        touch(t, c->param, at, r->length, c->is_write);
-    }
-}
-
-static void touch_runs(Trace *t, const CallRuns *c, uint32_t n)
-{
-    int64_t turns = 0;
-    for (uint32_t i = 0; i < n; i++)
-        turns = c[i].runs.n[0] > turns ? c[i].runs.n[0] : turns;
-    for (int64_t turn = 0; turn < turns; turn++)
-        for (uint32_t i = 0; i < 2 * n; i++)
-            if (c[i % n].is_write == (i >= n))
-                touch_turn(t, &c[i % n], turn);
 }
 
 // What is not known of a function may be all of the parameter, the writes first.
 static void access_all(Trace *t, uint32_t param)
 {
     const PlanArg *arg = &t->pk->args.data[param];
+    t->is_loose = t->is_loose || t->repeats > 0;
     for (uint32_t write = 2; write-- > 0;)
         if (arg->begin < arg->end && (write ? t->watch->writes : t->watch->reads)[param])
             report(t, &(TraceAccess){param, write, (int64_t)arg->begin, (int64_t)arg->end});
+}
+
+// From the first time to the last.
+static void access_known(Trace *t, const KInst *address, const KDeviceAccess *a, const int64_t *v,
+                         int64_t first, int64_t last)
+{
+    const uint32_t param = (uint32_t)address->imm;
+    const bool is_watched_so = (a->is_write ? t->watch->writes : t->watch->reads)[param];
+    for (int64_t i = first; i <= last && is_watched_so && a->elements(v) > 0; i++)
+        touch(t, param, add(t->value[address->a], point(kdev_far(a, v, i))), a->elements(v), a->is_write);
+}
+
+// All operands that are known, each of which is accessed in each turn.
+static void access_in_turns(Trace *t, const KInst *n, const int64_t *v)
+{
+    int64_t turns = 1;
+    for (int64_t i = 0; i < 2 * turns; i++)
+        for (uint32_t j = 0; k_device_operand(t->k, n, j) != 0; j++) {
+            const KInst *o = watched_address(t, n, j);
+            const KDeviceAccess *a = k_device_access(kdev_of(n), j);
+            if (o == NULL || a == NULL)
+                continue;
+            turns = kdev_times(a, v);
+            if (a->is_write == (i % 2 != 0))
+                access_known(t, o, a, v, i / 2, i / 2);
+        }
 }
 
 static void call(Trace *t, const KInst *n)
@@ -298,8 +305,6 @@ static void call(Trace *t, const KInst *n)
         v[i] = r.lo;
         known |= is_point(r) ? 1u << i : 0;
     }
-    CallRuns found[KDEV_MAX_OPERANDS];
-    uint32_t n_found = 0;
     for (uint32_t i = 0; k_device_operand(t->k, n, i) != 0; i++) {
         const KInst *o = watched_address(t, n, i);
         const KDeviceAccess *a = k_device_access(kdev_of(n), i);
@@ -307,10 +312,11 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else if ((a->is_write ? t->watch->writes : t->watch->reads)[o->imm])
-            found[n_found++] = (CallRuns){(uint32_t)o->imm, a->is_write, t->value[o->a], a->runs(v)};
+        else if (!kdev_has_turns(kdev_of(n)))
+            access_known(t, o, a, v, 0, kdev_times(a, v) - 1);
     }
-    touch_runs(t, found, n_found);
+    if (kdev_has_turns(kdev_of(n)))
+        access_in_turns(t, n, v);
 }
 
 // --- running -------------------------------------------------------------------------------------
@@ -345,6 +351,29 @@ static void run_at_once(Trace *t, KRef loop, KRef end, Range values)
         }
 }
 
+// One iteration, which says what all of them do. False: it does not.
+static bool run_repeat(Trace *t, KRef loop, int64_t first, int64_t count, uint32_t depth)
+{
+    const Slope *s = &t->slope[loop];
+    const int64_t step = k_inst(t->k, loop)->imm, reads = s->reads * step, writes = s->writes * step;
+    const bool was_loose = t->is_loose;
+    const Range reach[2] = {t->reach[0], t->reach[1]};
+    t->reach[0] = add(reach[0], span_of(0, reads * (count - 1)));
+    t->reach[1] = add(reach[1], span_of(0, writes * (count - 1)));
+    t->is_loose = false;
+    t->repeats++;
+    t->watch->repeat(t->watch->ctx, &(TraceRepeat){count, reads, writes});
+    t->value[loop] = point(first);
+    run(t, loop + 1, t->end[loop], depth - 1);
+    t->watch->repeat_end(t->watch->ctx, t->is_loose);
+    t->repeats--;
+    t->reach[0] = reach[0];
+    t->reach[1] = reach[1];
+    const bool is_even = !t->is_loose;
+    t->is_loose = t->repeats > 0 && (was_loose || t->is_loose);
+    return is_even;
+}
+
 static void run_loop(Trace *t, KRef loop, uint32_t depth)
 {
     const KInst *n = k_inst(t->k, loop);
@@ -352,19 +381,25 @@ static void run_loop(Trace *t, KRef loop, uint32_t depth)
     const Range lo = is_only ? point(t->only.begin) : t->value[n->a];
     const Range hi = is_only ? point(t->only.end) : t->value[n->b];
     const KRef end = t->end[loop];
-    if (hi.hi <= lo.lo)
+    if (hi.hi <= lo.lo || t->has[loop] == 0)
         return;
     const bool is_exact = is_point(lo) && is_point(hi);
     const int64_t last = is_exact ? lo.lo + (hi.lo - 1 - lo.lo) / n->imm * n->imm : hi.hi - 1;
-    const bool matters = (t->has[loop] & HAS_BOTH) == HAS_BOTH || (t->has[loop] & HAS_SET) != 0 ||
-                         (t->watch->is_exact && t->has[loop] != 0);
+    const bool matters =
+        (t->has[loop] & HAS_BOTH) == HAS_BOTH || (t->has[loop] & HAS_SET) != 0 || t->watch->is_exact;
     if (!is_exact || depth == 0 || !matters) {
         run_at_once(t, loop, end, is_known(lo) && is_known(hi) ? (Range){lo.lo, last} : anything);
         return;
     }
+    const int64_t count = (last - lo.lo) / n->imm + 1;
+    if (t->slope[loop].is_even && count > 1 && count <= MAX_REPEATS &&
+        (run_repeat(t, loop, lo.lo, count, depth) || t->is_loose))
+        return; // where it is loose, loops around it run again
     for (int64_t i = lo.lo; i <= last && !t->is_failed; i += n->imm) {
         t->value[loop] = point(i);
         run(t, loop + 1, end, depth - 1);
+        if (t->watch->is_sample && i == lo.lo + n->imm && last - i > 2 * n->imm)
+            i = last - 2 * n->imm;
     }
 }
 
@@ -398,7 +433,7 @@ static void run(Trace *t, KRef begin, KRef end, uint32_t depth)
             t->is_failed = ++t->steps > MAX_STEPS || (t->watch->stop != NULL && *t->watch->stop);
             if (n->kind == KI_device)
                 call(t, n);
-            else if (is_watched(t, n))
+            else if (t->is_seen[r])
                 touch(t, (uint32_t)n->imm, t->value[n->kind == KI_store ? n->b : n->a], n->count,
                       n->kind == KI_store);
             if (n->kind == KI_set)
@@ -523,6 +558,16 @@ static void find_uses(Trace *t)
         }
 }
 
+// In an exact trace, loops that read and write are not repeated.
+static void find_slopes(Trace *t, Arena *a)
+{
+    int64_t *slope = ARENA_ARRAY(a, int64_t, t->k->insts.len);
+    for (KRef loop = 1; t->watch->repeat != NULL && loop < t->k->insts.len; loop++)
+        if (t->has[loop] != 0 && (!t->watch->is_exact || (t->has[loop] & HAS_BOTH) != HAS_BOTH))
+            t->slope[loop] =
+                slope_of_loop(&(SlopeQuestion){t->k, t->watch, t->need, loop, t->end[loop], slope});
+}
+
 static bool prepare(Trace *t, Arena *a)
 {
     const uint32_t n = t->k->insts.len;
@@ -534,13 +579,18 @@ static bool prepare(Trace *t, Arena *a)
     t->turn = ARENA_ARRAY(a, KRef, n);
     t->end = ARENA_ARRAY(a, KRef, n);
     t->has = ARENA_ARRAY(a, uint8_t, n);
+    t->slope = ARENA_ARRAY(a, Slope, n);
+    t->is_seen = ARENA_ARRAY(a, bool, n);
     for (uint32_t i = 0; i < 2; i++)
         t->held[i] = ARENA_ARRAY(a, TraceAccess, t->pk->args.len + 1u);
-    for (KRef r = 0; r < n; r++)
+    for (KRef r = 0; r < n; r++) {
         t->value[r] = anything;
+        t->is_seen[r] = is_watched(t, k_inst(t->k, r));
+    }
     find_blocks(t, a);
     find_needed(t);
     find_uses(t);
+    find_slopes(t, a);
     return !t->is_failed;
 }
 

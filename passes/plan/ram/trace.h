@@ -21,13 +21,22 @@ typedef struct TraceOnly {
     int64_t begin, end;
 } TraceOnly;
 
+// A loop of `count` iterations, of which only the first one is reported: in each other one, reads lie `reads`
+// bytes behind those of the one before, and writes `writes`.
+typedef struct TraceRepeat {
+    int64_t count, reads, writes;
+} TraceRepeat;
+
 typedef struct TraceWatch {
     const bool *reads, *writes; // by argument: are its accesses of that kind wanted?
     TraceFn fn;
     void *ctx;
+    void (*repeat)(void *ctx, const TraceRepeat *r); // NULL: no loop is reported so
+    void (*repeat_end)(void *ctx, bool is_dropped);  // is_dropped: as if it had not been reported
     TraceOnly only;
     const bool *stop; // NULL, or what ends the trace when it becomes true
-    bool is_exact;    // loops that only read or only write run as well
+    bool is_exact;    // loops that only read or only write run as well; no others are repeats
+    bool is_sample;   // of loops that run one iteration at a time, the first two and the last two are enough
 } TraceWatch;
 
 enum { TRACE_ALL_LOOPS = 8 };

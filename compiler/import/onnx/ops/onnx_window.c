@@ -197,7 +197,7 @@ static NodeId import_pool(OnnxNode *n, OpId op, AttrId kernel, AttrId ceil_mode)
     if (!read_window(n, x, 0, &w))
         return 0;
     resolve_same(n, x, &w);
-    if (dtype_info[type].bytes == 1) // ours are for floats, which hold these integers exactly
+    if (dtype_info[type].bytes == 1 && op != OP_max_pool) // floats hold these integers exactly
         x = onnx_cast(n, x, DTYPE_f32);
     if (n->failed)
         return 0;

@@ -49,7 +49,7 @@ void tfl_import_fully_connected(TflNode *n)
     const int64_t activation = tfl_option(n, 0, FLAT_I8, 0), format = tfl_option(n, 1, FLAT_I8, 0);
     const bool keeps = tfl_option(n, 2, FLAT_U8, 0) != 0;
     tfl_ignore(n, 3); // how reals are rounded to bytes: as the default path does it
-    tfl_ignore(n, 4); // the type of sums
+    const int64_t sums = tfl_option(n, 4, FLAT_I8, 0);
     const NodeId x = tfl_src(n, 0), weight = tfl_src(n, 1);
     const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
     const NodeId bias = tfl_has(n, 2) ? tfl_reshape(n, tfl_src(n, 2), &outer, 1) : 0;
@@ -62,13 +62,14 @@ void tfl_import_fully_connected(TflNode *n)
     if (n->failed)
         return;
     if (dtype_info[tfl_type(n, x)].cls != DCLASS_FLOAT) {
-        const TflProduct p = {tfl_in(n, 0), tfl_in(n, 1), outer, 0, activation};
+        const TflProduct p = {
+            tfl_in(n, 0), tfl_in(n, 1), outer, 0, activation, tfl_is_narrow(n, tfl_in(n, 0), 2, sums)};
         y = tfl_rescale(n, integer_rows(n, rows, weight, bias), &p);
     } else {
         y = tfl_is_quantised(tfl_in(n, 1))
                 ? hybrid_rows(n, rows, weight)
-                : tfl_matmul(n, rows, tfl_float_weight(n, weight, tfl_in(n, 1)), false, true);
-        y = tfl_activate(n, bias ? tfl_op2(n, OP_add, y, tfl_cast(n, bias, DTYPE_f32)) : y, activation);
+                : tfl_matmul(n, rows, tfl_float_weight(n, weight, tfl_in(n, 1), rows), false, true);
+        y = tfl_activate(n, bias ? tfl_op2(n, OP_add, y, tfl_cast(n, bias, tfl_type(n, y))) : y, activation);
     }
     Shape s = *tfl_shape(n, x);
     if (keeps && !n->failed) {
@@ -92,7 +93,7 @@ void tfl_import_batch_matmul(TflNode *n)
         return;
     }
     const DType sums = tfl_is_byte(x->dtype) ? DTYPE_i32 : DTYPE_i64;
-    const TflProduct p = {x, y, 1, 0, 0};
+    const TflProduct p = {.x = x, .w = y, .channels = 1};
     const NodeId sum = tfl_matmul(n, tfl_centred(n, a, x, sums), tfl_centred(n, b, y, sums), adj_x, adj_y);
     tfl_out(n, 0, tfl_rescale(n, sum, &p));
 }

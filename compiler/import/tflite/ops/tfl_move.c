@@ -20,7 +20,7 @@ void tfl_import_reshape(TflNode *n)
     const NodeId x = tfl_src(n, 0);
     const bool has_option = tfl_option_ints(n, 0, dims, &count);
     if (tfl_has(n, 1))
-        tfl_src_dims(n, 1, dims, &count);
+        tfl_src_shape(n, 1, dims, &count);
     else if (!has_option) {
         count = tfl_of_out(n, 0)->shape.rank;
         memcpy(dims, tfl_of_out(n, 0)->shape.dim, count * sizeof *dims);
@@ -113,7 +113,7 @@ static void broadcast(TflNode *n, NodeId x, uint32_t i)
 {
     Dim dims[TFL_MAX_LIST];
     uint32_t count = 0;
-    tfl_src_dims(n, i, dims, &count);
+    tfl_src_shape(n, i, dims, &count);
     check_rank(n, count);
     tfl_out(n, 0, tfl_expand(n, x, dims, count));
 }

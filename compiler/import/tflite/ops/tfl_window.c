@@ -14,7 +14,7 @@ enum { SPATIAL = 2 };
 
 typedef struct Window {
     int64_t strides[SPATIAL], dilations[SPATIAL], pads[2 * SPATIAL], kernel[SPATIAL], group;
-    int64_t padding, activation;
+    int64_t padding, activation, sums;
 } Window;
 
 // The options that all of them begin with.
@@ -110,7 +110,9 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     const DType type = tfl_type(n, x);
     if (n->failed)
         return 0;
-    const TflProduct p = {tfl_in(n, 0), t, tfl_size(n, weight, 0), SPATIAL, w->activation};
+    const TflProduct p = {tfl_in(n, 0),           t,
+                          tfl_size(n, weight, 0), SPATIAL,
+                          w->activation,          tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums)};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
     if (tfl_is_byte(type)) {
@@ -119,7 +121,7 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     }
     if (tfl_is_quantised(t))
         return tfl_activate(n, hybrid_conv(n, w, x, weight, bias), w->activation);
-    const NodeId src[] = {x, tfl_float_weight(n, weight, t), bias};
+    const NodeId src[] = {x, tfl_float_weight(n, weight, t, x), bias};
     return tfl_activate(n, convolve(n, OP_conv, w, src, 3), w->activation);
 }
 
@@ -150,7 +152,7 @@ void tfl_import_conv(TflNode *n)
 {
     static const int64_t perm[] = {0, 3, 1, 2};
     Window w = read_conv(n, 3);
-    tfl_ignore(n, 6); // the type of sums
+    w.sums = tfl_option(n, 6, FLAT_I8, 0);
     const int64_t channels = tfl_size(n, tfl_src(n, 0), 3), depth = tfl_size(n, tfl_src(n, 1), 3);
     if (!n->failed && (depth < 1 || channels % depth != 0))
         tfl_fail(n, E0204, "the weights have %lld channels, the image %lld", (long long)depth,
@@ -194,10 +196,11 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
 static NodeId finish_transposed(TflNode *n, NodeId y, NodeId bias, const Window *w)
 {
     const DType type = tfl_type(n, tfl_src(n, 2));
-    const TflProduct p = {tfl_in(n, 2), tfl_in(n, 1), tfl_size(n, tfl_src(n, 1), 0), SPATIAL, w->activation};
-    const DType sums = type == DTYPE_i16 ? DTYPE_i64 : tfl_is_byte(type) ? DTYPE_i32 : DTYPE_f32;
+    const TflProduct p = {tfl_in(n, 2), tfl_in(n, 1),  tfl_size(n, tfl_src(n, 1), 0),
+                          SPATIAL,      w->activation, false};
+    const DType sums = type == DTYPE_i16 ? DTYPE_i64 : tfl_is_byte(type) ? DTYPE_i32 : type;
     y = add_bias(n, tfl_cast(n, y, sums), bias, p.channels);
-    return sums == DTYPE_f32 ? tfl_activate(n, y, w->activation) : tfl_rescale(n, y, &p);
+    return sums == type ? tfl_activate(n, y, w->activation) : tfl_rescale(n, y, &p);
 }
 
 // Operands: the shape of the result, weights [O, h, w, I], the image, perhaps a bias.
@@ -209,7 +212,7 @@ void tfl_import_transpose_conv(TflNode *n)
     w.activation = tfl_option(n, 3, FLAT_I8, 0);
     tfl_ignore(n, 4); // the type of sums
     const NodeId filter = tfl_src(n, 1), x = tfl_src(n, 2), bias = tfl_opt(n, 3);
-    if (tfl_src_ints(n, 0, shape, &rank) && (rank != 4 || tfl_rank(n, filter) != 4 || tfl_rank(n, x) != 4))
+    if (tfl_src_shape(n, 0, shape, &rank) && (rank != 4 || tfl_rank(n, filter) != 4 || tfl_rank(n, x) != 4))
         tfl_fail(n, E0204, "expected images, weights and a result of rank 4");
     for (uint32_t i = 0; i < SPATIAL; i++)
         w.kernel[i] = tfl_size(n, filter, i + 1);
@@ -217,7 +220,7 @@ void tfl_import_transpose_conv(TflNode *n)
     if (n->failed)
         return;
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
-    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1))
+    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1), x)
                                    : tfl_centred(n, filter, tfl_in(n, 1), DTYPE_f64);
     const NodeId image = is_float ? x : tfl_centred(n, x, tfl_in(n, 2), DTYPE_f64);
     const NodeId src[] = {tfl_to_channels(n, image), tfl_transpose(n, weight, (const int64_t[]){3, 0, 1, 2})};
@@ -265,19 +268,15 @@ static NodeId limited(TflNode *n, NodeId y, int64_t activation)
     return r.lo == full.lo && r.hi == full.hi ? y : tfl_clamp(n, y, (double)r.lo, (double)r.hi);
 }
 
-// max_pool is for floats: f32 holds integers of up to 16 bits.
 void tfl_import_max_pool(TflNode *n)
 {
     const Window w = read_pool(n);
     const NodeId x = tfl_src(n, 0);
-    const DType type = tfl_type(n, x);
-    const bool is_float = dtype_info[type].cls == DCLASS_FLOAT;
-    const NodeId wide = is_float ? x : tfl_cast(n, x, DTYPE_f32);
-    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, wide)));
+    const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
+    const NodeId y = tfl_from_channels(n, pool(n, OP_max_pool, &w, tfl_to_channels(n, x)));
     if (!is_float)
         tfl_same_scale(n, 0);
-    tfl_out(n, 0,
-            is_float ? tfl_activate(n, y, w.activation) : limited(n, tfl_cast(n, y, type), w.activation));
+    tfl_out(n, 0, is_float ? tfl_activate(n, y, w.activation) : limited(n, y, w.activation));
 }
 
 // Mean of integers: the sum, divided by the count of elements that exist, halves away from zero. Sums of a

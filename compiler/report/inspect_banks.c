@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// See inspect_banks.h.
+#include "compiler/report/inspect_banks.h"
+#include "compiler/system/json_text.h"
+#include "ir/plan/plan_table.h"
+
+// Has it bytes of its own in bank `i`?
+static bool is_in(const Plan *p, BufId b, uint32_t i)
+{
+    const PlanBuffer *buf = &p->buffers.data[b];
+    const Region region = p->banks.data[i].is_weights ? REGION_WEIGHTS : REGION_ARENA;
+    return buf->region == region && buf->bank == i && buf->shares == 0 && plan_has_bytes(buf);
+}
+
+static uint64_t used_by(const PlanBank *b)
+{
+    return b->state != 0 ? (b->bytes + 63) / 64 * 64 + b->state : b->bytes;
+}
+
+static void text_of_bank(const PlanBank *b, Str *out)
+{
+    str_printf(out, "bank    %s%s: %llu of %llu bytes, ", b->name, b->is_weights ? " (weights)" : "",
+               (unsigned long long)used_by(b), (unsigned long long)b->size);
+    str_printf(out, "%llu bytes read and written in a run, at ", (unsigned long long)b->traffic);
+    str_f64(out, b->cycles);
+    str_add(out, " cycles a byte\n");
+    if (b->state != 0)
+        str_printf(out, "    %-32s %10llu bytes\n", "(state)", (unsigned long long)b->state);
+}
+
+void inspect_banks_text(const Plan *p, Str *out)
+{
+    for (uint32_t i = 0; i < p->banks.len; i++) {
+        const PlanBank *bank = &p->banks.data[i];
+        text_of_bank(bank, out);
+        for (BufId b = 1; b < p->buffers.len; b++) {
+            const PlanBuffer *buf = &p->buffers.data[b];
+            if (is_in(p, b, i))
+                str_printf(out, "    %-32s %10llu bytes at %llu, %llu read and written\n", buf->name,
+                           (unsigned long long)buf->bytes, (unsigned long long)(buf->offset - bank->base),
+                           (unsigned long long)buf->traffic);
+        }
+    }
+}
+
+static void json_of_buffers(const Plan *p, uint32_t bank, Str *out)
+{
+    const char *comma = "";
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *buf = &p->buffers.data[b];
+        if (!is_in(p, b, bank))
+            continue;
+        str_printf(out, "%s\n      {\"id\": %u, \"name\": \"%s\", ", comma, b,
+                   json_text(out->arena, buf->name));
+        str_printf(out, "\"offset\": %llu, \"bytes\": %llu, \"traffic\": %llu}",
+                   (unsigned long long)(buf->offset - p->banks.data[bank].base),
+                   (unsigned long long)buf->bytes, (unsigned long long)buf->traffic);
+        comma = ",";
+    }
+}
+
+void inspect_banks_json(const Plan *p, Str *out)
+{
+    if (p->banks.len == 0)
+        return;
+    str_add(out, "  \"banks\": [");
+    for (uint32_t i = 0; i < p->banks.len; i++) {
+        const PlanBank *b = &p->banks.data[i];
+        str_printf(out, "%s\n    {\"name\": \"%s\", \"weights\": %s, \"size\": %llu, \"cycles\": ",
+                   i == 0 ? "" : ",", b->name, b->is_weights ? "true" : "false", (unsigned long long)b->size);
+        str_f64(out, b->cycles);
+        str_printf(out,
+                   ", \"used\": %llu, \"bytes\": %llu, \"state_bytes\": %llu, \"lower_bound\": %llu, "
+                   "\"optimal\": %s, \"traffic\": %llu, \"buffers\": [",
+                   (unsigned long long)used_by(b), (unsigned long long)b->bytes, (unsigned long long)b->state,
+                   (unsigned long long)b->lower_bound, b->is_optimal ? "true" : "false",
+                   (unsigned long long)b->traffic);
+        json_of_buffers(p, i, out);
+        str_add(out, "]}");
+    }
+    str_add(out, "\n  ],\n");
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device functions of microcontrollers with vectors of bytes (ir/kernel/mve.h).
+#include "ir/interp/device_words.h"
+#include "ir/kernel/mve.h"
+
+// --- windows -------------------------------------------------------------------------------------
+
+static int8_t with_sign(Words *a, int64_t i, DType type)
+{
+    return (int8_t)(words_read_byte(a, 1, i, type) - (type == DTYPE_u8 ? 128 : 0));
+}
+
+static CallResult window(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t n = call_int(c, 2, t), rows = call_int(c, 3, t), pixels = call_int(c, 5, t);
+        for (int64_t i = 0; i < n * rows * pixels && !a.is_wrong; i++) {
+            const int64_t pixel = i / n / rows, row = i / n % rows;
+            a.is_poison = false;
+            const int64_t from = pixel * call_int(c, 6, t) + row * call_int(c, 4, t) + i % n;
+            const int8_t v = with_sign(&a, from, type);
+            words_write_byte(&a, 0, pixel * call_int(c, 7, t) + i % (n * rows), v);
+        }
+    }
+    return CALL_DONE;
+}
+
+static CallResult edge(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t lo = call_int(c, 2, t), hi = call_int(c, 3, t);
+        for (int64_t i = 0; i < call_int(c, 4, t) && !a.is_wrong; i++) {
+            a.is_poison = false;
+            const bool is_there = lo <= i && i < hi;
+            const int8_t v = is_there ? with_sign(&a, i - lo, type) : (int8_t)call_int(c, 5, t);
+            words_write_byte(&a, 0, i, v);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_mve_window_i8(Call *c)
+{
+    return window(c, DTYPE_i8);
+}
+
+CallResult interp_mve_window_u8(Call *c)
+{
+    return window(c, DTYPE_u8);
+}
+
+CallResult interp_mve_edge_i8(Call *c)
+{
+    return edge(c, DTYPE_i8);
+}
+
+CallResult interp_mve_edge_u8(Call *c)
+{
+    return edge(c, DTYPE_u8);
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// Channel j of the block whose words begin at w, for the window at x.
+static int32_t sum_of(Words *a, int64_t x, int64_t w, int64_t j)
+{
+    const int64_t n = call_int(a->c, 3, a->t);
+    uint32_t sum = (uint32_t)words_read(a, 2, w + j);
+    for (int64_t i = 0; i < n && !a->is_wrong; i++) {
+        const int64_t step = i / MVE_INPUTS, at = (step * MVE_BLOCK + j) * MVE_INPUTS + i % MVE_INPUTS;
+        const int32_t weight = words_read_byte(a, 2, (w + MVE_BLOCK) * 4 + at, DTYPE_i8);
+        sum += (uint32_t)(words_read_byte(a, 1, x + i, DTYPE_i8) * weight);
+    }
+    return (int32_t)sum;
+}
+
+// Words of a block, without its tail.
+static int64_t words_of_sums(const Words *a)
+{
+    return MVE_BLOCK + mve_padded(call_int(a->c, 3, a->t));
+}
+
+static CallResult sums(Call *c, int64_t pixels)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t padded = mve_padded(call_int(c, 3, t));
+        for (int64_t i = 0; i < call_int(c, 4, t) * pixels * MVE_BLOCK && !a.is_wrong; i++) {
+            const int64_t block = i / MVE_BLOCK / pixels, pixel = i / MVE_BLOCK % pixels;
+            a.is_poison = false;
+            const int32_t sum = sum_of(&a, pixel * padded, block * words_of_sums(&a), i % MVE_BLOCK);
+            words_write(&a, 0, i, sum);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_mve_sums2(Call *c)
+{
+    return sums(c, 2);
+}
+
+CallResult interp_mve_sums1(Call *c)
+{
+    return sums(c, 1);
+}
+
+// --- bytes ---------------------------------------------------------------------------------------
+
+// Of channel j, from its sum. *tail: where the words behind the weights begin, then the end of the block.
+static int8_t byte_of(Words *a, int64_t *tail, int64_t j, int64_t sum, int64_t high)
+{
+    const int64_t shift = a->c->constant, half = INT64_C(1) << (shift - 1);
+    const int32_t first = words_read(a, 2, *tail);
+    uint64_t start = (uint64_t)high << 32;
+    int64_t at = *tail;
+    if (first < 0) {
+        const int64_t n = -1 - (int64_t)first, factors = at + 1 + n * MVE_EXCEPTION;
+        int64_t counts = sum;
+        for (int64_t i = 0; i < n && !a->is_wrong; i++)
+            if (words_read(a, 2, at + 1 + i * MVE_EXCEPTION + j) == counts)
+                counts = words_read(a, 2, at + 1 + i * MVE_EXCEPTION + MVE_BLOCK + j);
+        sum = counts;
+        const uint32_t low = ~(uint32_t)words_read(a, 2, factors + MVE_BLOCK + j);
+        start = (uint64_t)(int64_t)words_read(a, 2, factors + 2 * MVE_BLOCK + j) << 32 | low;
+        at = factors;
+    }
+    *tail = at + (first < 0 ? MVE_OWN_TAIL : MVE_BLOCK);
+    const int64_t product = sum * words_read(a, 2, at + j);
+    const int64_t v = ((int64_t)((uint64_t)product + start) >> 32) + half;
+    const int64_t y = v >> shift;
+    return (int8_t)(y < INT8_MIN ? INT8_MIN : y > INT8_MAX ? INT8_MAX : y);
+}
+
+// One pixel, whose window is at x, to y.
+static void bytes_of_pixel(Words *a, int64_t y, int64_t x, int64_t high)
+{
+    int64_t w = 0;
+    for (int64_t i = 0; i < call_int(a->c, 4, a->t) * MVE_BLOCK && !a->is_wrong; i++) {
+        a->is_poison = false;
+        const int32_t sum = sum_of(a, x, w, i % MVE_BLOCK);
+        int64_t tail = w + words_of_sums(a);
+        const int8_t v = byte_of(a, &tail, i % MVE_BLOCK, sum, high);
+        words_write_byte(a, 0, y + i, v);
+        w = i % MVE_BLOCK == MVE_BLOCK - 1 ? tail : w;
+    }
+}
+
+CallResult interp_mve_bytes2(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t padded = mve_padded(call_int(c, 3, t));
+        for (int64_t i = 0; i < call_int(c, 5, t) && !a.is_wrong; i++)
+            bytes_of_pixel(&a, i * call_int(c, 6, t), i * padded, call_int(c, 7, t));
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_mve_bytes1(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        bytes_of_pixel(&a, 0, 0, call_int(c, 5, t));
+    }
+    return CALL_DONE;
+}
+
+// --- depthwise -----------------------------------------------------------------------------------
+
+static CallResult columns(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t n = call_int(c, 2, t), lo = call_int(c, 5, t), hi = lo + call_int(c, 6, t);
+        for (int64_t i = 0; i < call_int(c, 3, t) * n * MVE_ROWS && !a.is_wrong; i++) {
+            const int64_t row = i % MVE_ROWS, channel = i / MVE_ROWS % n, column = i / MVE_ROWS / n;
+            const int64_t from = column * call_int(c, 4, t) + (row - lo) * call_int(c, 7, t) + channel;
+            a.is_poison = false;
+            const bool is_there = lo <= row && row < hi;
+            const int8_t v = is_there ? with_sign(&a, from, type) : (int8_t)call_int(c, 8, t);
+            words_write_byte(&a, 0, (column * MVE_CHANNELS + channel) * 4 + row, v);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_mve_columns_i8(Call *c)
+{
+    return columns(c, DTYPE_i8);
+}
+
+CallResult interp_mve_columns_u8(Call *c)
+{
+    return columns(c, DTYPE_u8);
+}
+
+// Channel j of a block, whose words begin at w. from: where in t the word of its first column is, in bytes.
+static int32_t deep_sum(Words *a, int64_t w, int64_t j, int64_t from)
+{
+    uint32_t sum = (uint32_t)words_read(a, 2, w + j);
+    for (int64_t i = 0; i < MVE_INPUTS && !a->is_wrong; i++) {
+        const int64_t at = from + words_read(a, 2, i / 4) + i % 4;
+        const int32_t weight = words_read_byte(a, 2, (w + MVE_BLOCK) * 4 + j * MVE_INPUTS + i, DTYPE_i8);
+        if (weight != 0)
+            sum += (uint32_t)(words_read_byte(a, 1, at, DTYPE_i8) * weight);
+    }
+    return (int32_t)sum;
+}
+
+// All channels of a pixel, whose first column is at `from`.
+static void deep_pixel(Words *a, int64_t y, int64_t from)
+{
+    int64_t w = MVE_DEEP_HEAD;
+    for (int64_t i = 0; i < call_int(a->c, 3, a->t) * MVE_BLOCK && !a->is_wrong; i++) {
+        a->is_poison = false;
+        const int32_t sum = deep_sum(a, w, i % MVE_BLOCK, from + i * 4);
+        int64_t tail = w + MVE_BLOCK + MVE_INPUTS;
+        const int8_t v = byte_of(a, &tail, i % MVE_BLOCK, sum, call_int(a->c, 8, a->t));
+        words_write_byte(a, 0, y + i, v);
+        w = i % MVE_BLOCK == MVE_BLOCK - 1 ? tail : w;
+    }
+}
+
+CallResult interp_mve_deep(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t pixels = call_int(c, 4, t), rows = call_int(c, 5, t);
+        int64_t from = 0;
+        for (int64_t i = 0; i < pixels * rows && !a.is_wrong; i++) {
+            const int64_t row = i / pixels, pixel = i % pixels;
+            deep_pixel(&a, row * call_int(c, 7, t) + pixel * call_int(c, 6, t), from);
+            from += words_read(&a, 2, MVE_COLUMNS) +
+                    (pixel == pixels - 1 ? words_read(&a, 2, MVE_COLUMNS + 1) : 0);
+        }
+    }
+    return CALL_DONE;
+}

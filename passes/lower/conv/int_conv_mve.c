@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// int_conv for microcontrollers with vectors of bytes (ir/kernel/mve.h). The windows of some pixels are
+// copied next to each other, with the zero point where they leave the input; then device functions sum up
+// blocks of four channels for two pixels at a time, and bring them back to bytes where `requantise` found
+// numbers for it. Other sums are stored one by one.
+#include "passes/lower/conv/int_conv_mve.h"
+#include "ir/graph/tensor.h"
+#include "ir/kernel/mve.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/operand.h"
+
+enum {
+    WINDOW_BYTES = 256, // of pixels that are computed in one call
+    MAX_PIXELS = 8,
+    CHUNK = 4, // blocks whose sums are in memory at a time
+};
+
+typedef struct Mve {
+    IntConv c;
+    const Domain *d;
+    const int32_t *values; // of the weights, less their zero points
+    const int64_t *begin;  // what sums begin with, by output channel
+    MveScales scales;      // where `bytes` is not 0
+    bool is_inside;        // no tap can leave the input
+    bool is_joined;        // a run has all columns of the kernel
+    bool is_even;          // windows of pixels are one run each, at equal distances
+    int64_t runs, n;
+    int64_t zero;                      // of the inputs as bytes with a sign
+    int64_t bytes;                     // channels of a group that leave as bytes
+    int64_t pixels;                    // at a time
+    int64_t group_words, sums_at;      // of weights: all, and where those for sums begin
+    uint32_t x, weights, window, sums; // params; window 0: the input itself
+} Mve;
+
+static int64_t n_pixels(const Mve *s)
+{
+    return s->c.n * s->c.h * s->c.w_out;
+}
+
+static bool is_signed(const Mve *s)
+{
+    return lower_node(s->c.l, s->c.x)->dtype == DTYPE_i8;
+}
+
+static int64_t length(const Mve *s)
+{
+    return s->runs * s->n;
+}
+
+static int64_t words_of_sums(const Mve *s)
+{
+    return MVE_BLOCK + mve_padded(length(s));
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// Element i of the window of channel o of a group; 0 where there is none.
+static int32_t weight(const Mve *s, int64_t group, int64_t o, int64_t i)
+{
+    const IntConv *c = &s->c;
+    if (o >= c->oc || i >= length(s))
+        return 0;
+    const int64_t run = i / s->n, element = i % s->n;
+    const int64_t tap = s->is_joined ? run * c->kw + element / c->ic : run;
+    return s->values[((group * c->oc + o) * c->ic + element % c->ic) * c->kh * c->kw + tap];
+}
+
+// The bias, and what the zero point adds.
+static const int64_t *begin_of(const Mve *s)
+{
+    const IntConv *c = &s->c;
+    const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
+    const Tensor bias = tensor_if_const(c->l->g, c->bias);
+    int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
+    for (int64_t o = 0; o < n; o++) {
+        begin[o] = c->bias != 0 ? tensor_get_i64(&bias, o) : 0;
+        for (int64_t i = 0; i < each; i++)
+            begin[o] -= s->zero * s->values[o * each + i];
+    }
+    return begin;
+}
+
+static void pack_sums(const Mve *s, int64_t group, int64_t first, unsigned char **out)
+{
+    for (int64_t j = 0; j < MVE_BLOCK; j++)
+        mve_put(out, first + j < s->c.oc ? s->begin[group * s->c.oc + first + j] : 0);
+    for (int64_t step = 0; step < mve_padded(length(s)); step += MVE_INPUTS)
+        for (int64_t j = 0; j < MVE_BLOCK * MVE_INPUTS; j++)
+            *(*out)++ = (unsigned char)weight(s, group, first + j / MVE_INPUTS, step + j % MVE_INPUTS);
+}
+
+// [group][block]
+static void pack(const void *ctx, void *bytes)
+{
+    const Mve *s = ctx;
+    unsigned char *out = bytes;
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t o = 0; o < s->c.oc; o += MVE_BLOCK) {
+            pack_sums(s, g, o, &out);
+            if (o < s->bytes)
+                mve_pack_tail(&s->scales, g, o, &out);
+        }
+}
+
+// --- windows -------------------------------------------------------------------------------------
+
+static KDevice window_function(const Mve *s)
+{
+    return is_signed(s) ? KDEV_mve_window_i8 : KDEV_mve_window_u8;
+}
+
+// Windows of pixels that follow each other, `step` elements apart, of which none leaves the input.
+static void copy_windows(const Mve *s, KRef x, KRef pixels, int64_t step, KRef to)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    const int64_t turns = s->is_joined ? 1 : c->kh, rows = s->runs / turns;
+    const KRef turn = lower_open_count(k, turns, KFOR_SERIAL, "k0", &opened);
+    const int64_t pitch = s->is_joined ? c->dh * c->stride_h : c->dw * c->stride_w;
+    k_device(k, window_function(s), k_address(k, s->window, k_expr(k, "$ + $ * #", to, turn, rows * s->n)),
+             k_address(k, s->x, k_expr(k, "$ + $ * #", x, turn, c->dh * c->stride_h)), k_index(k, s->n),
+             k_index(k, rows), k_index(k, pitch), pixels, k_index(k, step),
+             k_index(k, mve_padded(length(s))));
+    lower_close(c->l, opened);
+}
+
+// Windows that follow each other without a gap are one run.
+static void copy_even(const Mve *s, KRef x, KRef pixels)
+{
+    Kernel *k = s->c.l->k;
+    const KRef zero = k_index(k, 0);
+    const int64_t step = s->c.sw * s->c.stride_w;
+    if (step != s->n || s->n % MVE_INPUTS != 0) {
+        copy_windows(s, x, pixels, step, zero);
+        return;
+    }
+    k_device(k, window_function(s), k_address(k, s->window, zero), k_address(k, s->x, x),
+             k_expr(k, "$ * #", pixels, s->n), k_index(k, 1), zero, k_index(k, 1), zero, zero);
+}
+
+static void copy_pixel(const Mve *s, const IntPixel *p, KRef to)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    if (!s->is_inside)
+        k_if(k, int_pixel_is_whole(c, p));
+    copy_windows(s, p->x, k_index(k, 1), 0, to);
+    if (s->is_inside)
+        return;
+    k_else(k);
+    const IntWindow w = {.is_joined = s->is_joined,
+                         .runs = s->runs,
+                         .n = s->n,
+                         .each = s->n,
+                         .x = s->x,
+                         .window = s->window,
+                         .edge = is_signed(s) ? KDEV_mve_edge_i8 : KDEV_mve_edge_u8,
+                         .zero = k_index(k, s->zero)};
+    int_window_edge(c, &w, p, to);
+    k_end(k);
+}
+
+static void copy_each(const Mve *s, KRef first, KRef pixels, KRef group)
+{
+    Kernel *k = s->c.l->k;
+    const KRef i = s->pixels == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), pixels, 1, KFOR_SERIAL, "i");
+    const IntPixel p = int_pixel_of(&s->c, s->d, k_add(k, first, i), group);
+    copy_pixel(s, &p, k_expr(k, "$ * #", i, mve_padded(length(s))));
+    lower_close(s->c.l, s->pixels > 1);
+}
+
+// Pixels of one row go together, where none of them leaves the input.
+static void copy_row(const Mve *s, KRef first, KRef pixels, KRef group)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const IntPixel p = int_pixel_of(c, s->d, first, group);
+    IntPixel last = p;
+    last.column = k_expr(k, "$ + #", p.column, (s->pixels - 1) * c->sw);
+    if (!s->is_inside)
+        k_if(k, k_and(k, int_pixel_is_whole(c, &p), int_pixel_is_whole(c, &last)));
+    copy_windows(s, p.x, pixels, c->sw * c->stride_w, k_index(k, 0));
+    if (s->is_inside)
+        return;
+    k_else(k);
+    copy_each(s, first, pixels, group);
+    k_end(k);
+}
+
+static void copy(const Mve *s, KRef first, KRef pixels, KRef group)
+{
+    if (s->is_even)
+        copy_even(s, int_pixel_of(&s->c, s->d, first, group).x, pixels);
+    else if (s->pixels > 1 && s->c.w_out % s->pixels == 0)
+        copy_row(s, first, pixels, group);
+    else
+        copy_each(s, first, pixels, group);
+}
+
+// --- blocks of channels --------------------------------------------------------------------------
+
+typedef struct Blocks {
+    KRef first, pixels; // the pixels whose windows are there
+    KRef group;
+    KRef x; // of the window, in the input
+} Blocks;
+
+static KRef window_at(const Mve *s, const Blocks *b)
+{
+    Kernel *k = s->c.l->k;
+    return s->window != 0 ? k_address(k, s->window, k_index(k, 0)) : k_address(k, s->x, b->x);
+}
+
+static void emit_bytes(const Mve *s, const Blocks *b)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const IntPixel p = int_pixel_of(c, s->d, b->first, b->group);
+    const Access *y = domain_access(s->d, c->l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const bool is_one = n_pixels(s) == 1;
+    const KRef high = k_index(k, mve_high(&s->scales));
+    const KRef operands[KDEV_MAX_OPERANDS + 1] = {
+        int_result_at(c, s->d, &p, b->group, 0),
+        window_at(s, b),
+        k_address(k, s->weights, k_expr(k, "$ * #", b->group, s->group_words)),
+        k_index(k, length(s)),
+        k_index(k, s->bytes / MVE_BLOCK),
+        is_one ? high : b->pixels,
+        is_one ? 0 : k_index(k, y->stride[s->d->rank - 1]),
+        is_one ? 0 : high};
+    k_device_list(k, is_one ? KDEV_mve_bytes1 : KDEV_mve_bytes2, s->scales.shift, operands);
+}
+
+// A block of channels of `pixels` pixels, whose sums are the one of number `at`.
+static void store_block(const Mve *s, const Blocks *b, int64_t pixels, KRef block, KRef at)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    for (int64_t i = 0; i < pixels; i++) {
+        const IntPixel p = int_pixel_of(c, s->d, k_expr(k, "$ + #", b->first, i), b->group);
+        const KRef channels = k_expr(k, "min(#, # - $ * #)", MVE_BLOCK, c->oc - s->bytes, block, MVE_BLOCK);
+        const KRef j = k_for(k, k_index(k, 0), channels, 1, KFOR_SERIAL, "j");
+        Point to = p.at;
+        to.idx[1] = k_expr(k, "$ * # + ($ * # + #) + $", b->group, c->oc, block, MVE_BLOCK, s->bytes, j);
+        const KRef sum = k_expr(k, "($ * # + #) * # + $", at, pixels, i, MVE_BLOCK, j);
+        pull_store_root(c->l, s->d, to, k_load(k, s->sums, sum, 1, 1));
+        k_end(k);
+    }
+}
+
+static void emit_chunks(const Mve *s, const Blocks *b, int64_t pixels)
+{
+    Kernel *k = s->c.l->k;
+    const int64_t n = ceil_div(s->c.oc - s->bytes, MVE_BLOCK), chunks = ceil_div(n, CHUNK);
+    uint32_t opened = 0;
+    const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
+    const KRef begin = k_expr(k, "$ * #", chunk, CHUNK);
+    const KRef count = chunks == 1 ? k_index(k, n) : k_expr(k, "min(#, # - $)", CHUNK, n, begin);
+    const KRef w =
+        k_expr(k, "$ * # + ($ * # + #)", b->group, s->group_words, begin, words_of_sums(s), s->sums_at);
+    k_device(k, pixels == 2 ? KDEV_mve_sums2 : KDEV_mve_sums1, k_address(k, s->sums, k_index(k, 0)),
+             window_at(s, b), k_address(k, s->weights, w), k_index(k, length(s)), count);
+    const KRef at = n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
+    store_block(s, b, pixels, k_add(k, begin, at), at);
+    lower_close(s->c.l, opened + (n > 1));
+}
+
+static void emit_sums(const Mve *s, const Blocks *b)
+{
+    Kernel *k = s->c.l->k;
+    if (s->pixels == 1) {
+        emit_chunks(s, b, 1);
+        return;
+    }
+    const bool may_be_one = n_pixels(s) % 2 != 0;
+    if (may_be_one)
+        k_if(k, k_expr(k, "1 < $", b->pixels));
+    emit_chunks(s, b, 2);
+    if (may_be_one) {
+        k_else(k);
+        emit_chunks(s, b, 1);
+        k_end(k);
+    }
+}
+
+static void emit(const Mve *s)
+{
+    Kernel *k = s->c.l->k;
+    uint32_t opened = 0;
+    const int64_t all = n_pixels(s);
+    const KRef chunk = lower_open_count(k, ceil_div(all, s->pixels), KFOR_PARALLEL, "tile", &opened);
+    Blocks b = {.first = k_expr(k, "$ * #", chunk, s->pixels)};
+    b.pixels =
+        all % s->pixels == 0 ? k_index(k, s->pixels) : k_expr(k, "min(#, # - $)", s->pixels, all, b.first);
+    b.group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
+    if (s->window != 0)
+        copy(s, b.first, b.pixels, b.group);
+    else
+        b.x = int_pixel_of(&s->c, s->d, b.first, b.group).x;
+    if (s->bytes > 0)
+        emit_bytes(s, &b);
+    if (s->bytes < s->c.oc)
+        emit_sums(s, &b);
+    lower_close(s->c.l, opened);
+}
+
+// --- which convolutions --------------------------------------------------------------------------
+
+static bool fits(const Mve *s)
+{
+    const IntConv *c = &s->c;
+    const Lower *l = c->l;
+    const bool knows =
+        (c->bias == 0 || node_is_const(l->g, c->bias)) && (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
+    const bool is_dense = c->stride_c == 1 || c->ic == 1;
+    if (!l->caps->has_mve || l->caps->threads > 1 || !knows || !is_dense || length(s) < MVE_BLOCK ||
+        c->oc < 2 || (c->group > 1 && c->oc < MVE_BLOCK))
+        return false;
+    for (int64_t i = 0; i < c->group * c->oc * c->ic * c->kh * c->kw; i++)
+        if (s->values[i] < INT8_MIN || s->values[i] > INT8_MAX)
+            return false;
+    return true;
+}
+
+static bool is_even(const Mve *s)
+{
+    const IntConv *c = &s->c;
+    const int64_t step = c->sw * c->stride_w;
+    return s->runs == 1 && s->is_inside && (c->h == 1 || c->sh * c->stride_h == c->w_out * step) &&
+           (c->n == 1 || c->stride_n == c->h * c->w_out * step);
+}
+
+static int64_t pixels_of(const Mve *s)
+{
+    const int64_t fit = WINDOW_BYTES / mve_padded(length(s)) / 2 * 2;
+    if (n_pixels(s) == 1)
+        return 1;
+    return s->bytes < s->c.oc || fit < 2 ? 2 : fit < MAX_PIXELS ? fit : MAX_PIXELS;
+}
+
+static int64_t sums_of(const Mve *s)
+{
+    const int64_t n = ceil_div(s->c.oc - s->bytes, MVE_BLOCK);
+    return (n < CHUNK ? n : CHUNK) * MVE_BLOCK * (s->pixels > 1 ? 2 : 1);
+}
+
+static void add_params(Mve *s)
+{
+    Lower *l = s->c.l;
+    const bool is_in_place = n_pixels(s) == 1 && s->is_even && is_signed(s) && s->n % MVE_INPUTS == 0;
+    s->x = lower_param(l, s->c.x, PARAM_READ);
+    for (int64_t o = 0; o < s->c.oc; o += MVE_BLOCK) {
+        s->group_words += words_of_sums(s);
+        if (o < s->bytes) {
+            s->group_words += mve_tail_words(&s->scales, o);
+            s->sums_at = s->group_words;
+        }
+    }
+    s->begin = begin_of(s);
+    Mve *packing = ARENA_NEW(l->pass->perm, Mve);
+    *packing = *s;
+    s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
+                                    (uint64_t)(s->c.group * s->group_words) * 4);
+    if (!is_in_place)
+        s->window = lower_param_scratch(l, "window", DTYPE_i8, (uint64_t)(s->pixels * mve_padded(length(s))));
+    if (sums_of(s) > 0)
+        s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
+}
+
+bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    Lower *l = c->l;
+    Mve s = {.c = *c, .d = d, .values = values, .is_inside = is_inside};
+    s.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
+    s.runs = s.is_joined ? c->kh : c->kh * c->kw;
+    s.n = s.is_joined ? c->kw * c->ic : c->ic;
+    if (!fits(&s))
+        return false;
+    const Tensor zero = tensor_if_const(l->g, c->x_zero);
+    s.zero = (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0) - (is_signed(&s) ? 0 : 128);
+    s.is_even = is_even(&s);
+    if (mve_scales_find(c, d, c->oc, &s.scales))
+        s.bytes = c->oc / MVE_BLOCK * MVE_BLOCK;
+    s.pixels = pixels_of(&s);
+    if (!lower_may_take(l, (uint64_t)(4 * sums_of(&s) + s.pixels * mve_padded(length(&s)))))
+        return false;
+    add_params(&s);
+    emit(&s);
+    return true;
+}
