@@ -283,16 +283,11 @@ static void access_known(Trace *t, const KInst *address, const KDeviceAccess *a,
 // All operands that are known, each of which is accessed in each turn.
 static void access_in_turns(Trace *t, const KInst *n, const int64_t *v)
 {
-    int64_t turns = 1;
-    for (int64_t i = 0; i < 2 * turns; i++)
+    for (int64_t i = 0; i < 2 * kdev_turns(kdev_of(n), v); i++)
         for (uint32_t j = 0; k_device_operand(t->k, n, j) != 0; j++) {
-            const KInst *o = watched_address(t, n, j);
             const KDeviceAccess *a = k_device_access(kdev_of(n), j);
-            if (o == NULL || a == NULL)
-                continue;
-            turns = kdev_times(a, v);
-            if (a->is_write == (i % 2 != 0))
-                access_known(t, o, a, v, i / 2, i / 2);
+            if (a != NULL && a->is_write == (i % 2 != 0) && watched_address(t, n, j) != NULL)
+                access_known(t, watched_address(t, n, j), a, v, i / 2, i / 2);
         }
 }
 
@@ -312,11 +307,10 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else if (!kdev_has_turns(kdev_of(n)))
+        else if (kdev_turns(kdev_of(n), v) == 0)
             access_known(t, o, a, v, 0, kdev_times(a, v) - 1);
     }
-    if (kdev_has_turns(kdev_of(n)))
-        access_in_turns(t, n, v);
+    access_in_turns(t, n, v);
 }
 
 // --- running -------------------------------------------------------------------------------------
