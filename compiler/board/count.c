@@ -47,16 +47,18 @@ typedef struct Model {
     uint8_t wide;     // a product of 64 bits
     uint8_t fused;    // a multiply-add of floats
     uint8_t quotient; // a division or square root of floats
+    uint8_t vector;   // one of Armv8.1-M's vectors; a gathered one of four words takes three times as many
 } Model;
 
 // M0+, M3, M4: Arm's technical reference manuals (a branch: 1 + P with P = 2). Arm publishes no timing of an
 // M33, M7 or M55; the M33 has the M4's row, and those of the M7 and M55, which begin two instructions a cycle
-// or have vectors, are an upper bound. RV32: a plain pipeline of five stages.
+// or overlap vectors, are an upper bound. An M55 computes half a vector in a cycle. RV32: a plain pipeline of
+// five stages.
 static const Model models[] = {
-    {"cortex-m0plus", 1, 1, 1, 1, 0, 0, 0, 0}, {"cortex-m3", 1, 0, 1, 2, 5, 3, 0, 0},
-    {"cortex-m4", 1, 0, 1, 2, 5, 0, 2, 13},    {"cortex-m7", 1, 0, 1, 2, 5, 0, 2, 13},
-    {"cortex-m33", 1, 0, 1, 2, 5, 0, 2, 13},   {"cortex-m55", 1, 0, 1, 2, 5, 0, 2, 13},
-    {"rv32", 1, 1, 0, 2, 32, 0, 3, 20},
+    {"cortex-m0plus", 1, 1, 1, 1, 0, 0, 0, 0, 0}, {"cortex-m3", 1, 0, 1, 2, 5, 3, 0, 0, 0},
+    {"cortex-m4", 1, 0, 1, 2, 5, 0, 2, 13, 0},    {"cortex-m7", 1, 0, 1, 2, 5, 0, 2, 13, 0},
+    {"cortex-m33", 1, 0, 1, 2, 5, 0, 2, 13, 0},   {"cortex-m55", 1, 0, 1, 2, 5, 0, 2, 13, 1},
+    {"rv32", 1, 1, 0, 2, 32, 0, 3, 20, 0},
 };
 static const Model *model = &models[2];
 
@@ -114,8 +116,19 @@ static Decoded decode_float(uint32_t high, uint32_t low)
     return (Decoded){PLAIN, is_fused ? model->fused : 0, -1, -1};
 }
 
+static int is_vector(uint32_t high, uint32_t low)
+{
+    return (high & 0xef00) == 0xef00 || ((high & 0xec00) == 0xec00 && (low & 0xe00) == 0xe00);
+}
+
 static Decoded decode_thumb32(uint32_t high, uint32_t low)
 {
+    if (is_vector(high, low)) {
+        const int is_gathered = (high & 0xff10) == 0xfd10;
+        return (Decoded){PLAIN, (is_gathered ? 3U : 1U) * model->vector, -1, -1};
+    }
+    if ((high & 0xffcf) == 0xf00f && (low & 0xf001) == 0xc001) // the end of a loop that is known ahead
+        return (Decoded){PLAIN, 0, -1, -1};
     if ((high & 0xfe40) == 0xe800)
         return (Decoded){(high & 16) && (low & 0x8000) ? BRANCH : PLAIN, bits_of(low) * model->many, -1, -1};
     if ((high & 0xfff0) == 0xe8d0 && (low & 0xffe0) == 0xf000)

@@ -47,6 +47,12 @@ bool board_is_emulated(const char *cpu)
     return find_row(cpu) != NULL;
 }
 
+const char *board_cc_options(const char *cpu)
+{
+    const Emulated *row = find_row(cpu);
+    return row != NULL ? row->cc_more : "";
+}
+
 const BoardFunction *board_function(const BoardCounts *c, const char *function)
 {
     for (uint32_t i = 0; i < c->functions.len; i++)
@@ -130,22 +136,25 @@ static bool emulate(const Emulation *e, const char *dir)
         e->job->cli->arena,
         "-M %s %s -display none -monitor none -serial none -chardev file,id=said,path=said "
         "-semihosting-config enable=on,target=native,chardev=said -plugin ./count.so,out=counts,model=%s "
-        "-kernel net.elf",
+        "-chardev file,id=version,path=version -mon chardev=version,mode=control -kernel net.elf",
         e->row->machine, strncmp(e->row->cpu, "rv32", 4) == 0 ? "-bios none" : "", e->row->cpu);
     cli_progress("counting instructions");
     return start(e, dir, e->row->emulator, words);
 }
 
-// What the program said and what was counted, as one file.
+// What QEMU greets its monitor with, what the program said and what was counted, as one file.
 static bool join(const Emulation *e, const char *dir, const char *made)
 {
+    static const char *const names[] = {"version", "said", "counts"};
     Arena *a = e->job->cli->arena;
-    RawFile said, counts;
-    if (!rawfile_peek(a, output_path(a, dir, "said"), &said) ||
-        !rawfile_peek(a, output_path(a, dir, "counts"), &counts))
-        return false;
-    const FilePart parts[] = {{said.data, said.len}, {counts.data, counts.len}};
-    return rawfile_write(e->job->cli->diag, made, parts, 2);
+    FilePart parts[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        RawFile f;
+        if (!rawfile_peek(a, output_path(a, dir, names[i]), &f))
+            return false;
+        parts[i] = (FilePart){f.data, f.len};
+    }
+    return rawfile_write(e->job->cli->diag, made, parts, 3);
 }
 
 // The file with the counts. NULL: it could not be made.
@@ -182,12 +191,35 @@ static BoardFunction *function_of(Arena *a, BoardCounts *out, const char *name, 
     return &out->functions.data[out->functions.len - 1];
 }
 
+static uint64_t number_behind(const char *text, const char *word)
+{
+    const char *at = strstr(text, word);
+    return at != NULL ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+// {"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7} ..., then "stack 192" and "cc 12.2.1
+// 20221205" on lines of their own. The rest is what count.c wrote.
+static const char *read_said(Arena *a, const char *text, const Emulation *e, BoardCounts *out)
+{
+    const char *stack = strstr(text, "stack "), *cc = stack != NULL ? strstr(stack, "\ncc ") : NULL;
+    if (cc == NULL)
+        return "";
+    cc += strlen("\ncc ");
+    const size_t len = strcspn(cc, "\n");
+    out->stack_bytes = number_behind(stack, "stack ");
+    out->how = arena_printf(a, "%s, %s", e->row->emulator, e->compiler);
+    out->versions = arena_printf(a, "QEMU %llu.%llu.%llu, compiler %.*s",
+                                 (unsigned long long)number_behind(text, "\"major\": "),
+                                 (unsigned long long)number_behind(text, "\"minor\": "),
+                                 (unsigned long long)number_behind(text, "\"micro\": "), (int)len, cc);
+    return cc + len;
+}
+
 // Lines of count.c, of the phase between the two marks.
 static void read_counts(Arena *a, const char *text, BoardCounts *out)
 {
     enum { PHASE, INSNS, CYCLES, CALLS, N_NUMBERS };
-    char *at = NULL;
-    out->stack_bytes = strtoull(text + strcspn(text, " "), &at, 10); // "stack 192"
+    char *at = (char *)(uintptr_t)text;
     while (*at != '\0') {
         uint64_t number[N_NUMBERS];
         at += strspn(at, "\n");
@@ -259,8 +291,7 @@ BoardCounts board_count(const Job *given)
     const char *counts = job_emit(&j) ? make_counts(&e) : NULL;
     if (counts == NULL || !rawfile_peek(a, counts, &file))
         return (BoardCounts){.unknown = arena_printf(a, "`%s` or %s failed", e.compiler, row->emulator)};
-    out.how = arena_printf(a, "%s, %s", row->emulator, e.compiler);
-    read_counts(a, arena_strndup(a, file.data, file.len), &out);
+    read_counts(a, read_said(a, arena_strndup(a, file.data, file.len), &e, &out), &out);
     if (out.insns == 0)
         out.unknown = "the run counted nothing";
     return out;

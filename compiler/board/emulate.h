@@ -14,6 +14,7 @@ typedef struct BoardFunction {
 typedef struct BoardCounts {
     const char *unknown;    // why nothing was counted, or NULL
     const char *how;        // "qemu-system-arm, arm-none-eabi-gcc -O3 -mcpu=cortex-m4 -mthumb"
+    const char *versions;   // "QEMU 7.2.22, compiler 12.2.1 20221205"
     uint64_t insns, cycles; // of a run, everything that it calls included
     uint64_t stack_bytes;   // that the run used
     VEC(BoardFunction) functions;
@@ -21,6 +22,8 @@ typedef struct BoardCounts {
 
 // Is this a CPU of emulators.def?
 bool board_is_emulated(const char *cpu);
+// More options of C compilers, as programs for its board are compiled; "": none.
+const char *board_cc_options(const char *cpu);
 // Counts a run of an emitted job. Reports nothing. What was counted is kept in the cache of libraries.
 BoardCounts board_count(const Job *j);
 // The function of a kernel; NULL: the compiler made it a part of another one.

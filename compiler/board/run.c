@@ -6,10 +6,21 @@
 
 extern uint32_t stack_top[];
 
+static inline __attribute__((always_inline)) uintptr_t stack_pointer(void)
+{
+    uintptr_t at;
+#ifdef __riscv
+    __asm__ volatile("mv %0, sp" : "=r"(at));
+#else
+    __asm__ volatile("mov %0, sp" : "=r"(at));
+#endif
+    return at;
+}
+
 int main(void)
 {
     rlx_ctx *net = net_static();
-    const uintptr_t own = (uintptr_t)stack_top - (uintptr_t)__builtin_frame_address(0);
+    const uintptr_t own = (uintptr_t)stack_top - stack_pointer();
     if (net == NULL)
         return 1;
     board_fill_stack();
@@ -18,6 +29,6 @@ int main(void)
     board_mark();
     board_say("stack ");
     board_say_number((int32_t)(board_stack_bytes() - own));
-    board_say("\n");
+    board_say("\ncc " __VERSION__ "\n");
     return status != RLX_OK;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc compile, check, convert: a model in, files out.
 #include "compiler/cache/cache.h"
-#include "compiler/system/json_text.h"
-#include "compiler/job/depfile.h"
 #include "compiler/import/import.h"
+#include "compiler/job/depfile.h"
 #include "compiler/report/validation.h"
+#include "compiler/system/json_text.h"
 
 // Up to the files in the folder, and what is printed about them. False: reported, or --stop-after ended it.
 static bool compile(Job *j, const char *dir, CompileReport *out)
@@ -17,8 +17,8 @@ static bool compile(Job *j, const char *dir, CompileReport *out)
         return false;
     if (found == CACHE_HIT)
         return depfile_write(j, dir);
-    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) ||
-        !validation_run(j) || !job_write(j, dir))
+    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) || !validation_run(j) ||
+        !job_write(j, dir))
         return false;
     *out = compile_report_make(j);
     cache_store(&cache, dir, out);
@@ -69,7 +69,6 @@ ExitCode cmd_check(Cli *c)
 ExitCode cmd_convert(Cli *c)
 {
     const Strings *args = &c->options.args;
-    Graph *g = NULL;
     if (args->len < 1 || args->len > 2) {
         diag_error(c->diag, (Span){0}, E0003, "expected a model file and, perhaps, the file to write");
         return cli_fail(c);
@@ -77,8 +76,10 @@ ExitCode cmd_convert(Cli *c)
     const char *to = c->options.output_file != NULL ? c->options.output_file
                      : args->len == 2               ? args->data[1]
                                                     : NULL;
-    if (!import_model(c->arena, c->diag, args->data[0], &g))
+    Job j;
+    if (!job_read(&j, c, args->data[0]))
         return cli_fail(c);
+    Graph *g = j.graph;
     if (to == NULL) {
         Str text = str_new(c->arena);
         import_print_json(g, &text);

@@ -131,6 +131,13 @@ static void print_flash(const Job *j, const MachineCode *code)
     else
         printf("machine code %llu bytes, constants %llu bytes (%s, without libm)\n",
                (unsigned long long)code->code_bytes, (unsigned long long)code->const_bytes, code->compiler);
+    const uint64_t constants = code->const_bytes - code->data_bytes;
+    if (code->unknown == NULL)
+        printf(
+            "  .text %llu, .rodata %llu (weights %zu, constants %llu), .data %llu; .bss %llu bytes of RAM\n",
+            (unsigned long long)code->code_bytes, (unsigned long long)(j->emitted.weight_bytes + constants),
+            j->emitted.weight_bytes, (unsigned long long)constants, (unsigned long long)code->data_bytes,
+            (unsigned long long)code->bss_bytes);
     printf("C text  %zu bytes\n", j->emitted.code_bytes);
 }
 
@@ -148,6 +155,20 @@ static void print_banks(const Job *j)
     fputs(str_text(&text), stdout);
 }
 
+static void print_ram(const Job *j)
+{
+    const Plan *p = j->plan;
+    const uint64_t arena = p->region_bytes[REGION_ARENA], bound = p->arena_lower_bound;
+    printf("RAM     arena %llu bytes, lower bound %llu, placement optimal: %s; state %llu\n",
+           (unsigned long long)arena, (unsigned long long)bound, p->arena_optimal ? "yes" : "no",
+           (unsigned long long)j->emitted.state_bytes);
+    if (!p->arena_optimal)
+        printf("  at most %llu bytes above the least that these buffers need\n",
+               (unsigned long long)(arena - bound));
+    printf("  any schedule takes at least %llu bytes of arena, for inputs or outputs\n",
+           (unsigned long long)facts_least_arena(p));
+}
+
 static void print_text(const Job *j, const Totals *t, Measures *m)
 {
     const Plan *p = j->plan;
@@ -163,9 +184,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
     printf("\nnumbers %llu parameters, %.3f M multiply-adds, %.3f MB moved\n",
            (unsigned long long)t->parameters, (double)t->macs * 1e-6, (double)t->moved_bytes * 1e-6);
     print_pruned(&p->pruned);
-    printf("RAM     arena %llu bytes, lower bound %llu, placement optimal: %s; state %llu\n",
-           (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
-           p->arena_optimal ? "yes" : "no", (unsigned long long)j->emitted.state_bytes);
+    print_ram(j);
     print_streaming(j);
     print_peak(p);
     print_banks(j);
@@ -244,8 +263,8 @@ ExitCode cmd_inspect(Cli *c)
         return cli_fail(c);
     const Totals t = facts_count(j.plan);
     const bool is_counted = c->options.no_code == NULL && !is_dot_printed(&c->options);
-    const MachineCode code =
-        is_counted ? machine_code_count(&j) : (MachineCode){.unknown = "it was not asked for"};
+    const MachineCode code = is_counted ? machine_code_count(&j, board_cc_options(j.cpu.name))
+                                        : (MachineCode){.unknown = "it was not asked for"};
     const bool is_run = is_counted && board_is_emulated(j.cpu.name) && j.target->device == DEVICE_HOST;
     const BoardCounts run = is_run ? board_count(&j) : (BoardCounts){0};
     Measures m = {&code, is_run ? &run : NULL};

@@ -127,6 +127,22 @@ static bool read_threads(Job *j)
     return true;
 }
 
+// Such a CPU drives none of the devices, and what runs on it has no operating system.
+static bool check_microcontroller(Job *j)
+{
+    const Options *o = &j->cli->options;
+    const bool has_pool = o->pool != NULL && strcmp(o->pool, "caller") == 0;
+    if ((j->cpu.features & CPU_INTEGERS) == 0)
+        return true;
+    if (j->target->caps.is_gpu)
+        return wrong_value(
+            j, "--target", o->target,
+            arena_printf(j->cli->arena, "c: no program for a %s drives such a device", j->cpu.name));
+    return j->caps.threads == 1 || has_pool ||
+           wrong_value(j, "--threads", o->threads,
+                       "--pool caller with it: a microcontroller has no POSIX threads");
+}
+
 // A device has threads of its own; and only CUDA has kernels of which several are considered.
 static bool check_gpu_options(Job *j)
 {
@@ -196,7 +212,7 @@ static bool read_target(Job *j, const char *default_cpu)
         return false;
     }
     j->caps = target_caps(j->target, &j->cpu);
-    return read_threads(j) && read_gpus(j);
+    return read_threads(j) && check_microcontroller(j) && read_gpus(j);
 }
 
 static bool read_moe(Job *j)
@@ -417,6 +433,12 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     j->has_custom = custom_has(j->graph);
     custom_evaluate(j);
     return feeds_check(j) && (j->fallback == NULL || begin_fallback(j));
+}
+
+bool job_read(Job *j, Cli *c, const char *model)
+{
+    *j = (Job){.cli = c, .model = model};
+    return read_rounding(j) && given_read(c, &j->given) && job_import(j, &j->given, &j->graph);
 }
 
 bool job_import(Job *j, const Given *given, Graph **out)

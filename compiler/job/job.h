@@ -46,6 +46,8 @@ typedef struct Job {
 // Checks the options and the one model argument, imports the model. False: reported.
 // has_all_inputs: no input that is missing is made up, so a sequence without elements is empty.
 bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs);
+// Imports a model that is not compiled, by the options that say how to read it. False: reported.
+bool job_read(Job *j, Cli *c, const char *model);
 // What a file of measured choices calls where they were measured; gpu: which one of --gpu, on GPU targets.
 const char *job_tune_place(const Job *j, uint32_t gpu);
 bool job_plan(Job *j);

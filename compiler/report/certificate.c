@@ -2,10 +2,11 @@
 // See certificate.h.
 #include "compiler/report/certificate.h"
 #include "compiler/cli/cli_tables.h"
+#include "compiler/report/certificate_costs.h"
 #include "compiler/report/facts.h"
 #include "compiler/report/inspect_banks.h"
-#include "compiler/system/rawfile.h"
 #include "compiler/system/json_text.h"
+#include "compiler/system/rawfile.h"
 #include "compiler/system/sha256.h"
 #include <string.h>
 
@@ -22,6 +23,7 @@ typedef struct Setting {
 typedef struct Cost {
     const char *name, *nodes;
     uint64_t macs, flops, bytes, times;
+    const PlanKernel *kernel;
 } Cost;
 
 typedef struct Certificate {
@@ -31,6 +33,7 @@ typedef struct Certificate {
     Contents inputs, outputs;
     VEC(Setting) settings;
     VEC(Cost) kernels;
+    CertificateCosts costs;
 } Certificate;
 
 // --- what it says --------------------------------------------------------------------------------
@@ -115,7 +118,7 @@ static void add_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     Certificate *c = ctx;
     (void)p;
     const char *nodes = k->kernel->comment != NULL ? k->kernel->comment : "";
-    const Cost cost = {k->kernel->name, nodes, k->macs, k->flops, plan_kernel_bytes(k), times};
+    const Cost cost = {k->kernel->name, nodes, k->macs, k->flops, plan_kernel_bytes(k), times, k};
     vec_push(c->arena, &c->kernels, cost);
 }
 
@@ -152,10 +155,12 @@ static void json_kernels(const Certificate *c, Str *out)
         const Cost *k = &c->kernels.data[i];
         str_printf(out,
                    "%s\n    {\"name\": \"%s\", \"nodes\": \"%s\", \"macs\": %llu, \"operations\": %llu, "
-                   "\"bytes\": %llu, \"times\": %llu}",
+                   "\"bytes\": %llu, \"times\": %llu",
                    i == 0 ? "" : ",", json_text(c->arena, k->name), json_text(c->arena, k->nodes),
                    (unsigned long long)k->macs, (unsigned long long)k->flops, (unsigned long long)k->bytes,
                    (unsigned long long)k->times);
+        certificate_kernel_json(c->job, &c->costs, k->kernel, out);
+        str_add(out, "}");
     }
     str_add(out, "]\n}\n");
 }
@@ -180,6 +185,7 @@ static const char *print_json(const Certificate *c)
     inspect_banks_json(j->plan, &out);
     str_printf(&out, "  \"device_bytes\": %zu,\n", j->emitted.device_bytes);
     str_printf(&out, "  \"flash\": {\"weight_bytes\": %llu},\n", (unsigned long long)weights_in_program(j));
+    certificate_costs_json(j, &c->costs, &out);
     str_printf(&out, "  \"validation\": %s,\n", validation_json(a, c->report));
     json_kernels(c, &out);
     return str_text(&out);
@@ -243,11 +249,17 @@ static const char *print_text(const Certificate *c)
         str_printf(&out, "memory of the device: %zu bytes\n", j->emitted.device_bytes);
     str_printf(&out, "flash: weights %llu bytes, and the code, whose size the C compiler decides\n",
                (unsigned long long)weights_in_program(j));
-    str_add(&out, "\nkernels\n        times          operations               bytes\n");
+    certificate_costs_text(j, &c->costs, &out);
+    str_add(&out, "\nkernels\n        times          operations               bytes");
+    if (c->costs.is_board)
+        str_printf(&out, " %s       cycles", c->costs.run.unknown == NULL ? "instructions" : "   estimated");
+    str_add(&out, "\n");
     for (uint32_t i = 0; i < c->kernels.len; i++) {
         const Cost *k = &c->kernels.data[i];
-        str_printf(&out, "%13llu %19llu %19llu  %s\n", (unsigned long long)k->times,
-                   (unsigned long long)k->flops, (unsigned long long)k->bytes, k->name);
+        str_printf(&out, "%13llu %19llu %19llu", (unsigned long long)k->times, (unsigned long long)k->flops,
+                   (unsigned long long)k->bytes);
+        certificate_kernel_text(j, &c->costs, k->kernel, &out);
+        str_printf(&out, "  %s\n", k->name);
     }
     return str_text(&out);
 }
@@ -261,6 +273,7 @@ bool certificate_add(Job *j, const ValidateReport *r)
     hash_outputs(&c);
     list_settings(&c);
     list_kernels(&c);
+    c.costs = certificate_costs(j);
     const char *texts[] = {print_json(&c), print_text(&c)}, *suffixes[] = {"json", "txt"};
     for (size_t i = 0; i < 2; i++) {
         const EmittedFile f = {.name = arena_printf(a, "%s.certificate.%s", j->host.name, suffixes[i]),

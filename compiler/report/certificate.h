@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NAME.certificate.json and .txt: what was proven about the code of a job, and its costs, with hashes of all
-// that went in and came out. No times and no places of this machine, so that anybody can make it again.
+// that went in and came out. No times and no places of this machine, so that anybody can make it again: for
+// microcontrollers with the same compiler and QEMU, whose versions it states.
 #ifndef COMPILER_REPORT_CERTIFICATE_H
 #define COMPILER_REPORT_CERTIFICATE_H
 

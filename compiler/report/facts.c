@@ -41,3 +41,31 @@ Totals facts_count(Plan *p)
     count_ops(p, &t);
     return t;
 }
+
+static BufId owner_of(const Plan *p, BufId b)
+{
+    while (p->buffers.data[b].shares != 0)
+        b = p->buffers.data[b].shares;
+    return b;
+}
+
+// Bytes of those in the arena, each buffer once.
+static uint64_t io_bytes(const Plan *p, const PlanIo *io, uint32_t n)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanBuffer *b = &p->buffers.data[owner_of(p, io[i].buf)];
+        bool is_new = b->region == REGION_ARENA;
+        for (uint32_t k = 0; k < i; k++)
+            is_new = is_new && owner_of(p, io[k].buf) != owner_of(p, io[i].buf);
+        bytes += is_new ? io[i].bytes < b->bytes ? io[i].bytes : b->bytes : 0;
+    }
+    return bytes;
+}
+
+uint64_t facts_least_arena(const Plan *p)
+{
+    const uint64_t in = io_bytes(p, p->inputs.data, p->inputs.len);
+    const uint64_t out = io_bytes(p, p->outputs.data, p->outputs.len);
+    return in > out ? in : out;
+}

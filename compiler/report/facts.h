@@ -15,6 +15,9 @@ typedef struct Totals {
 Totals facts_kernels(Plan *p);
 // The totals of all kernels, with operators and parameters.
 Totals facts_count(Plan *p);
+// What the arena has at least, in whichever order and by whichever kernels a run goes: all inputs before it,
+// all outputs behind it.
+uint64_t facts_least_arena(const Plan *p);
 // A buffer that has bytes of its own in the arena at some step: those of the memory plan.
 static inline bool facts_is_placed(const PlanBuffer *b)
 {

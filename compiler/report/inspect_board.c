@@ -114,7 +114,7 @@ static void add_estimate(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
     t->sum.error = k->loop == NULL ? e.error : t->sum.error;
 }
 
-static Estimate estimate_run(const Job *j)
+Estimate inspect_estimate(const Job *j)
 {
     Total t = {.job = j};
     plan_walk(j->plan, add_estimate, &t);
@@ -123,7 +123,7 @@ static Estimate estimate_run(const Job *j)
 
 static void print_run(const Job *j, const BoardCounts *run)
 {
-    const Estimate e = run->unknown != NULL ? estimate_run(j) : (Estimate){0};
+    const Estimate e = run->unknown != NULL ? inspect_estimate(j) : (Estimate){0};
     if (run->unknown != NULL && e.error > 0)
         printf("time    estimated %.3f M instructions, which can be off by %.0f %%; not counted: %s\n",
                e.insns * 1e-6, e.error, run->unknown);
@@ -133,13 +133,32 @@ static void print_run(const Job *j, const BoardCounts *run)
         return;
     printf("time    %.3f M instructions, about %.3f M cycles without wait states (%s)\n",
            (double)run->insns * 1e-6, (double)run->cycles * 1e-6, run->how);
-    printf("stack   %llu bytes\n", (unsigned long long)run->stack_bytes);
+}
+
+// What the counted run used, and what the graph of calls allows.
+static void print_stack(const Measures *m)
+{
+    const bool is_counted = m->run != NULL && m->run->unknown == NULL;
+    const StackEntry *most = m->code->unknown == NULL ? call_graph_entry(&m->code->stack, "run") : NULL;
+    if (is_counted)
+        printf("stack   %llu bytes in that run, ", (unsigned long long)m->run->stack_bytes);
+    else if (m->code->unknown == NULL)
+        printf("stack   ");
+    if (most != NULL) {
+        printf("at most %llu bytes by the graph of calls (%s)", (unsigned long long)most->bytes, most->path);
+        for (uint32_t i = 0; i < most->libraries.len; i++)
+            printf("%s %s", i == 0 ? ", without" : ",", most->libraries.data[i]);
+        printf("\n");
+    } else if (is_counted || m->code->unknown == NULL) {
+        printf("at most unknown: %s\n", m->code->unknown != NULL ? m->code->unknown : m->code->stack.unknown);
+    }
 }
 
 void inspect_board_print(const Job *j, const Measures *m)
 {
     if (m->run != NULL)
         print_run(j, m->run);
+    print_stack(m);
     if (j->board.name != NULL)
         print_board(j, m);
 }
@@ -147,10 +166,12 @@ void inspect_board_print(const Job *j, const Measures *m)
 // counted_by null: nothing was counted, and count_unknown says why.
 static void add_run(const Job *j, const BoardCounts *run, Str *out)
 {
-    const Estimate e = estimate_run(j);
+    const Estimate e = inspect_estimate(j);
     if (e.error > 0)
         str_printf(out, "  \"estimated_instructions\": %llu,\n  \"estimate_error_percent\": %llu,\n",
                    (unsigned long long)e.insns, (unsigned long long)e.error);
+    if (run->unknown == NULL)
+        str_printf(out, "  \"counted_versions\": \"%s\",\n", json_text(out->arena, run->versions));
     if (run->unknown != NULL)
         str_printf(out, "  \"counted_by\": null,\n  \"count_unknown\": \"%s\",\n",
                    json_text(out->arena, run->unknown));

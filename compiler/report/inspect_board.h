@@ -16,6 +16,9 @@ typedef struct Measures {
 // What was counted of one run of a kernel. False: nothing was.
 bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, uint64_t *cycles);
 
+// Of a run, from the kernels' IR. error below or at 0: there is none for the CPU.
+Estimate inspect_estimate(const Job *j);
+
 // Members of a kernel, each with a comma before it.
 void inspect_board_kernel_json(const Job *j, const Measures *m, const PlanKernel *k, uint64_t times,
                                Str *out);

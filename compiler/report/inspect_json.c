@@ -138,6 +138,7 @@ static void print_totals(const Job *j, const Totals *t, Str *out)
                "  \"arena_bytes\": %llu,\n  \"arena_lower_bound_bytes\": %llu,\n  \"arena_optimal\": %s,\n",
                (unsigned long long)p->region_bytes[REGION_ARENA], (unsigned long long)p->arena_lower_bound,
                p->arena_optimal ? "true" : "false");
+    str_printf(out, "  \"arena_any_schedule_bytes\": %llu,\n", (unsigned long long)facts_least_arena(p));
     str_printf(
         out,
         "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"text_bytes\": %zu,\n  \"functions\": %u,\n",
@@ -148,18 +149,23 @@ static void print_totals(const Job *j, const Totals *t, Str *out)
 }
 
 // code_bytes null: it is not known, and code_unknown says why.
-static void print_code(const MachineCode *code, Str *out)
+static void print_code(const Job *j, const MachineCode *code, Str *out)
 {
     if (code == NULL)
         return;
-    if (code->unknown != NULL)
+    if (code->unknown != NULL) {
         str_printf(out, "  \"code_bytes\": null,\n  \"code_unknown\": \"%s\",\n",
                    json_text(out->arena, code->unknown));
-    else
-        str_printf(out,
-                   "  \"code_bytes\": %llu,\n  \"constant_bytes\": %llu,\n  \"code_compiler\": \"%s\",\n",
-                   (unsigned long long)code->code_bytes, (unsigned long long)code->const_bytes,
-                   json_text(out->arena, code->compiler));
+        return;
+    }
+    str_printf(out, "  \"code_bytes\": %llu,\n  \"constant_bytes\": %llu,\n  \"code_compiler\": \"%s\",\n",
+               (unsigned long long)code->code_bytes, (unsigned long long)code->const_bytes,
+               json_text(out->arena, code->compiler));
+    str_printf(out, "  \"code_compiler_version\": \"%s\",\n  ", json_text(out->arena, code->version));
+    machine_code_sections_json(code, j->emitted.weight_bytes, out);
+    str_add(out, ",\n  ");
+    machine_code_stack_json(code, out);
+    str_add(out, ",\n");
 }
 
 const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
@@ -176,7 +182,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     str_add(out, interface_json(j));
     print_totals(j, t, out);
     print_pruned(&p->pruned, out);
-    print_code(m->code, out);
+    print_code(j, m->code, out);
     inspect_board_json(j, m, out);
     if (!p->caps->is_gpu)
         str_printf(out, "  \"threads\": %d,\n", p->caps->threads);

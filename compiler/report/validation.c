@@ -33,7 +33,8 @@ ValidateInput validation_input(const Target *target, const char *cpu, const char
                     {"rv64", "riscv64-linux-gnu"},
                     {"wasm", "wasm32"},
                     {"cortex", "arm-none-eabi"},
-                    {"rv32", "riscv32-unknown-elf"}};
+                    {"rv32", "riscv32-unknown-elf"},
+                    {"esp32-s3", "riscv32-unknown-elf"}}; // clang has no Xtensa: another of 32 bits
     ValidateInput in = {.cc_flags = cc_flags, .triple = "x86_64-linux-gnu"};
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
         if (strncmp(cpu, machines[i].prefix, strlen(machines[i].prefix)) == 0)

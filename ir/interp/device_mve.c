@@ -26,21 +26,6 @@ static CallResult window(Call *c, DType type)
     return CALL_DONE;
 }
 
-static CallResult edge(Call *c, DType type)
-{
-    for (uint32_t t = c->begin; t < c->end; t++) {
-        Words a = {.c = c, .t = t};
-        const int64_t lo = call_int(c, 2, t), hi = call_int(c, 3, t);
-        for (int64_t i = 0; i < call_int(c, 4, t) && !a.is_wrong; i++) {
-            a.is_poison = false;
-            const bool is_there = lo <= i && i < hi;
-            const int8_t v = is_there ? with_sign(&a, i - lo, type) : (int8_t)call_int(c, 5, t);
-            words_write_byte(&a, 0, i, v);
-        }
-    }
-    return CALL_DONE;
-}
-
 CallResult interp_mve_window_i8(Call *c)
 {
     return window(c, DTYPE_i8);
@@ -51,14 +36,14 @@ CallResult interp_mve_window_u8(Call *c)
     return window(c, DTYPE_u8);
 }
 
-CallResult interp_mve_edge_i8(Call *c)
+CallResult interp_mve_fill(Call *c)
 {
-    return edge(c, DTYPE_i8);
-}
-
-CallResult interp_mve_edge_u8(Call *c)
-{
-    return edge(c, DTYPE_u8);
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        for (int64_t i = 0; i < call_int(c, 1, t) && !a.is_wrong; i++)
+            words_write_byte(&a, 0, i, (int8_t)call_int(c, 2, t));
+    }
+    return CALL_DONE;
 }
 
 // --- sums ----------------------------------------------------------------------------------------
@@ -86,11 +71,11 @@ static CallResult sums(Call *c, int64_t pixels)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         Words a = {.c = c, .t = t};
-        const int64_t padded = mve_padded(call_int(c, 3, t));
+        const int64_t to = pixels > 1 ? call_int(c, 5, t) : 0;
         for (int64_t i = 0; i < call_int(c, 4, t) * pixels * MVE_BLOCK && !a.is_wrong; i++) {
             const int64_t block = i / MVE_BLOCK / pixels, pixel = i / MVE_BLOCK % pixels;
             a.is_poison = false;
-            const int32_t sum = sum_of(&a, pixel * padded, block * words_of_sums(&a), i % MVE_BLOCK);
+            const int32_t sum = sum_of(&a, pixel * to, block * words_of_sums(&a), i % MVE_BLOCK);
             words_write(&a, 0, i, sum);
         }
     }
@@ -152,9 +137,8 @@ CallResult interp_mve_bytes2(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         Words a = {.c = c, .t = t};
-        const int64_t padded = mve_padded(call_int(c, 3, t));
         for (int64_t i = 0; i < call_int(c, 5, t) && !a.is_wrong; i++)
-            bytes_of_pixel(&a, i * call_int(c, 6, t), i * padded, call_int(c, 7, t));
+            bytes_of_pixel(&a, i * call_int(c, 6, t), i * call_int(c, 8, t), call_int(c, 7, t));
     }
     return CALL_DONE;
 }

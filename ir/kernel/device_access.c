@@ -7,7 +7,7 @@
 // mve_window: the same of one pixel.
 static int64_t runs_of_pixel(const int64_t *v)
 {
-    return (v[3] - 1) * v[4] + v[2];
+    return v[2] > 0 && v[3] > 0 ? (v[3] - 1) * v[4] + v[2] : 0;
 }
 
 // mve_sums1, mve_bytes1: a window.
@@ -103,8 +103,6 @@ static const KDeviceAccess accesses[] = {
     {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6},
     {KDEV_mve_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
     {KDEV_mve_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
-    {KDEV_mve_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
-    {KDEV_mve_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
     {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0},
     {KDEV_mve_bytes1, 1, OF_ROW, false, window, 0, 0, 0, 0},
     {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},

@@ -6,6 +6,7 @@
 #include "ir/eval/scalar.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/kernel_fold.h"
+#include <math.h>
 #include <string.h>
 
 const char *const work_names[WORK_KINDS] = {
@@ -100,9 +101,13 @@ static double share(const Walk *w, uint32_t on)
     return 1 / (outside > 1 ? outside : 1);
 }
 
+// An operand of a device function. The last tile of a loop may be smaller: what the others have counts.
 static double known(const Walk *w, const KInst *n, int operand)
 {
-    const KRef r = operand < 0 ? 0 : k_device_operand(w->k, n, (uint32_t)operand);
+    KRef r = operand < 0 ? 0 : k_device_operand(w->k, n, (uint32_t)operand);
+    const KInst *v = k_inst(w->k, r);
+    if (!w->is_known[r] && v->kind == KI_op && v->kop == KOP_min)
+        r = w->is_known[v->a] ? v->a : v->b;
     return w->is_known[r] ? (double)w->value[r] : 1;
 }
 
@@ -190,12 +195,69 @@ static void add_device(Walk *w, const KInst *n, double times)
     }
 }
 
+// What functions for vectors of bytes do: as often as some operands say, and for every 16 inputs of one
+// operand.
+typedef struct VectorWork {
+    KDevice device;
+    WorkKind kind;
+    int inputs;   // operand; -1: 16
+    int count[3]; // operands
+    double share;
+    bool is_block;           // of channels
+    double once[3], each[3]; // bytes of the first three operands: each time, and for every 16 inputs
+} VectorWork;
+
+static const VectorWork vectors[] = {
+    {KDEV_mve_window_i8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}},
+    {KDEV_mve_window_u8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}},
+    {KDEV_mve_columns_i8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}},
+    {KDEV_mve_columns_u8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}},
+    {KDEV_mve_sums2, WORK_pairs, 3, {4, -1, -1}, 1, true, {32, 0, 16}, {0, 32, 64}},
+    {KDEV_mve_sums1, WORK_singles, 3, {4, -1, -1}, 1, true, {16, 0, 16}, {0, 16, 64}},
+    {KDEV_mve_bytes2, WORK_pairs, 3, {4, 5, -1}, 0.5, true, {8, 0, 32}, {0, 32, 64}},
+    {KDEV_mve_bytes1, WORK_singles, 3, {4, -1, -1}, 1, true, {4, 0, 32}, {0, 16, 64}},
+    {KDEV_mve_deep, WORK_rows, -1, {3, 4, 5}, 1, false, {4, 64, 8}, {0}},
+};
+
+static void add_vector_bytes(Walk *w, const KInst *n, const VectorWork *v, double count, double inputs)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        const KInst *at = k_inst(w->k, k_device_operand(w->k, n, i));
+        if (at->kind == KI_address)
+            add_bytes(w, (uint32_t)at->imm, i == 0, count * (v->once[i] + v->each[i] * inputs));
+    }
+}
+
+static void add_vectors(Walk *w, const KInst *n, double times)
+{
+    for (const VectorWork *v = vectors; v < vectors + sizeof vectors / sizeof *vectors; v++) {
+        if (v->device != kdev_of(n))
+            continue;
+        double count = times * v->share;
+        for (uint32_t j = 0; j < 3; j++)
+            count *= known(w, n, v->count[j]);
+        const double inputs = ceil(known(w, n, v->inputs) / 16);
+        const bool is_scaled = v->device == KDEV_mve_bytes2 || v->device == KDEV_mve_bytes1;
+        w->work.n[v->kind] += count * inputs;
+        w->work.n[WORK_scaled] += is_scaled ? count : 0;
+        w->work.n[WORK_block] += times + (v->is_block ? count : 0);
+        add_vector_bytes(w, n, v, count, inputs);
+    }
+}
+
+static void add_call(Walk *w, const KInst *n, double times)
+{
+    add_device(w, n, times);
+    add_device_bytes(w, n, times);
+    add_vectors(w, n, times);
+}
+
 static WorkKind kind_of_op(const Walk *w, const KInst *n)
 {
     static const bool is_product[KOP_COUNT] = {
-        [KOP_mul] = true,    [KOP_fma] = true,    [KOP_dot8] = true,
-        [KOP_dot16] = true,  [KOP_mad_bb] = true, [KOP_mad_bt] = true,
-        [KOP_mad_tt] = true, [KOP_mulh] = true,   [KOP_mulh_add] = true};
+        [KOP_mul] = true,   [KOP_fma] = true,     [KOP_mad] = true,    [KOP_dot8] = true,
+        [KOP_dot16] = true, [KOP_mad_bb] = true,  [KOP_mad_bt] = true, [KOP_mad_tt] = true,
+        [KOP_mulh] = true,  [KOP_mulh_add] = true};
     const int of = k_inst(w->k, n->a)->dtype;
     if (n->dtype == KT_INDEX || of == KT_INDEX)
         return WORK_index;
@@ -223,10 +285,8 @@ static void add_inst(Walk *w, const KInst *n, uint32_t on, double times)
     else if (n->kind == KI_store || n->kind == KI_astore)
         work[WORK_store] += times;
     else if (n->kind == KI_device)
-        add_device(w, n, times);
-    if (n->kind == KI_device)
-        add_device_bytes(w, n, times);
-    else if (kkind_info[n->kind].param == KPARAM_READ || kkind_info[n->kind].param == KPARAM_WRITE)
+        add_call(w, n, times);
+    if (kkind_info[n->kind].param == KPARAM_READ || kkind_info[n->kind].param == KPARAM_WRITE)
         add_bytes(w, (uint32_t)n->imm, kkind_info[n->kind].param == KPARAM_WRITE,
                   times * n->count * (double)dtype_info[w->k->params.data[n->imm].dtype].bytes);
 }

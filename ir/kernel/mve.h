@@ -2,34 +2,38 @@
 // What the device functions mve_NAME do, for microcontrollers that sum up 16 products of bytes in one
 // instruction (device.def). They share layouts, so all of them are here.
 //
-// Inputs are bytes with a sign: those without one are less 128. What the zero point adds is a part of what
-// sums begin with. A window is n bytes in scratch memory, behind which mve_padded(n) - n bytes may have any
-// value.
+// Inputs are bytes with a sign: those without one are less 128. What the zero point adds is a part of
+// what sums begin with. A window is n bytes in scratch memory, behind which mve_padded(n) - n bytes
+// may have any value.
 //
-// mve_window(d, x, n, rows, pitch, pixels, step, to): of each pixel `rows` runs of n elements, `pitch` apart,
-// from x + step * pixel on, to d + to * pixel, where runs follow each other. mve_edge(d, x, lo, hi, n, zero):
-// one run, of which only the elements lo .. hi - 1 exist (at x); the others become `zero`. mve_sums2(s, x, w,
-// n, blocks): sums of two pixels, whose windows are at x and x + mve_padded(n), by blocks of four channels:
-// s[(block * 2 + pixel) * 4 + channel]. w: a block is what the sums begin with, then for every 16 inputs
-// those of channel 0, 1, 2 and 3, a byte each; behind the last input stand zeros.
-// mve_sums1(s, x, w, n, blocks): of one pixel, whose window may be anywhere if n is a multiple of 16:
-// s[block * 4 + channel].
-// mve_bytes2_N(y, x, w, n, blocks, pixels, pitch, high): the same sums as bytes, of any number of pixels,
-// whose windows follow each other; pixels of y are `pitch` apart. A channel is floor((sum * factor + start) /
-// 2^(32 + N)), from -128 to 127. Behind the weights of a block stand the four factors, which are not
-// negative, where all starts are (high + 2^(N - 1)) * 2^32 (that is added by instructions which round); or -1
-// - e, then e times four sums and what counts in their stead, channel by channel, the factors, and of each
-// start the complement of the lower half and the upper half, less 2^(N - 1). mve_bytes1_N(y, x, w, n, blocks,
-// high): of the pixel of mve_sums1.
+// * mve_window(d, x, n, rows, pitch, pixels, step, to): of each pixel `rows` runs of n elements,
+//   `pitch` apart, from x + step * pixel on, to d + to * pixel, where runs follow each other.
+// * mve_fill(d, n, value): n bytes.
+// * mve_sums2(s, x, w, n, blocks, to): sums of two pixels, whose windows are at x and x + to, by
+//   blocks of four channels: s[(block * 2 + pixel) * 4 + channel]. w: a block is what the sums begin
+//   with, then for every 16 inputs those of channel 0, 1, 2 and 3, a byte each; behind the last input
+//   stand zeros.
+// * mve_sums1(s, x, w, n, blocks): of one pixel, whose window may be anywhere if n is a multiple of
+//   16: s[block * 4 + channel].
+// * mve_bytes2_N(y, x, w, n, blocks, pixels, pitch, high, to): the same sums as bytes, of any number
+//   of pixels, whose windows are `to` apart; pixels of y are `pitch` apart. A channel is (sum *
+//   factor + start) / 2^(32 + N), rounded down, from -128 to 127. Behind the weights of a block stand
+//   the four factors, which are not negative, where all starts are (high + 2^(N - 1)) * 2^32 (that is
+//   added by instructions which round); or -1 - e, then e times four sums and what counts in their
+//   stead, channel by channel, the factors, and of each start the complement of the lower half and
+//   the upper half, less 2^(N - 1).
+// * mve_bytes1_N(y, x, w, n, blocks, high): of the pixel of mve_sums1.
 //
 // Depthwise: columns of three rows, of 16 channels, a word for each channel (bytes 0 to 2).
-// mve_columns(t, x, n, columns, step, lo, rows, pitch, zero): n channels of columns that are `step` elements
-// apart. Only the rows lo .. lo + rows - 1 of the three exist, `pitch` apart (row lo is at x); the others are
-// `zero`. mve_deep_N(y, t, w, blocks, pixels, rows, pitch, row_pitch, high): blocks of four channels of rows
-// of pixels, as the bytes of mve_bytes2, `pitch` and `row_pitch` apart. w: where in t the four columns of a
-// window are, less the first one, how far the next pixel is, and from the end of a row the next one, all in
-// bytes; then blocks as above, with 16 weights for a channel: those of the words of four columns. Inputs
-// whose weight is 0 may have any value.
+//
+// * mve_columns(t, x, n, columns, step, lo, rows, pitch, zero): n channels of columns that are `step`
+//   elements apart. Only the rows lo .. lo + rows - 1 of the three exist, `pitch` apart (row lo is at
+//   x); the others are `zero`.
+// * mve_deep_N(y, t, w, blocks, pixels, rows, pitch, row_pitch, high): blocks of four channels of
+//   rows of pixels, as the bytes of mve_bytes2, `pitch` and `row_pitch` apart. w: where in t the four
+//   columns of a window are, less the first one, how far the next pixel is, and from the end of a row
+//   the next one, all in bytes; then blocks as above, with 16 weights for a channel: those of the
+//   words of four columns. Inputs whose weight is 0 may have any value.
 #ifndef IR_KERNEL_MVE_H
 #define IR_KERNEL_MVE_H
 

@@ -301,10 +301,9 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
 // elsewhere a comparison each.
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
 {
+    enum { ELSEWHERE = 2 };
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
-    if (caps->has_mve)
-        return REQUANT_MAX_EXCEPTIONS / 2;
-    return caps->has_dsp && !is_depthwise ? REQUANT_MAX_EXCEPTIONS : REQUANT_MAX_EXCEPTIONS / 4;
+    return caps->has_mve || (caps->has_dsp && !is_depthwise) ? REQUANT_MAX_EXCEPTIONS : ELSEWHERE;
 }
 
 // The text of DSP functions has the shift: with a small one, most layers share them.

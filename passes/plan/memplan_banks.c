@@ -14,6 +14,12 @@ typedef struct Unit {
     uint32_t bank;
 } Unit;
 
+// What is compared: bytes that banks lack, then cycles.
+typedef struct Cost {
+    uint64_t lacking;
+    double cycles;
+} Cost;
+
 typedef struct Search {
     Planner *m; // NULL: of constants, which lie side by side
     const PlaceItem *items;
@@ -29,6 +35,7 @@ typedef struct Search {
     uint32_t *which;
     Arena *keep, scratch;
     uint32_t tries;
+    Cost now;
     uint64_t most; // bytes in all banks together (--ram); 0: what they have
 } Search;
 
@@ -91,12 +98,6 @@ static uint64_t bytes_of(Search *s, uint32_t bank)
 }
 
 // --- all banks -----------------------------------------------------------------------------------
-
-// What is compared: bytes that banks lack, then cycles.
-typedef struct Cost {
-    uint64_t lacking;
-    double cycles;
-} Cost;
 
 static Cost cost_of(const Search *s)
 {
@@ -202,24 +203,24 @@ static bool is_larger(const PlanBank *a, const PlanBank *b)
 // Moves a unit, or lets two change places. False: it was no better, and nothing has changed.
 static bool try_move(Search *s, uint32_t u, uint32_t bank, uint32_t other)
 {
-    const Cost before = cost_of(s);
-    const uint32_t from = s->units[u].bank;
+    Unit *one = &s->units[u], *two = &s->units[other];
+    const uint32_t from = one->bank;
+    const double moved = one->traffic - (other != u ? two->traffic : 0);
     uint64_t bytes[PLAN_MAX_BANKS];
+    if (s->now.lacking == 0 && moved * (s->banks[bank].cycles - s->banks[from].cycles) >= 0)
+        return false; // there is no need to place it
     memcpy(bytes, s->bytes, sizeof bytes);
-    s->units[u].bank = bank;
-    if (other != u)
-        s->units[other].bank = from;
-    Cost after = cost_of(s);
-    if (before.lacking != 0 || after.cycles < before.cycles) { // else there is no need to place it
-        s->bytes[bank] = bytes_of(s, bank);
-        s->bytes[from] = bytes_of(s, from);
-        after = cost_of(s);
-        if (is_less(after, before))
-            return true;
+    two->bank = from;
+    one->bank = bank;
+    s->bytes[bank] = bytes_of(s, bank);
+    s->bytes[from] = bytes_of(s, from);
+    const Cost after = cost_of(s);
+    if (is_less(after, s->now)) {
+        s->now = after;
+        return true;
     }
-    s->units[u].bank = from;
-    if (other != u)
-        s->units[other].bank = bank;
+    two->bank = bank;
+    one->bank = from;
     memcpy(s->bytes, bytes, sizeof bytes);
     return false;
 }
@@ -239,6 +240,7 @@ static void improve(Search *s)
 {
     const uint32_t most = s->tries + TRIES;
     bool any = true;
+    s->now = cost_of(s);
     while (any && s->tries < most) {
         any = false;
         for (uint32_t u = 0; u < s->n_units && s->tries < most; u++)

@@ -73,7 +73,11 @@ static void print_buffer(const Plan *p, BufId id, Str *out)
     str_printf(out, "b%u %s \"%s\": %llu bytes", id, region_name[b->region], b->name,
                (unsigned long long)b->bytes);
     if (p->region_bytes[b->region] != 0) {
+        const bool is_used = b->bytes != 0 && b->first != UINT32_MAX;
+        const PlanBank *bank = is_used ? plan_bank_of(p, b) : NULL;
         str_printf(out, " at %llu", (unsigned long long)b->offset);
+        if (bank != NULL)
+            str_printf(out, " in bank %s", bank->name);
         if (b->region == REGION_ARENA && b->first != UINT32_MAX)
             str_printf(out, ", steps %u to %u", b->first, b->last);
         if (b->shares != 0)

@@ -51,6 +51,9 @@ def check_known(cpu, folder):
     assert abs(facts["code_bytes"] - code) < 0.02 * code, (cpu, facts["code_bytes"], code)
     assert abs(facts["constant_bytes"] + facts["weight_bytes"] - data) < 256, (cpu, facts, data)
     assert facts["code_compiler"].startswith(compiler + " -O3")
+    by = facts["sections"]
+    assert by["text"] == facts["code_bytes"] and by["rodata_weights"] == facts["weight_bytes"], by
+    assert by["rodata_constants"] + by["data"] == facts["constant_bytes"] and by["bss"] == 0, by
     assert facts["text_bytes"] > facts["code_bytes"]
     text = inspect(cpu)
     assert f"machine code {facts['code_bytes']} bytes" in text and "flash   weights" in text

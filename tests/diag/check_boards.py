@@ -62,7 +62,11 @@ def main():
     big = call("inspect", MODEL, "--board", "nucleo-l4r5zi", "--shape", "image=64,1,8,8", "--no-code")
     tap.result("the arena fits into no single bank" in big.stdout, "an arena that is too large", big)
     for wrong, why in ((("--board", "nucleo"), "no such board"),
-                       (("--board", "nrf52dk", "--cpu", "cortex-m7"), "has a cortex-m4")):
+                       (("--board", "nrf52dk", "--cpu", "cortex-m7"), "has a cortex-m4"),
+                       (("--board", "nrf52dk", "--target", "metal"), "no program for a cortex-m4 drives"),
+                       (("--cpu", "rv32imc", "--threads", "2"), "expected --pool caller with it"),
+                       (("--board", "nrf52dk", "--threads", "2", "--pool", "posix"), "no POSIX threads"),
+                       (("--board", "nrf52dk", "--target", "vulkan", "--ram", "9K"), "no program for")):
         done = call("inspect", MODEL, *wrong)
         tap.result(done.returncode == 2 and why in done.stderr, " ".join(wrong), done)
     return tap.end()

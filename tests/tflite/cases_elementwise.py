@@ -73,6 +73,14 @@ for name, number in (("maximum", 55), ("minimum", 57)):
         case(f"{name}_{t}")(lambda c, n=number, t=t: binary(c, n, 39, t, same=True))
 case("pow_f32", 1e-5)(lambda c: binary(c, 78, 56, "f32", low=0.5, high=2))
 case("floor_div_f32")(lambda c: binary(c, 90, 65, "f32", low=0.25, high=3))
+case("floor_div_near_f32")(
+    lambda c: c.op(
+        90,
+        [c.x("f32", [4], values=[10.03, -9.9, -11.0, 7.0]), c.x("f32", [1], values=[-3.3])],
+        [c.y("f32", [4])],
+        65,
+    )
+)
 case("floor_div_i32")(lambda c: binary(c, 90, 65, "i32", low=-9, high=-1))
 case("floor_mod_f32", FLOAT)(lambda c: binary(c, 95, 72, "f32", low=0.25, high=3))
 case("floor_mod_i32")(lambda c: binary(c, 95, 72, "i32", low=-9, high=-1))

@@ -184,6 +184,14 @@ for name, (number, options_type, a, b, constants, options) in MOVES.items():
         )
 
 
+@case("gather_batch_before_f32")
+def gather_batch_before(c):
+    x = c.x("f32", [2, 3, 4, 2])
+    index = c.c("i32", [2, 5], [0, 3, 1, 1, 2, 2, 0, 3, 3, 1])
+    y = c.y("f32", [2, 3, 5, 2])
+    c.op(36, [x, index], [y], 23, {0: ("i32", 2), 1: ("i32", 1)})
+
+
 @case("gather_batch_f32")
 def _(c):
     index = c.c("i32", [2, 3], [0, 2, 1, 1, 3, 0])

@@ -45,7 +45,9 @@ def conv(
     out=4,
     groups=1,
     size=(7, 6),
+    narrow=False,
 ):
+    """narrow: sums of 16-bit operands are i32, as the bias is."""
     x_type, w_type = types
     weight_scale = [0.01 + 0.003 * i for i in range(out)]
     x = c.x(x_type, [1, *size, depth], **scales(x_type, 0.05, 5))
@@ -55,13 +57,14 @@ def conv(
         scale = 0.02 if x_type == "f32" else weight_scale
         w = c.c(w_type, [out, *kernel, depth // groups], **scales(w_type, scale))
     bias_scale = 0.001 if w_type == "u8" else [0.05 * s for s in weight_scale]
-    b = bias(c, x_type, out, bias_scale, most=500, most_real=3)
+    b = bias(c, "i8" if narrow else x_type, out, bias_scale, most=500, most_real=3)
     y = c.y(
         x_type,
         [1, *windows(size, kernel, stride, pad, dilation), out],
         **scales(x_type, 0.01 if x_type == "i16" else 0.11, -7 if x_type == "i8" else 120),
     )
-    window_op(c, 3, [x, w, b, y], 1, pad, stride, [i8(act), i32(dilation[1]), i32(dilation[0])])
+    more = [i8(act), i32(dilation[1]), i32(dilation[0])] + ([i8(2)] if narrow else [])
+    window_op(c, 3, [x, w, b, y], 1, pad, stride, more)
 
 
 for name, kwargs in {
@@ -82,6 +85,7 @@ for name, kwargs in {
 case("conv_u8")(lambda c: conv(c, ("u8", "u8")))
 case("conv_i16")(lambda c: conv(c, ("i16", "i8")))
 case("conv_i16_relu")(lambda c: conv(c, ("i16", "i8"), act=1))
+case("conv_i16_narrow")(lambda c: conv(c, ("i16", "i8"), narrow=True))
 case("conv_i4")(lambda c: conv(c, ("i8", "i4")))
 case("conv_hybrid", FLOAT)(lambda c: conv(c, ("f32", "i8")))
 

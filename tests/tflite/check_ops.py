@@ -25,6 +25,7 @@ DESCRIPTIONS = {
     "f32": "<f4",
     "f16": "<f2",
     "i32": "<i4",
+    "u32": "<u4",
     "i64": "<i8",
     "i16": "<i2",
     "i8": "|i1",
@@ -32,7 +33,17 @@ DESCRIPTIONS = {
     "bool": "|b1",
 }
 CHUNK = 24  # cases in one model: it takes about as long as two or three alone
-CODES = {"<f4": "f", "<f2": "e", "<i4": "i", "<i8": "q", "<i2": "h", "|i1": "b", "|u1": "B", "|b1": "?"}
+CODES = {
+    "<f4": "f",
+    "<f2": "e",
+    "<i4": "i",
+    "<u4": "I",
+    "<i8": "q",
+    "<i2": "h",
+    "|i1": "b",
+    "|u1": "B",
+    "|b1": "?",
+}
 
 
 def write_npy(path, type_name, shape, values):

@@ -48,6 +48,8 @@ def check_kernels(rlxc, home, chosen):
             refused = re.search(r"^rlxc refused (.*)", text, re.M)
             if passed:
                 tally.passed(kind)
+            elif test in kernel_tests.WIDER:
+                tally.refuse(kind, test, kernel_tests.WIDER[test])
             elif refused:
                 tally.refuse(kind, test, peers.reason_of(refused.group(1)))
             else:

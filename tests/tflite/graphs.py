@@ -115,6 +115,67 @@ def signature(options=()):
     return model, [("image", "f32", [2], [1.0, 2.0])], {"scores": scores}, list(options)
 
 
+def whole(seed, count, most):
+    """Whole numbers from -most to most that only depend on the seed."""
+    values = []
+    for _ in range(count):
+        seed = (seed * 1103515245 + 12345) % 2**31
+        values.append(seed // 65536 % (2 * most + 1) - most)
+    return values
+
+
+LSTM_WEIGHTS = [0.011, 0.006, 0.013, 0.008, 0.005, 0.012, 0.007, 0.009]  # scales
+# What the kernels of TensorFlow Lite for microcontrollers give (lstm_eval.h, with the reference kernels).
+LSTM_RESULTS = {
+    "plain": [-19, 19, 9, -26, 17, -19, 56, 14, -31, -5, -50, 37, -18, 4, -18, -27, 20, -18],
+    "clipped": [-4, -4, -3, -17, 3, -4, 47, 33, 14, -49, 35, 7, 48, 15, 0, 78, 20, 8, 6, 61, -27, -6, -6, 5],
+}
+
+
+def lstm(kind):
+    """A LSTM of bytes: 2 batches of 3 steps in batch order, or 4 steps in time order with a clipped cell."""
+    steps, batch, inputs, units = (3, 2, 4, 3) if kind == "plain" else (4, 1, 5, 6)
+    shape = [batch, steps] if kind == "plain" else [steps, batch]
+    model = Model()
+    g = model.graph()
+    x = g.tensor("x", "i8", [*shape, inputs], scale=0.02, zero=-7)
+    sizes = [inputs] * 4 + [units] * 4
+    operands = [x]
+    for k, scale in enumerate(LSTM_WEIGHTS):
+        data = whole(k, units * sizes[k], 127)
+        operands.append(g.tensor(f"w{k}", "i8", [units, sizes[k]], data=data, scale=scale, zero=0))
+    operands += [-1] * 3
+    for k in range(4):
+        scale = 0.02 * LSTM_WEIGHTS[k]
+        data = whole(20 + k, units, 3000)
+        operands.append(g.tensor(f"b{k}", "i32", [units], data=data, scale=scale, zero=0))
+    state = g.tensor("state", "i8", [batch, units], scale=1 / 128, zero=5, variable=True)
+    cell = g.tensor(
+        "cell", "i16", [batch, units], scale=2.0 ** (-12 if kind == "plain" else -14), zero=0, variable=True
+    )
+    y = g.tensor("y", "i8", [*shape, units], scale=1 / 128, zero=5)
+    options = {0: ("i8", 4), 1: ("f32", 0.0 if kind == "plain" else 0.75), 3: ("u8", kind != "plain")}
+    g.operator(44, [*operands, -1, -1, state, cell, -1, -1, -1, -1], [y], 71, options)
+    g.inputs, g.outputs = [x], [y]
+    values = whole(40, steps * batch * inputs, 127)
+    return model, [("x", "i8", [*shape, inputs], values)], {"y": LSTM_RESULTS[kind]}, []
+
+
+def lstm_of_reals():
+    """One step with a clipped cell, whose gates are all open: the cell is 0.25, not tanh(1)."""
+    model = Model()
+    g = model.graph()
+    x = g.tensor("x", "f32", [1, 1, 1])
+    weights = [g.tensor(f"w{k}", "f32", [1, 1], data=[1.0 if k == 2 else 0.0]) for k in range(8)]
+    biases = [g.tensor(f"b{k}", "f32", [1], data=[0.0 if k == 2 else 100.0]) for k in range(4)]
+    states = [g.tensor(name, "f32", [1, 1], variable=True) for name in ("state", "cell")]
+    y = g.tensor("y", "f32", [1, 1, 1])
+    options = {0: ("i8", 4), 1: ("f32", 0.25)}
+    g.operator(44, [x, *weights, -1, -1, -1, *biases, -1, -1, *states, -1, -1, -1, -1], [y], 71, options)
+    g.inputs, g.outputs = [x], [y]
+    return model, [("x", "f32", [1, 1, 1], [1.0])], {"y": [0.24491866]}, []
+
+
 SCALED = {
     "name": "ScaledRows",
     "operands": ["x: f32[n]", "options: u8[k]"],
@@ -148,6 +209,9 @@ def custom(takes_bytes):
 
 
 GRAPHS = {
+    "lstm_bytes": lambda: lstm("plain"),
+    "lstm_bytes_clipped": lambda: lstm("clipped"),
+    "lstm_clipped": lstm_of_reals,
     "custom": lambda: custom(False),
     "custom_bytes": lambda: custom(True),
     "if_then": lambda: branches(1),

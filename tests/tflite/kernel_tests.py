@@ -34,6 +34,15 @@ OTHERS = {
     "quantization_util": "parts of a kernel",
     "while": "sub-graphs of a mock",
 }
+# Tests that expect an error where rlxc computes a result, and why there is none in rlxc.
+WIDER = {
+    "BroadcastToTest.TooManyDimensionShouldFail": "more axes than tflite-micro has",
+    "BroadcastToTest.MismatchDimensionShouldFail": "the shape of the result is not looked at",
+    "ElementwiseTest.RsqrtNanInt8": "roots of negative values are 0 in rlxc, and an error there",
+    "ExpandDimsTest.ExpandDimsInputOutputDimsMismatchShallFail": "the shape of the result is not looked at",
+    "PoolingTest.SimpleAveragePoolTestInt8PaddingSameStride1ActNone": "VALID padding with the shape of SAME",
+    "PoolingTest.SimpleAveragePoolTestInt16PaddingSameStride1ActNone": "VALID padding with the shape of SAME",
+}
 RUY = """#pragma once
 namespace ruy { namespace profiler {
 struct ScopeLabel { template <typename... T> explicit ScopeLabel(const T &...) {} };
@@ -114,7 +123,7 @@ def names_of(home):
 def run_program(program, folder):
     """{test: (passed, what it printed)}"""
     done = subprocess.run(
-        [program],
+        ["setarch", "-R", program],  # some tests pass what nobody has written: it has to stay the same
         capture_output=True,
         text=True,
         check=False,
@@ -133,11 +142,11 @@ def write_results(path, results):
     if isinstance(results, str):
         path.write_text("refused " + " ".join(results.split())[:300] + "\n")
         return
-    path.write_text("".join(data.hex() + "\n" for data in results))
+    path.write_text("".join(f"{' '.join(map(str, shape))}:{data.hex()}\n" for shape, data in results))
 
 
 def run_together(rlxc, texts, options):
-    """What some texts, {name: text}, give: lists of bytes, or messages."""
+    """What some texts, {name: text}, give: lists of (shape, bytes), or messages."""
     model = flatbuffer.Model()
     try:
         together = [kernel_cases.build(f"k{name}", text, model) for name, text in texts.items()]
@@ -147,11 +156,16 @@ def run_together(rlxc, texts, options):
     if isinstance(found, str):
         if len(texts) == 1:
             return {next(iter(texts)): found}
-        alone = [run_together(rlxc, {name: text}, options) for name, text in texts.items()]
-        return {name: result for one in alone for name, result in one.items()}
+        named = set(re.findall(r"\bk([0-9a-f]{16})_", found)) & set(texts)
+        named = named or set(list(texts)[: len(texts) // 2])
+        parts = (
+            {name: text for name, text in texts.items() if (name in named) == side} for side in (True, False)
+        )
+        return {k: v for part in parts if part for k, v in run_together(rlxc, part, options).items()}
     return {
         name: [
-            flatbuffer.pack(kind, values) for kind, (_, values) in zip(c.result_types, result, strict=True)
+            (shape, flatbuffer.pack(kind, values))
+            for kind, (shape, values) in zip(c.result_types, result, strict=True)
         ]
         for name, c, result in zip(texts, together, found, strict=True)
     }

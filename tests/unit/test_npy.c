@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files in the .npy format: every element type there and back, all versions, and what must be refused.
 #include "compiler/import/tensors/npy.h"
+#include "compiler/system/output.h"
 #include "compiler/system/rawfile.h"
 #include "unit.h"
 
@@ -220,12 +221,31 @@ static void test_cut_off_anywhere(void **state)
     arena_free(&a);
 }
 
+static void test_names_of_files(void **state)
+{
+    (void)state;
+    Arena a = {0};
+    char name[512];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_string_equal(output_npy_name(&a, "a/b:c"), "a_b_c.npy");
+    const char *first = output_npy_name(&a, name);
+    name[sizeof name - 2] = 'y';
+    assert_true(strlen(first) < 255);
+    assert_string_not_equal(first, output_npy_name(&a, name));
+    assert_memory_equal(first, name, 200);
+    memcpy(name + 199, "\xc3\xa4", 2); // a character that begins just before the cut
+    assert_int_equal(output_npy_name(&a, name)[199], '-');
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_scalars_and_empty),
         cmocka_unit_test(test_header_forms),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_cut_off_anywhere), cmocka_unit_test(test_text),
+        cmocka_unit_test(test_names_of_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

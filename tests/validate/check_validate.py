@@ -287,6 +287,47 @@ def check_stack(folder):
                 check(what, 50 < need <= bound[name])
 
 
+# --- microcontrollers ---
+
+
+def check_counted(c):
+    """What QEMU counted, and what gcc says of its frames and sections."""
+    run, code = c["run"], c["machine_code"]
+    kernels = [k for k in c["kernels"] if "instructions" in k]
+    check("kernels are counted", len(kernels) == len(c["kernels"]), str(c["kernels"]))
+    parts = sum(k["instructions"] * k["times"] for k in kernels)
+    check("the run is its kernels, and what they call", 0 < parts <= run["instructions"], str(run))
+    check("versions", "QEMU" in run["versions"] and "GCC" in code["version"], str(run) + str(code))
+    stack = {e["entry"]: e for e in code["call_graph"]}["run"]
+    check("the path", stack["path"].startswith("run > dispatch > k"), str(stack))
+    check("the bound holds", 0 < run["stack_bytes"] <= stack["bytes"] or stack["not_counted"], str(stack))
+    sections = code["sections"]
+    check("sections", sections["text"] > 0 and sections["rodata_weights"] == c["flash"]["weight_bytes"])
+
+
+def check_costs(folder):
+    model = MODELS + "/digits/digits.json"
+    options = ["--cpu", "cortex-m4", "--weights", "rodata"]
+    c = certify(model, options, folder + "/here", "digits")
+    place = c["placement"]
+    check("the gap", place["is_optimal"] == (place["gap_bytes"] == 0), str(place))
+    check("any schedule", 0 < place["any_schedule_bytes"] <= place["arena_bytes"], str(place))
+    if shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm"):
+        check_counted(c)
+    else:
+        print("arm-none-eabi-gcc, qemu-system-arm: skipped, not here")
+    os.mkdir(folder + "/bin")
+    none = {**os.environ, "PATH": folder + "/bin"}
+    done = rlxc("compile", model, "-o", folder + "/none", "--name", "m", "--certify", *options, env=none)
+    check("without compilers", done.returncode == 0, done.stderr)
+    with open(folder + "/none/m.certificate.json", encoding="utf-8") as f:
+        c = json.load(f)
+    check("why not", c["run"]["counted_by"] is None and "no C compiler" in c["run"]["why"], str(c["run"]))
+    check("the estimate", c["run"]["estimated_instructions"] > 1e6 and c["run"]["estimate_error_percent"] > 0)
+    check("of kernels", all(k["estimated_instructions"] > 0 for k in c["kernels"]), str(c["kernels"]))
+    check("no sections", c["machine_code"]["compiler"] is None)
+
+
 # --- the command line ---
 
 
@@ -314,7 +355,8 @@ def main():
         if rlxc("compile", MODELS + "/mlp.json", "-o", folder, "--validate").returncode == 3:
             print("no libclang is installed: skipped")
             return 77
-        for step in (check_planted, check_emitted, check_certificate, check_stack, check_options):
+        for step in (check_planted, check_emitted, check_certificate, check_stack, check_costs,
+                     check_options):
             place = f"{folder}/{step.__name__}"
             os.mkdir(place)
             step(place)

@@ -235,6 +235,14 @@ NodeId tfl_integer_table(TflNode *n, NodeId x,
                          int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
                          double option);
 
+// The sigmoid or tanh of 16-bit values of a scale, in steps of 1/32768 (tfl_wide.c).
+NodeId tfl_squash_wide(TflNode *n, NodeId x, double scale, bool is_tanh);
+// Rows [N, I] of bytes times weights [O, I]: exact sums in i32, [N, O] (tfl_matmul.c).
+NodeId tfl_byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
+                     const TflTensor *w);
+// An LSTM as a loop over its steps (tfl_lstm.c).
+void tfl_lstm_steps(TflNode *n, bool is_time_major, double clip);
+
 // Softmax of 16-bit values along the last axis (tfl_wide.c).
 NodeId tfl_softmax_wide(TflNode *n, NodeId x, double beta);
 

@@ -87,7 +87,20 @@ static uint32_t new_variable(TflNode *n, const char *name)
     return n->model->variables.len;
 }
 
-// A variable tensor: a state, which is zeros at first.
+// Bytes of i8 with a zero point begin with it, all others with zeros, as interpreters reset them. NULL:
+// zeros.
+static const void *first_bytes(TflNode *n, const TflTensor *t)
+{
+    if (t->dtype != DTYPE_i8 || t->zero.n == 0 || flat_list_int(t->zero, 0, FLAT_I64) == 0)
+        return NULL;
+    const uint64_t bytes = type_bytes(t->dtype, &t->shape);
+    if (!tfl_spend(n, bytes))
+        return NULL;
+    void *v = arena_alloc(n->model->arena, (size_t)bytes + 1);
+    return memset(v, (int)(flat_list_int(t->zero, 0, FLAT_I64) & 255), (size_t)bytes);
+}
+
+// A variable tensor: a state.
 static NodeId read_variable(TflNode *n, uint32_t index, const TflTensor *t)
 {
     TflScope *s = n->scope;
@@ -97,9 +110,9 @@ static NodeId read_variable(TflNode *n, uint32_t index, const TflTensor *t)
         s->handles[index] = new_variable(n, t->name);
     TflVariable *v = &n->model->variables.data[s->handles[index] - 1];
     if (!v->leaf) {
-        v->leaf =
-            graph_state(n->graph, arena_printf(n->model->arena, "%s", t->name[0] ? t->name : "variable"),
-                        t->dtype, &t->shape, NULL, 0, n->span);
+        const void *first = first_bytes(n, t);
+        v->leaf = graph_state(n->graph, t->name[0] ? t->name : "variable", t->dtype, &t->shape, first,
+                              first ? type_bytes(t->dtype, &t->shape) : 0, n->span);
         v->now = v->leaf;
         n->failed = v->leaf == 0;
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of quantised values to their results, for convolutions and fully connected layers. Sums of bytes
 // are i32, times f32(scale_x * scale_w) / scale_y, rounded to the nearest integer (halves to even), as
-// XNNPACK does. Sums of 16-bit operands are i64 and have the integer factors of the built-in kernels, as have
-// products with weights of 4 bits, sums of 16-bit operands that are i32 because the bias is, and all others
-// where the user asks for two roundings.
+// XNNPACK does. Those of 16-bit operands have integer factors, of 16 bits or, where the bias is i32, of 31.
+// Products with weights of 4 bits, and all those of i32 where the user asks for it, round in two steps.
 #include "compiler/import/tflite/tfl_import.h"
 
 NodeId tfl_zero_point(TflNode *n, const TflTensor *t)
@@ -46,7 +45,7 @@ static NodeId factors(TflNode *n, const TflProduct *p)
     return tfl_const(n, DTYPE_f32, &s, v.data);
 }
 
-// Multipliers of 16 bits and shifts for each channel, [channels, ones].
+// Multipliers and shifts for each channel, [channels, ones]: of 16 bits, and of 31 for sums that are i32.
 static NodeId scale_wide(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflQuant x = tfl_quant(n, p->x), y = tfl_quant(n, tfl_of_out(n, 0));
@@ -58,8 +57,9 @@ static NodeId scale_wide(TflNode *n, NodeId sum, const TflProduct *p)
         v[k] = tensor_new(n->model->arena, DTYPE_i64, s.rank, s.dim);
     for (uint32_t i = 0; i < p->w->scale.n; i++) {
         const TflFactor f = tfl_factor(x.scale * tfl_scale_at(p->w, i) / y.scale);
-        const int64_t q = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
-        const int shift = 15 - f.shift;
+        const int64_t narrow = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
+        const int64_t q = p->is_narrow ? f.multiplier : narrow;
+        const int shift = (p->is_narrow ? 31 : 15) - f.shift;
         if (shift < 1 || shift > 62)
             return tfl_fail(n, E0206, "a scale of tensor '%s' is too large or too small", p->w->name);
         ((int64_t *)v[0].data)[i] = q;
@@ -94,9 +94,10 @@ bool tfl_is_narrow(TflNode *n, const TflTensor *x, uint32_t bias, int64_t type)
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflTensor *out = tfl_of_out(n, 0);
-    if (tfl_type(n, sum) == DTYPE_i64 && !p->is_narrow)
+    const bool rounds_twice = n->model->source->options.rounds_twice;
+    if (tfl_type(n, sum) == DTYPE_i64 && !(p->is_narrow && rounds_twice))
         return tfl_finish(n, scale_wide(n, sum, p), out, p->activation);
-    if (p->is_narrow || p->w->type == TFL_I4 || n->model->source->options.rounds_twice)
+    if (p->w->type == TFL_I4 || rounds_twice)
         return tfl_finish(n, scale_twice(n, sum, p), out, p->activation);
     const NodeId steps = tfl_op2(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), factors(n, p));
     return tfl_from_steps(n, steps, out, p->activation);

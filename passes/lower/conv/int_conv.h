@@ -4,7 +4,6 @@
 #ifndef PASSES_LOWER_CONV_INT_CONV_H
 #define PASSES_LOWER_CONV_INT_CONV_H
 
-#include "ir/kernel/device.h"
 #include "passes/graph/requantise.h"
 #include "passes/lower/lower.h"
 
@@ -131,8 +130,8 @@ int64_t int_scales_high(const RequantScale *scale, int64_t n);
 int64_t int_scale_instead(const RequantScale *c, uint32_t i);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
-// Bias - zero * sum of the weights by output channel, where these are constants.
-uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero);
+// Bias - zero * sum of the weights + added, by output channel, where these are constants.
+uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero, int64_t added);
 // The zero point of the input, which it has, as i32.
 KRef int_conv_zero(const IntConv *c);
 // One input channel a group: can four of them be read as a word?
@@ -140,7 +139,7 @@ bool int_conv_has_words(const IntConv *c);
 // The input, where its channels are words, as i32: four channels to an element.
 uint32_t int_conv_words(const IntConv *c);
 
-// --- windows of pixels that are copied for device functions (int_conv_window.c) ------------------
+// --- pixels whose windows are copied for device functions (int_conv_window.c) --------------------
 
 // A pixel of the result. row, column: of tap 0 in the input; x: the index of its first element. Both may be
 // outside.
@@ -149,22 +148,10 @@ typedef struct IntPixel {
     Point at;
 } IntPixel;
 
-// The windows of pixels in scratch memory: `runs` runs of n elements that follow each other in the input.
-typedef struct IntWindow {
-    bool is_joined;     // a run has all columns of the kernel
-    int64_t runs, n;    // of a window
-    int64_t each;       // elements of `window` from run to run
-    uint32_t x, window; // params
-    KDevice edge;       // dsp_edge or mve_edge (ir/kernel/dsp.h)
-    KRef zero;          // what lies outside
-} IntWindow;
-
 // number: among all pixels of all images.
 IntPixel int_pixel_of(const IntConv *c, const Domain *d, KRef number, KRef group);
 // Is all of its window inside of the input?
 KRef int_pixel_is_whole(const IntConv *c, const IntPixel *p);
-// Copies the window of a pixel to index `to`, with what lies outside.
-void int_window_edge(const IntConv *c, const IntWindow *w, const IntPixel *p, KRef to);
 // The address of a channel of a pixel in the result.
 KRef int_result_at(const IntConv *c, const Domain *d, const IntPixel *p, KRef group, int64_t channel);
 

@@ -59,7 +59,7 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero)
+uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero, int64_t added)
 {
     Lower *l = c->l;
     const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
@@ -69,7 +69,7 @@ uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t z
         int64_t sum = 0; // what does not fit i32 wraps, as sums do
         for (int64_t i = 0; i < each; i++)
             sum += values[o * each + i];
-        sum = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - zero * sum;
+        sum = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - zero * sum + added;
         begin[o] = (int32_t)(uint32_t)(uint64_t)sum;
     }
     return lower_param_data(l, "begin", DTYPE_i32, begin, (uint64_t)n * 4);
@@ -287,7 +287,7 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     const bool knows_begin = c->bias == 0 || node_is_const(l->g, c->bias);
     if (b.is_inside && knows_begin && c->x_zero != 0 && node_is_const(l->g, c->x_zero)) {
         const Tensor x_zero = tensor_of_const(l->g, c->x_zero);
-        b.begin = 1 + int_conv_begin_param(c, b.values, tensor_get_i64(&x_zero, 0));
+        b.begin = 1 + int_conv_begin_param(c, b.values, tensor_get_i64(&x_zero, 0), 0);
     } else if (c->x_zero != 0)
         b.zero = int_conv_zero(c);
     emit_pixels(&b);

@@ -1,42 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv for microcontrollers without the DSP extension: tiles of pixels of a row by channels, whose sums
-// are in registers, so that an input serves all channels of a tile and a weight all pixels. Windows of pixels
-// are runs of bytes: in the input, where they are there as such, else copies with their borders. How many
-// pixels and channels a tile has follows from the registers (ir/machine/machine.h).
+// are in registers, so that an input serves all channels of a tile and a weight all pixels. Three pixels are
+// packed into two words where their sums are proved to fit (int_conv_grid.h) and that takes less time. Else
+// windows are read in the input, where they are there as runs. How many pixels and channels a tile has
+// follows from the registers (ir/machine/machine.h).
 //
-// Where loads of bytes have no signs, windows and weights are raised, so that the least one is 0. Sums of
-// products then are too large by RAISE times the sum of the window, which is taken from what they begin with.
+// Where loads of bytes have no signs, weights are raised, so that the least one is 0. Sums of products then
+// are too large by RAISE times the sum of the window.
+#include "passes/lower/conv/int_conv_grid.h"
 #include "ir/graph/tensor.h"
-#include "passes/lower/conv/int_conv.h"
 
-enum { MAX_PIXELS = 4, WIDTH = 4, MAX_STEP = 4, RAISE = 128, ADDRESSES = 2, UNROLLED = 32 };
-
-typedef struct Grid {
-    IntConv c;
-    Domain d;
-    const int32_t *values;   // of the weights, less their zero points
-    const IntScales *scales; // NULL: nodes say what becomes of sums
-    int64_t pixels, width;   // of a tile
-    int64_t depth;           // elements of a window
-    bool is_raised;
-    bool is_inside;                           // no tap can leave the input
-    bool is_joined;                           // columns of the kernel follow each other in the input
-    bool is_copied;                           // windows are
-    DType type;                               // of the packed weights
-    int64_t zero;                             // what windows have beside the input
-    uint32_t x, weights, begin, window, sums; // params; windows of the tile's pixels, one after the other
-    KRef first_window, first_sum;             // of a thread
-} Grid;
-
-static DType type_of(const Grid *g)
-{
-    return lower_node(g->c.l, g->c.x)->dtype;
-}
-
-static DType window_type(const Grid *g)
-{
-    return g->is_raised ? DTYPE_u8 : type_of(g);
-}
+enum { RAISE = 128, ADDRESSES = 2, UNROLLED = 32, LEAST_OF_GROUP = 4 };
 
 // --- weights -------------------------------------------------------------------------------------
 
@@ -59,128 +33,6 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-// --- windows -------------------------------------------------------------------------------------
-
-// Pixels of a row that follow each other.
-typedef struct Patch {
-    Point at;            // of the first one
-    KRef row, column, x; // of its tap 0, which may be outside; x: the index in the input
-    KRef group;
-    int64_t pixels;
-    KRef sum; // a variable: of the window, where it is raised
-} Patch;
-
-static void put(const Grid *g, const Patch *t, KRef to, KRef v)
-{
-    Kernel *k = g->c.l->k;
-    if (g->is_raised)
-        k_set(k, t->sum, k_add(k, k_get(k, t->sum), v));
-    k_store(k, g->window, to, k_cast(k, v, window_type(g)), 1);
-}
-
-// n elements of the input, a multiple of step.
-static void copy_run(const Grid *g, const Patch *t, KRef from, KRef to, KRef n, int64_t step)
-{
-    Kernel *k = g->c.l->k;
-    const bool is_moved = g->is_raised && type_of(g) == DTYPE_i8;
-    const KRef i = k_for(k, k_index(k, 0), n, step, KFOR_SERIAL, "i");
-    for (int64_t j = 0; j < step; j++) {
-        const KRef v = k_cast(k, k_load(k, g->x, k_expr(k, "$ + ($ + #)", from, i, j), 1, 1), DTYPE_i32);
-        put(g, t, k_expr(k, "$ + ($ + #)", to, i, j),
-            is_moved ? k_xor(k, v, k_integer(k, DTYPE_i32, RAISE)) : v);
-    }
-    k_end(k);
-}
-
-// Elements lo .. hi - 1 of a window's run at `to` are the zero point.
-static void clear_run(const Grid *g, const Patch *t, KRef to, KRef lo, KRef hi)
-{
-    Kernel *k = g->c.l->k;
-    const KRef i = k_for(k, lo, hi, 1, KFOR_SERIAL, "i");
-    put(g, t, k_add(k, to, i), k_integer(k, DTYPE_i32, g->zero));
-    k_end(k);
-}
-
-static int64_t step_of(int64_t n, int64_t most)
-{
-    for (int64_t step = most; step > 1; step--)
-        if (n % step == 0)
-            return step;
-    return 1;
-}
-
-// A loop over the runs of a window, pixel i: where they begin in the input, and in the windows.
-typedef struct Run {
-    KRef row, column, from, to;
-    int64_t columns, n; // elements
-    uint32_t opened;
-} Run;
-
-static Run open_runs(const Grid *g, const Patch *t, int64_t i)
-{
-    const IntConv *c = &g->c;
-    Kernel *k = c->l->k;
-    Run r = {.columns = g->is_joined ? c->kw : 1};
-    r.n = r.columns * c->ic;
-    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &r.opened);
-    const KRef x = g->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &r.opened);
-    r.row = k_expr(k, "$ + $ * #", t->row, y, c->dh);
-    r.column = k_expr(k, "$ + $ * # + #", t->column, x, c->dw, i * c->sw);
-    r.from = k_expr(k, "$ + $ * # + ($ * # + #)", t->x, y, c->dh * c->stride_h, x, c->dw * c->stride_w,
-                    i * c->sw * c->stride_w);
-    r.to = k_expr(k, "$ + ($ * # + ($ * # + #))", g->first_window, y, c->kw * c->ic, x, c->ic, i * g->depth);
-    return r;
-}
-
-static void copy_inside(const Grid *g, const Patch *t)
-{
-    for (int64_t i = 0; i < t->pixels; i++) {
-        const Run r = open_runs(g, t, i);
-        copy_run(g, t, r.from, r.to, k_index(g->c.l->k, r.n), step_of(r.n, MAX_STEP));
-        lower_close(g->c.l, r.opened);
-    }
-}
-
-static void copy_edge(const Grid *g, const Patch *t)
-{
-    const IntConv *c = &g->c;
-    Kernel *k = c->l->k;
-    const KRef zero = k_index(k, 0);
-    for (int64_t i = 0; i < t->pixels; i++) {
-        const Run r = open_runs(g, t, i);
-        KRef lo = k_expr(k, "min(#, max(0, 0 - $))", r.columns, r.column);
-        KRef hi = k_expr(k, "max($, min(#, # - $))", lo, r.columns, c->in_w, r.column);
-        const KRef is_there = k_expr(k, "0 <= $ & $ < #", r.row, r.row, c->in_h);
-        lo = k_expr(k, "$ * #", k_select(k, is_there, lo, zero), c->ic);
-        hi = k_expr(k, "$ * #", k_select(k, is_there, hi, zero), c->ic);
-        clear_run(g, t, r.to, zero, lo);
-        copy_run(g, t, k_add(k, r.from, lo), k_add(k, r.to, lo), k_sub(k, hi, lo), step_of(c->ic, MAX_STEP));
-        clear_run(g, t, r.to, hi, k_index(k, r.n));
-        lower_close(c->l, r.opened);
-    }
-}
-
-static void copy_windows(const Grid *g, Patch *t)
-{
-    const IntConv *c = &g->c;
-    Kernel *k = c->l->k;
-    if (g->is_raised)
-        t->sum = k_var(k, k_integer(k, DTYPE_i32, 0), "sum");
-    if (!g->is_copied)
-        return;
-    if (!g->is_inside) {
-        const int64_t columns = (t->pixels - 1) * c->sw + (c->kw - 1) * c->dw;
-        k_if(k, k_expr(k, "0 <= $ & $ < # & 0 <= $ & $ < #", t->row, t->row, c->in_h - (c->kh - 1) * c->dh,
-                       t->column, t->column, c->in_w - columns));
-    }
-    copy_inside(g, t);
-    if (g->is_inside)
-        return;
-    k_else(k);
-    copy_edge(g, t);
-    k_end(k);
-}
-
 // --- sums ----------------------------------------------------------------------------------------
 
 typedef struct Block {
@@ -188,98 +40,237 @@ typedef struct Block {
     int64_t width;
 } Block;
 
-static KRef channel_of(const Grid *g, const Patch *t, const Block *b, KRef j)
+static KRef channel_of(const Grid *g, const GridPatch *t, const Block *b, KRef j)
 {
     return k_expr(g->c.l->k, "$ * # + $ + $", t->group, g->c.oc, b->first, j);
 }
 
-// Step s of an iteration that begins with element i.
-static void add_products(const Grid *g, const Patch *t, const Block *b, const KRef *acc, const KRef at[3])
+// Words or pixels whose sums a channel has.
+static int64_t values_of(const GridPatch *t)
+{
+    return t->is_packed ? GRID_WORDS : t->pixels;
+}
+
+static bool is_copied(const Grid *g, const GridPatch *t)
+{
+    return g->is_copied || t->is_packed;
+}
+
+// Value v of element i. x: the index of the patch in the input.
+static KRef value_at(const Grid *g, const GridPatch *t, KRef i, int64_t v)
 {
     Kernel *k = g->c.l->k;
-    const KRef x = at[0], w = at[1], i = at[2];
-    const int64_t pitch = g->is_copied ? g->depth : g->c.sw * g->c.stride_w;
-    KRef v[MAX_PIXELS] = {0};
-    for (int64_t p = 0; p < t->pixels; p++)
-        v[p] = k_cast(
-            k, k_load(k, g->is_copied ? g->window : g->x, k_expr(k, "$ + ($ + #)", x, i, p * pitch), 1, 1),
-            DTYPE_i32);
+    KRef at = 0;
+    if (t->is_packed)
+        at = k_expr(k, "$ + ($ * # + #)", g->first_window, i, GRID_WORDS, v);
+    else if (g->is_copied)
+        at = k_expr(k, "$ + ($ + #)", g->first_window, i, v * g->depth);
+    else
+        at = k_expr(k, "$ + ($ + #)", t->x, i, v * g->c.sw * g->c.stride_w);
+    return k_cast(k, k_load(k, is_copied(g, t) ? g->window : g->x, at, 1, 1), DTYPE_i32);
+}
+
+// Element i. w: index of the block's first weight.
+static void add_products(const Grid *g, const GridPatch *t, const Block *b, const KRef *acc, KRef w, KRef i)
+{
+    Kernel *k = g->c.l->k;
+    const int64_t n = values_of(t);
+    KRef v[GRID_MAX_PIXELS] = {0};
+    for (int64_t p = 0; p < n; p++)
+        v[p] = value_at(g, t, i, p);
     for (int64_t j = 0; j < b->width; j++) {
         const KRef weight = k_cast(
             k, k_load(k, g->weights, k_expr(k, "$ + ($ * # + #)", w, i, b->width, j), 1, 1), DTYPE_i32);
-        for (int64_t p = 0; p < t->pixels; p++) {
-            const KRef to = acc[j * t->pixels + p];
-            k_set(k, to, k_mad(k, v[p], weight, k_get(k, to)));
-        }
+        for (int64_t p = 0; p < n; p++)
+            k_set(k, acc[j * n + p], k_mad(k, v[p], weight, k_get(k, acc[j * n + p])));
     }
 }
 
-static void add_up(const Grid *g, const Patch *t, const Block *b)
+// Elements lo .. hi - 1.
+static void add_elements(const Grid *g, const GridPatch *t, const Block *b, const KRef *acc, KRef lo,
+                         int64_t n)
 {
     Kernel *k = g->c.l->k;
-    KRef acc[MAX_PIXELS * WIDTH];
     uint32_t opened = 0;
-    for (int64_t j = 0; j < b->width; j++) {
-        KRef begin = k_load(k, g->begin, channel_of(g, t, b, k_index(k, j)), 1, 1);
-        if (g->is_raised)
-            begin = k_fma(k, k_get(k, t->sum), k_integer(k, DTYPE_i32, -RAISE), begin);
-        for (int64_t p = 0; p < t->pixels; p++)
-            acc[j * t->pixels + p] = k_var(k, begin, "a");
-    }
-    const int64_t products = b->width * t->pixels, most = UNROLLED / products;
-    const int64_t step = step_of(g->depth, most < MAX_STEP ? most : MAX_STEP);
+    const int64_t products = b->width * values_of(t), most = grid_is_rest(g, t) ? 1 : UNROLLED / products;
+    const int64_t step = grid_step(n, most < 1 ? 1 : most < GRID_MAX_STEP ? most : GRID_MAX_STEP);
     const KRef w = k_expr(k, "($ * # + $) * #", t->group, g->c.oc, b->first, g->depth);
-    const KRef x = g->is_copied ? g->first_window : t->x;
-    KRef i = k_index(k, 0);
-    if (step < g->depth) {
-        i = k_for(k, i, k_index(k, g->depth), step, KFOR_SERIAL, "k");
+    KRef i = lo;
+    if (step < n) {
+        i = k_for(k, lo, k_expr(k, "$ + #", lo, n), step, KFOR_SERIAL, "k");
         opened++;
     }
     for (int64_t s = 0; s < step; s++)
-        add_products(g, t, b, acc, (const KRef[3]){x, w, k_expr(k, "$ + #", i, s)});
+        add_products(g, t, b, acc, w, k_expr(k, "$ + #", i, s));
     lower_close(g->c.l, opened);
-    for (int64_t j = 0; j < b->width * t->pixels; j++)
-        k_store(k, g->sums, k_expr(k, "$ + #", g->first_sum, j), k_get(k, acc[j]), 1);
+}
+
+static KRef begin_of(const Grid *g, const GridPatch *t, const Block *b, KRef j)
+{
+    Kernel *k = g->c.l->k;
+    const KRef begin = k_load(k, g->begin, channel_of(g, t, b, j), 1, 1);
+    const int64_t least = t->is_packed ? 0 : g->least * g->chunks; // which is a part of it
+    return least == 0 ? begin : k_sub(k, begin, k_integer(k, DTYPE_i32, least));
+}
+
+// What the sum of a pixel begins with.
+static KRef lowered(const Grid *g, const GridPatch *t, KRef begin, int64_t pixel)
+{
+    Kernel *k = g->c.l->k;
+    return g->is_raised ? k_fma(k, k_get(k, t->sum[pixel]), k_integer(k, DTYPE_i32, -RAISE), begin) : begin;
+}
+
+// Index in `sums`.
+static KRef sum_at(const Grid *g, const GridPatch *t, KRef j, int64_t pixel)
+{
+    return k_expr(g->c.l->k, "$ + ($ * # + #)", g->first_sum, j, t->pixels, pixel);
+}
+
+static void add_up(const Grid *g, const GridPatch *t, const Block *b)
+{
+    Kernel *k = g->c.l->k;
+    KRef acc[GRID_MAX_PIXELS * GRID_MAX_WIDTH];
+    for (int64_t j = 0; j < b->width; j++)
+        for (int64_t p = 0; p < t->pixels; p++)
+            acc[j * t->pixels + p] = k_var(k, lowered(g, t, begin_of(g, t, b, k_index(k, j)), p), "a");
+    add_elements(g, t, b, acc, k_index(k, 0), g->depth);
+    for (int64_t j = 0; j < b->width; j++)
+        for (int64_t p = 0; p < t->pixels; p++)
+            k_store(k, g->sums, sum_at(g, t, k_index(k, j), p), k_get(k, acc[j * t->pixels + p]), 1);
+}
+
+// --- sums of packed pixels -----------------------------------------------------------------------
+
+// Index of a word in `sums`: behind the sums of chunks, if there are several.
+static KRef word_at(const Grid *g, KRef j, int64_t word)
+{
+    const int64_t sums = g->chunks > 1 ? g->width * GRID_PACKED : 0;
+    return k_expr(g->c.l->k, "$ + ($ * # + #)", g->first_sum, j, GRID_WORDS, sums + word);
+}
+
+static KRef bits_from(Kernel *k, KRef word, int64_t first)
+{
+    return k_shr(k, word, k_integer(k, DTYPE_u32, first));
+}
+
+static KRef bits_below(Kernel *k, KRef word, int64_t end)
+{
+    return k_and(k, word, k_integer(k, DTYPE_u32, (INT64_C(1) << end) - 1));
+}
+
+// The sums of channel j, each less the least one there is.
+static void unpack(const Grid *g, KRef j, KRef sum[GRID_PACKED])
+{
+    enum { REST = GRID_SUM_BITS - GRID_LOW_BITS, END = 32 - REST };
+    Kernel *k = g->c.l->k;
+    const KRef word = k_cast(k, k_load(k, g->sums, word_at(g, j, 0), 1, 1), DTYPE_u32);
+    const KRef second = k_cast(k, k_load(k, g->sums, word_at(g, j, 1), 1, 1), DTYPE_u32);
+    const KRef low = bits_from(k, word, GRID_SUM_BITS), shift = k_integer(k, DTYPE_u32, GRID_LOW_BITS);
+    const KRef other = k_sub(k, second, k_shl(k, low, shift));
+    sum[0] = k_cast(k, bits_below(k, word, GRID_SUM_BITS), DTYPE_i32);
+    sum[1] = k_cast(k, k_add(k, low, k_shl(k, bits_from(k, other, END), shift)), DTYPE_i32);
+    sum[2] = k_cast(k, bits_below(k, other, END), DTYPE_i32);
+}
+
+static KRef begin_word(Kernel *k, int64_t least, int64_t bits)
+{
+    const uint64_t both = (uint64_t)-least * (1 + (UINT64_C(1) << bits));
+    return k_integer(k, DTYPE_i32, (int32_t)(uint32_t)both);
+}
+
+static void add_up_chunk(const Grid *g, const GridPatch *t, const Block *b, KRef chunk)
+{
+    Kernel *k = g->c.l->k;
+    KRef acc[GRID_WORDS * GRID_MAX_WIDTH];
+    const int64_t n = g->depth / g->chunks;
+    for (int64_t j = 0; j < b->width; j++) {
+        acc[j * GRID_WORDS] = k_var(k, begin_word(k, g->least, GRID_SUM_BITS), "a");
+        acc[j * GRID_WORDS + 1] = k_var(k, begin_word(k, g->least, GRID_LOW_BITS), "a");
+    }
+    add_elements(g, t, b, acc, k_expr(k, "$ * #", chunk, n), n);
+    for (int64_t j = 0; j < b->width * GRID_WORDS; j++)
+        k_store(k, g->sums, word_at(g, k_index(k, 0), j), k_get(k, acc[j]), 1);
+}
+
+// Several chunks: sums of one after the other.
+static void add_up_chunks(const Grid *g, const GridPatch *t, const Block *b)
+{
+    Kernel *k = g->c.l->k;
+    for (int64_t j = 0; j < b->width; j++)
+        for (int64_t p = 0; p < GRID_PACKED; p++)
+            k_store(k, g->sums, sum_at(g, t, k_index(k, j), p),
+                    lowered(g, t, begin_of(g, t, b, k_index(k, j)), p), 1);
+    add_up_chunk(g, t, b, k_loop(k, g->chunks, KFOR_SERIAL, "chunk"));
+    uint32_t opened = 1;
+    const KRef j = lower_open_count(k, b->width, KFOR_SERIAL, "j", &opened);
+    KRef sum[GRID_PACKED];
+    unpack(g, j, sum);
+    for (int64_t p = 0; p < GRID_PACKED; p++) {
+        const KRef to = sum_at(g, t, j, p);
+        k_store(k, g->sums, to, k_add(k, k_load(k, g->sums, to, 1, 1), sum[p]), 1);
+    }
+    lower_close(g->c.l, opened);
 }
 
 // --- results -------------------------------------------------------------------------------------
 
-// Channel j of a block. own: its number among those with numbers of their own, or 0.
-static void store_channel(const Grid *g, const Patch *t, const Block *b, KRef j, KRef own)
+// The sums of channel j of a block, in variables.
+static void load_sums(const Grid *g, const GridPatch *t, const Block *b, KRef j, KRef *sum)
+{
+    Kernel *k = g->c.l->k;
+    const bool is_packed = t->is_packed && g->chunks == 1;
+    const KRef begin = is_packed ? k_var(k, begin_of(g, t, b, j), "begin") : 0;
+    if (is_packed)
+        unpack(g, j, sum);
+    for (int64_t p = 0; p < t->pixels; p++) {
+        const KRef v = is_packed ? k_add(k, sum[p], lowered(g, t, k_get(k, begin), p))
+                                 : k_load(k, g->sums, sum_at(g, t, j, p), 1, 1);
+        sum[p] = k_var(k, v, "s");
+    }
+}
+
+// A channel, of number `channel`. own: its number among those with numbers of their own, or 0.
+static void store_channel(const Grid *g, const GridPatch *t, KRef channel, const KRef *sum, KRef own)
 {
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
     Point to = t->at;
     IntScale scale;
-    to.idx[1] = channel_of(g, t, b, j);
+    to.idx[1] = channel;
     if (g->scales != NULL)
-        scale = int_scales_load(c, g->scales, to.idx[1], own);
+        scale = int_scales_load(c, g->scales, channel, own);
     for (int64_t p = 0; p < t->pixels; p++) {
-        const KRef sum =
-            k_load(k, g->sums, k_expr(k, "$ + ($ * # + #)", g->first_sum, j, t->pixels, p), 1, 1);
         to.idx[g->d.rank - 1] = k_expr(k, "$ + #", t->at.idx[g->d.rank - 1], p);
         if (g->scales != NULL)
-            int_scales_store(c, &g->d, g->scales, &scale, &to, sum);
+            int_scales_store(c, &g->d, g->scales, &scale, &to, k_get(k, sum[p]));
         else
-            pull_store_root(c->l, &g->d, to, sum);
+            pull_store_root(c->l, &g->d, to, k_get(k, sum[p]));
     }
 }
 
-static void emit_block(const Grid *g, const Patch *t, Block b)
+static void emit_block(const Grid *g, const GridPatch *t, const Block *b)
 {
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    add_up(g, t, &b);
-    const KRef j = lower_open_count(k, b.width, KFOR_SERIAL, "j", &opened);
-    const KRef own = g->scales != NULL ? int_scales_own(c, g->scales, channel_of(g, t, &b, j)) : 0;
+    KRef sum[GRID_MAX_PIXELS];
+    if (!t->is_packed)
+        add_up(g, t, b);
+    else if (g->chunks == 1)
+        add_up_chunk(g, t, b, k_index(k, 0));
+    else
+        add_up_chunks(g, t, b);
+    const KRef j = lower_open_count(k, b->width, KFOR_SERIAL, "j", &opened);
+    const KRef channel = channel_of(g, t, b, j);
+    load_sums(g, t, b, j, sum);
+    const KRef own = g->scales != NULL ? int_scales_own(c, g->scales, channel) : 0;
     const bool is_mixed = own != 0 && g->scales->n_own < g->scales->n;
     if (is_mixed)
         k_if(k, k_expr(k, "0 < $", own));
-    store_channel(g, t, &b, j, own);
+    store_channel(g, t, channel, sum, own);
     if (is_mixed) {
         k_else(k);
-        store_channel(g, t, &b, j, 0);
+        store_channel(g, t, channel, sum, 0);
         k_end(k);
     }
     lower_close(c->l, opened);
@@ -287,7 +278,7 @@ static void emit_block(const Grid *g, const Patch *t, Block b)
 
 // --- loops ---------------------------------------------------------------------------------------
 
-static void emit_tile(const Grid *g, Patch t, KRef column)
+static void emit_tile(const Grid *g, GridPatch t, KRef column)
 {
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
@@ -301,14 +292,15 @@ static void emit_tile(const Grid *g, Patch t, KRef column)
     t.group = lower_open_count(k, c->group, KFOR_SERIAL, "g", &opened);
     t.x = k_expr(k, "$ * # + $ * # + $ * # + $ * #", t.at.idx[0], c->stride_n, t.row, c->stride_h, t.column,
                  c->stride_w, t.group, c->ic * c->stride_c);
-    copy_windows(g, &t);
+    if (is_copied(g, &t))
+        grid_copy_windows(g, &t);
     if (whole > 0) {
         const KRef n = lower_open_count(k, whole / g->width, KFOR_SERIAL, "o", &inner);
-        emit_block(g, &t, (Block){.first = k_expr(k, "$ * #", n, g->width), .width = g->width});
+        emit_block(g, &t, &(Block){.first = k_expr(k, "$ * #", n, g->width), .width = g->width});
         lower_close(c->l, inner);
     }
     if (whole < c->oc)
-        emit_block(g, &t, (Block){.first = k_index(k, whole), .width = c->oc - whole});
+        emit_block(g, &t, &(Block){.first = k_index(k, whole), .width = c->oc - whole});
     lower_close(c->l, opened);
 }
 
@@ -319,7 +311,8 @@ static void emit(const Grid *g)
     Kernel *k = l->k;
     const int64_t tiles = c->w_out / g->pixels, rest = c->w_out % g->pixels;
     uint32_t opened = 0, inner = 0;
-    Patch t = {.at = {.lanes = 1, .count = 1, .vec_axis = 1}, .pixels = g->pixels};
+    GridPatch t = {
+        .at = {.lanes = 1, .count = 1, .vec_axis = 1}, .pixels = g->pixels, .is_packed = g->is_packed};
     for (uint32_t i = 0; i < g->d.rank - 1; i++)
         if (i != 1)
             opened += lower_open_axis(l, &g->d, i, KFOR_PARALLEL, &t.at);
@@ -327,6 +320,7 @@ static void emit(const Grid *g)
     emit_tile(g, t, k_expr(k, "$ * #", tile, g->pixels));
     lower_close(l, inner);
     t.pixels = rest;
+    t.is_packed = false;
     if (rest > 0)
         emit_tile(g, t, k_index(k, c->w_out - rest));
     lower_close(l, opened);
@@ -334,24 +328,84 @@ static void emit(const Grid *g)
 
 // --- which convolutions --------------------------------------------------------------------------
 
+// Could a tile have so many values of an element, and so many channels? A product needs a register where it
+// is not added at once, unless it replaces a weight.
+static bool fits_registers(const Grid *g, int64_t values, int64_t width)
+{
+    const TargetCaps *caps = g->c.l->caps;
+    const int64_t product = caps->has_mla || values == 1 ? 0 : 1;
+    return values * width + values + 1 + product + ADDRESSES <= caps->cpu.int_registers;
+}
+
+// Loads for each sum of a tile; whole blocks are a little better than fewer loads.
+static double loads_of(const Grid *g, int64_t values, int64_t width)
+{
+    const double rest = g->c.oc % width != 0 ? 0.1 : 0;
+    return (double)(values + width) / (double)(values * width) + rest;
+}
+
 // Pixels and channels with the fewest loads, and then the fewest pixels.
 static void choose_tile(Grid *g)
 {
     const IntConv *c = &g->c;
-    const TargetCaps *caps = c->l->caps;
-    const int64_t most_pixels = c->w_out < MAX_PIXELS ? c->w_out : MAX_PIXELS;
+    const int64_t most = c->w_out < GRID_MAX_PIXELS ? c->w_out : GRID_MAX_PIXELS;
     double best = 0;
-    for (int64_t p = 1; p <= most_pixels; p++)
-        for (int64_t w = 1; w <= WIDTH && w <= c->oc; w++) {
-            const int64_t product = caps->has_mla || p == 1 ? 0 : 1; // else a weight may become it
-            const double loads = (double)(p + w) / (double)(p * w);
-            if (p * w + p + 1 + product + ADDRESSES > caps->cpu.int_registers ||
-                (g->pixels > 0 && loads >= best))
-                continue;
-            best = loads;
-            g->pixels = p;
-            g->width = w;
+    for (int64_t p = g->is_packed ? GRID_WORDS : 1; p <= (g->is_packed ? GRID_WORDS : most); p++)
+        for (int64_t w = 1; w <= GRID_MAX_WIDTH && w <= c->oc; w++)
+            if (fits_registers(g, p, w) && (g->pixels == 0 || loads_of(g, p, w) < best)) {
+                best = loads_of(g, p, w);
+                g->pixels = g->is_packed ? GRID_PACKED : p;
+                g->width = w;
+            }
+}
+
+typedef struct Range {
+    int64_t least, most;
+} Range;
+
+// Of the sums of `chunks` parts of windows, over all inputs.
+static Range range_of(const Grid *g, int64_t chunks)
+{
+    const IntConv *c = &g->c;
+    const int64_t taps = c->kh * c->kw, n = g->depth / chunks;
+    const int64_t least = lower_node(c->l, c->x)->dtype == DTYPE_i8 ? INT8_MIN : 0, most = least + UINT8_MAX;
+    Range all = {0, 0};
+    for (int64_t o = 0; o < c->group * c->oc; o++)
+        for (int64_t first = 0; first < g->depth; first += n) {
+            Range sum = {0, 0};
+            for (int64_t i = first; i < first + n; i++) {
+                const int64_t v =
+                    g->values[(o * c->ic + i % c->ic) * taps + i / c->ic] + (g->is_raised ? RAISE : 0);
+                sum.least += v * (v > 0 ? least : most);
+                sum.most += v * (v > 0 ? most : least);
+            }
+            all.least = sum.least < all.least ? sum.least : all.least;
+            all.most = sum.most > all.most ? sum.most : all.most;
         }
+    return all;
+}
+
+// Packs pixels where the instructions that this saves are more than it takes to make the words of windows and
+// to take sums apart: tenths of what was counted on an M3 and RV32.
+static void choose_packing(Grid *g)
+{
+    enum { SAVED = 7, MADE = 10, MADE_ANYWAY = 23, TAKEN_APART = 40, LEAST_CHUNK = 16 };
+    const IntConv *c = &g->c;
+    const int64_t made = g->is_copied ? MADE : MADE + MADE_ANYWAY;
+    g->is_packed = false;
+    if (c->w_out < GRID_PACKED || !fits_registers(g, GRID_WORDS, 1))
+        return;
+    for (int64_t chunks = 1; g->depth / chunks >= LEAST_CHUNK || chunks == 1; chunks++) {
+        if (g->depth % chunks != 0)
+            continue;
+        const Range r = range_of(g, chunks);
+        if (r.most - r.least >= INT64_C(1) << GRID_SUM_BITS)
+            continue;
+        g->is_packed = g->depth * (SAVED * c->oc - made) > TAKEN_APART * c->oc * chunks;
+        g->chunks = g->is_packed ? chunks : 0;
+        g->least = r.least;
+        return;
+    }
 }
 
 // Rows whose pixels follow each other everywhere become one.
@@ -380,13 +434,25 @@ static bool fits(const Grid *g)
         if (lower_knows(l, &g->d.live[i]))
             return false;
     return !l->caps->has_dsp && l->strip.window == NULL && knows_bias && knows_zero &&
-           k_is_byte(type_of(g)) && (c->stride_c == 1 || c->ic == 1) && c->oc > 1 &&
-           (c->group == 1 || c->oc >= WIDTH);
+           k_is_byte(lower_node(c->l, c->x)->dtype) && (c->stride_c == 1 || c->ic == 1) && c->oc > 1 &&
+           (c->group == 1 || c->oc >= LEAST_OF_GROUP);
+}
+
+// Elements of the windows of a tile.
+static uint64_t window_of(const Grid *g)
+{
+    return (uint64_t)g->depth * (uint64_t)(g->is_packed ? GRID_WORDS : g->is_copied ? g->pixels : 0);
+}
+
+static uint64_t sums_of(const Grid *g)
+{
+    const int64_t packed = GRID_WORDS + (g->chunks > 1 ? GRID_PACKED : 0);
+    return (uint64_t)(g->width * (g->is_packed ? packed : g->pixels));
 }
 
 static uint64_t scratch_of(const Grid *g)
 {
-    return (uint64_t)(g->pixels * ((g->is_copied ? g->depth : 0) + g->width * (int64_t)sizeof(int32_t)));
+    return window_of(g) * dtype_info[g->window_type].bytes + sums_of(g) * sizeof(int32_t);
 }
 
 static bool are_bytes(const Grid *g)
@@ -404,23 +470,16 @@ static void add_params(Grid *g)
     const Tensor zero = tensor_if_const(l->g, c->x_zero);
     const int64_t n = c->group * c->oc * g->depth;
     g->zero = c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0;
-    if (g->is_raised && type_of(g) == DTYPE_i8)
-        g->zero += RAISE;
     g->type = g->is_raised ? DTYPE_u8 : int_conv_weight_type(g->values, n);
     Grid *packing = ARENA_NEW(l->pass->perm, Grid);
     *packing = *g;
-    const TensorType bytes = {DTYPE_u8, *lower_node(l, c->x)->shape};
-    const bool has_signs = !g->is_raised || type_of(g) == DTYPE_u8;
-    g->x = has_signs ? lower_param(l, c->x, PARAM_READ)
-                     : lower_param_typed(l, &bytes, lower_loc(l, c->x), "x", PARAM_READ);
+    g->x = lower_param(l, c->x, PARAM_READ);
     g->weights = lower_param_filled(l, node_name(l->g, c->w), g->type, pack, packing,
                                     (uint64_t)n * dtype_info[g->type].bytes);
-    g->begin = int_conv_begin_param(c, g->values, g->zero);
-    if (g->is_copied)
-        g->window = lower_param_thread_scratch(l, "window", window_type(g), (uint64_t)(g->pixels * g->depth),
-                                               &g->first_window);
-    g->sums =
-        lower_param_thread_scratch(l, "sums", DTYPE_i32, (uint64_t)(g->pixels * g->width), &g->first_sum);
+    g->begin = int_conv_begin_param(c, g->values, g->zero, g->least * g->chunks);
+    if (window_of(g) > 0)
+        g->window = lower_param_thread_scratch(l, "window", g->window_type, window_of(g), &g->first_window);
+    g->sums = lower_param_thread_scratch(l, "sums", DTYPE_i32, sums_of(g), &g->first_sum);
 }
 
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
@@ -433,7 +492,9 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
     g.is_copied = g.is_raised || !is_inside || c->kh > 1 || !g.is_joined;
     if (c->l->pass->options->lean == 0)
         join_rows(&g);
+    choose_packing(&g);
     choose_tile(&g);
+    g.window_type = g.is_packed || g.is_raised ? DTYPE_i32 : lower_node(c->l, c->x)->dtype;
     if (g.pixels == 0 || !lower_may_take(c->l, scratch_of(&g)))
         return false;
     add_params(&g);

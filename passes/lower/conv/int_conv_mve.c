@@ -25,6 +25,7 @@ typedef struct Mve {
     bool is_joined;        // a run has all columns of the kernel
     bool is_even;          // windows of pixels are one run each, at equal distances
     int64_t runs, n;
+    int64_t to;                        // from window to window, in scratch memory
     int64_t zero;                      // of the inputs as bytes with a sign
     int64_t bytes;                     // channels of a group that leave as bytes
     int64_t pixels;                    // at a time
@@ -120,8 +121,7 @@ static void copy_windows(const Mve *s, KRef x, KRef pixels, int64_t step, KRef t
     const int64_t pitch = s->is_joined ? c->dh * c->stride_h : c->dw * c->stride_w;
     k_device(k, window_function(s), k_address(k, s->window, k_expr(k, "$ + $ * #", to, turn, rows * s->n)),
              k_address(k, s->x, k_expr(k, "$ + $ * #", x, turn, c->dh * c->stride_h)), k_index(k, s->n),
-             k_index(k, rows), k_index(k, pitch), pixels, k_index(k, step),
-             k_index(k, mve_padded(length(s))));
+             k_index(k, rows), k_index(k, pitch), pixels, k_index(k, step), k_index(k, s->to));
     lower_close(c->l, opened);
 }
 
@@ -129,35 +129,59 @@ static void copy_windows(const Mve *s, KRef x, KRef pixels, int64_t step, KRef t
 static void copy_even(const Mve *s, KRef x, KRef pixels)
 {
     Kernel *k = s->c.l->k;
-    const KRef zero = k_index(k, 0);
+    const KRef zero = k_index(k, 0), one = k_index(k, 1);
     const int64_t step = s->c.sw * s->c.stride_w;
-    if (step != s->n || s->n % MVE_INPUTS != 0) {
+    if (step != s->to) {
         copy_windows(s, x, pixels, step, zero);
         return;
     }
     k_device(k, window_function(s), k_address(k, s->window, zero), k_address(k, s->x, x),
-             k_expr(k, "$ * #", pixels, s->n), k_index(k, 1), zero, k_index(k, 1), zero, zero);
+             k_expr(k, "$ * #", pixels, s->n), one, zero, one, zero, zero);
+}
+
+// Of the taps of a row or column of the kernel, those inside of the input: lo .. lo + n - 1.
+typedef struct Taps {
+    KRef lo, n;
+} Taps;
+
+// at: where tap 0 is.
+static Taps taps_inside(Kernel *k, KRef at, int64_t taps, int64_t dilation, int64_t in)
+{
+    const KRef lo = k_expr(k, "(max(0, 0 - $) + #) / #", at, dilation - 1, dilation);
+    const KRef hi = k_expr(k, "min(#, (max(0, # - $) + #) / #)", taps, in, at, dilation - 1, dilation);
+    return (Taps){lo, k_expr(k, "max(0, $ - $)", hi, lo)};
+}
+
+// The window of a pixel at the border: first the zero point, then what is inside.
+static void copy_border(const Mve *s, const IntPixel *p, KRef to)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const Taps y = taps_inside(k, p->row, c->kh, c->dh, c->in_h);
+    const Taps x = taps_inside(k, p->column, c->kw, c->dw, c->in_w);
+    const KRef is_there = k_expr(k, "0 < $ & 0 < $", y.n, x.n);
+    const KRef from =
+        k_expr(k, "$ + $ * # + $ * #", p->x, y.lo, c->dh * c->stride_h, x.lo, c->dw * c->stride_w);
+    const KRef at = k_expr(k, "$ + ($ * # + $) * #", to, y.lo, c->kw, x.lo, c->ic);
+    k_device(k, KDEV_mve_fill, k_address(k, s->window, to), k_index(k, length(s)), k_index(k, s->zero));
+    k_if(k, is_there);
+    k_device(k, window_function(s), k_address(k, s->window, at), k_address(k, s->x, from),
+             s->is_joined ? k_expr(k, "$ * #", x.n, c->ic) : k_index(k, c->ic),
+             s->is_joined ? k_index(k, 1) : x.n, k_index(k, s->is_joined ? 0 : c->dw * c->stride_w), y.n,
+             k_index(k, c->dh * c->stride_h), k_index(k, c->kw * c->ic));
+    k_end(k);
 }
 
 static void copy_pixel(const Mve *s, const IntPixel *p, KRef to)
 {
-    const IntConv *c = &s->c;
-    Kernel *k = c->l->k;
+    Kernel *k = s->c.l->k;
     if (!s->is_inside)
-        k_if(k, int_pixel_is_whole(c, p));
+        k_if(k, int_pixel_is_whole(&s->c, p));
     copy_windows(s, p->x, k_index(k, 1), 0, to);
     if (s->is_inside)
         return;
     k_else(k);
-    const IntWindow w = {.is_joined = s->is_joined,
-                         .runs = s->runs,
-                         .n = s->n,
-                         .each = s->n,
-                         .x = s->x,
-                         .window = s->window,
-                         .edge = is_signed(s) ? KDEV_mve_edge_i8 : KDEV_mve_edge_u8,
-                         .zero = k_index(k, s->zero)};
-    int_window_edge(c, &w, p, to);
+    copy_border(s, p, to);
     k_end(k);
 }
 
@@ -166,25 +190,34 @@ static void copy_each(const Mve *s, KRef first, KRef pixels, KRef group)
     Kernel *k = s->c.l->k;
     const KRef i = s->pixels == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), pixels, 1, KFOR_SERIAL, "i");
     const IntPixel p = int_pixel_of(&s->c, s->d, k_add(k, first, i), group);
-    copy_pixel(s, &p, k_expr(k, "$ * #", i, mve_padded(length(s))));
+    copy_pixel(s, &p, k_expr(k, "$ * #", i, s->to));
     lower_close(s->c.l, s->pixels > 1);
 }
 
-// Pixels of one row go together, where none of them leaves the input.
-static void copy_row(const Mve *s, KRef first, KRef pixels, KRef group)
+// Pixels of one row: those go together that do not leave the input, from a to b - 1.
+static void copy_row(const Mve *s, KRef first, KRef group)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
+    const int64_t n = s->pixels, step = c->sw * c->stride_w, room = c->in_w - (c->kw - 1) * c->dw + c->pad_w;
     const IntPixel p = int_pixel_of(c, s->d, first, group);
-    IntPixel last = p;
-    last.column = k_expr(k, "$ + #", p.column, (s->pixels - 1) * c->sw);
-    if (!s->is_inside)
-        k_if(k, k_and(k, int_pixel_is_whole(c, &p), int_pixel_is_whole(c, &last)));
-    copy_windows(s, p.x, pixels, c->sw * c->stride_w, k_index(k, 0));
+    const KRef column = p.at.idx[s->d->rank - 1], zero = k_index(k, 0);
+    const KRef a =
+        s->is_inside ? zero : k_expr(k, "min(#, max(0, # - $))", n, ceil_div(c->pad_w, c->sw), column);
+    KRef b = k_expr(k, "max($, min(#, # - $))", a, n, room > 0 ? ceil_div(room, c->sw) : 0, column);
+    b = k_select(k, k_expr(k, "0 <= $ & $ < #", p.row, p.row, c->in_h - (c->kh - 1) * c->dh), b, a);
+    b = s->is_inside ? k_index(k, n) : b;
+    k_if(k, k_expr(k, "$ < $", a, b));
+    copy_windows(s, k_expr(k, "$ + $ * #", p.x, a, step), k_sub(k, b, a), step, k_expr(k, "$ * #", a, s->to));
+    k_end(k);
     if (s->is_inside)
         return;
-    k_else(k);
-    copy_each(s, first, pixels, group);
+    const KRef i = k_for(k, zero, k_expr(k, "# - ($ - $)", n, b, a), 1, KFOR_SERIAL, "i");
+    const KRef j = k_select(k, k_expr(k, "$ < $", i, a), i, k_expr(k, "$ + ($ - $)", i, b, a));
+    IntPixel at = p;
+    at.column = k_expr(k, "$ + $ * #", p.column, j, c->sw);
+    at.x = k_expr(k, "$ + $ * #", p.x, j, step);
+    copy_border(s, &at, k_expr(k, "$ * #", j, s->to));
     k_end(k);
 }
 
@@ -193,7 +226,7 @@ static void copy(const Mve *s, KRef first, KRef pixels, KRef group)
     if (s->is_even)
         copy_even(s, int_pixel_of(&s->c, s->d, first, group).x, pixels);
     else if (s->pixels > 1 && s->c.w_out % s->pixels == 0)
-        copy_row(s, first, pixels, group);
+        copy_row(s, first, group);
     else
         copy_each(s, first, pixels, group);
 }
@@ -228,7 +261,8 @@ static void emit_bytes(const Mve *s, const Blocks *b)
         k_index(k, s->bytes / MVE_BLOCK),
         is_one ? high : b->pixels,
         is_one ? 0 : k_index(k, y->stride[s->d->rank - 1]),
-        is_one ? 0 : high};
+        is_one ? 0 : high,
+        is_one ? 0 : k_index(k, s->to)};
     k_device_list(k, is_one ? KDEV_mve_bytes1 : KDEV_mve_bytes2, s->scales.shift, operands);
 }
 
@@ -260,7 +294,8 @@ static void emit_chunks(const Mve *s, const Blocks *b, int64_t pixels)
     const KRef w =
         k_expr(k, "$ * # + ($ * # + #)", b->group, s->group_words, begin, words_of_sums(s), s->sums_at);
     k_device(k, pixels == 2 ? KDEV_mve_sums2 : KDEV_mve_sums1, k_address(k, s->sums, k_index(k, 0)),
-             window_at(s, b), k_address(k, s->weights, w), k_index(k, length(s)), count);
+             window_at(s, b), k_address(k, s->weights, w), k_index(k, length(s)), count,
+             pixels == 2 ? k_index(k, s->to) : 0);
     const KRef at = n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
     store_block(s, b, pixels, k_add(k, begin, at), at);
     lower_close(s->c.l, opened + (n > 1));
@@ -333,7 +368,7 @@ static bool is_even(const Mve *s)
 
 static int64_t pixels_of(const Mve *s)
 {
-    const int64_t fit = WINDOW_BYTES / mve_padded(length(s)) / 2 * 2;
+    const int64_t fit = WINDOW_BYTES / s->to / 2 * 2;
     if (n_pixels(s) == 1)
         return 1;
     return s->bytes < s->c.oc || fit < 2 ? 2 : fit < MAX_PIXELS ? fit : MAX_PIXELS;
@@ -343,6 +378,11 @@ static int64_t sums_of(const Mve *s)
 {
     const int64_t n = ceil_div(s->c.oc - s->bytes, MVE_BLOCK);
     return (n < CHUNK ? n : CHUNK) * MVE_BLOCK * (s->pixels > 1 ? 2 : 1);
+}
+
+static uint64_t bytes_of_windows(const Mve *s)
+{
+    return (uint64_t)((s->pixels - 1) * s->to + mve_padded(length(s)));
 }
 
 static void add_params(Mve *s)
@@ -363,7 +403,7 @@ static void add_params(Mve *s)
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
     if (!is_in_place)
-        s->window = lower_param_scratch(l, "window", DTYPE_i8, (uint64_t)(s->pixels * mve_padded(length(s))));
+        s->window = lower_param_scratch(l, "window", DTYPE_i8, bytes_of_windows(s));
     if (sums_of(s) > 0)
         s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
 }
@@ -380,10 +420,11 @@ bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool
     const Tensor zero = tensor_if_const(l->g, c->x_zero);
     s.zero = (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0) - (is_signed(&s) ? 0 : 128);
     s.is_even = is_even(&s);
+    s.to = s.is_even && c->sw * c->stride_w == s.n ? s.n : mve_padded(length(&s));
     if (mve_scales_find(c, d, c->oc, &s.scales))
         s.bytes = c->oc / MVE_BLOCK * MVE_BLOCK;
     s.pixels = pixels_of(&s);
-    if (!lower_may_take(l, (uint64_t)(4 * sums_of(&s) + s.pixels * mve_padded(length(&s)))))
+    if (!lower_may_take(l, 4 * (uint64_t)sums_of(&s) + bytes_of_windows(&s)))
         return false;
     add_params(&s);
     emit(&s);

@@ -3,6 +3,7 @@
 #ifndef PASSES_LOWER_CONV_INT_CONV_MVE_H
 #define PASSES_LOWER_CONV_INT_CONV_MVE_H
 
+#include "ir/kernel/device.h"
 #include "ir/kernel/mve.h"
 #include "passes/lower/conv/int_conv.h"
 

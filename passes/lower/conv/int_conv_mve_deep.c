@@ -7,7 +7,7 @@
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_mve.h"
 
-enum { STRIP_BYTES = 1024, MAX_BYTES = 8192, COLUMN_BYTES = MVE_CHANNELS * 4, MIN_PIXELS = 3 };
+enum { STRIP_BYTES = 512, MAX_BYTES = 8192, COLUMN_BYTES = MVE_CHANNELS * 4, MIN_PIXELS = 3 };
 
 typedef struct Deep {
     IntConv c;

@@ -526,7 +526,7 @@ static void add_params(Planes *p)
     const Tensor zero = tensor_if_const(l->g, c->x_zero);
     const int64_t z = c->x_zero != 0 && node_is_const(l->g, c->x_zero) ? tensor_get_i64(&zero, 0) : 0;
     if (!p->has_pairs)
-        p->begin = 1 + int_conv_begin_param(c, p->values, z + (is_raised(p) ? SIGN : 0));
+        p->begin = 1 + int_conv_begin_param(c, p->values, z + (is_raised(p) ? SIGN : 0), 0);
 }
 
 // What load_column adds.

@@ -95,7 +95,7 @@ bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, boo
     p.x = has_halves ? int_conv_words(c) : lower_param(l, c->x, PARAM_READ);
     if (c->bias != 0 || c->x_zero != 0) {
         const Tensor zero = tensor_if_const(l->g, c->x_zero);
-        p.begin = 1 + int_conv_begin_param(c, values, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0);
+        p.begin = 1 + int_conv_begin_param(c, values, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0, 0);
     }
     if (c->dh * c->stride_h == c->kw * c->dw * c->stride_w) { // rows follow each other
         p.c.kw *= c->kh;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pixels of int_conv and their windows, for schedules that copy windows to scratch memory and leave the
 // products to device functions (int_conv_dsp.c, int_conv_mve.c).
+#include "ir/kernel/device.h"
 #include "passes/lower/conv/int_conv.h"
 
 IntPixel int_pixel_of(const IntConv *c, const Domain *d, KRef number, KRef group)
@@ -27,29 +28,6 @@ KRef int_pixel_is_whole(const IntConv *c, const IntPixel *p)
 {
     return k_expr(c->l->k, "0 <= $ & $ < # & 0 <= $ & $ < #", p->row, p->row, c->in_h - (c->kh - 1) * c->dh,
                   p->column, p->column, c->in_w - (c->kw - 1) * c->dw);
-}
-
-void int_window_edge(const IntConv *c, const IntWindow *w, const IntPixel *p, KRef to)
-{
-    Kernel *k = c->l->k;
-    uint32_t opened = 0;
-    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &opened);
-    const KRef x = w->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &opened);
-    const KRef row = k_expr(k, "$ + $ * #", p->row, y, c->dh);
-    const KRef column = k_expr(k, "$ + $ * #", p->column, x, c->dw);
-    const int64_t columns = w->is_joined ? c->kw : 1;
-    const KRef lo = k_expr(k, "max(0, 0 - $)", column),
-               hi = k_expr(k, "min(#, # - $)", columns, c->in_w, column);
-    const KRef is_there = k_expr(k, "0 <= $ & $ < # & $ < $", row, row, c->in_h, lo, hi);
-    const KRef zero = k_index(k, 0);
-    KRef from =
-        k_expr(k, "$ + $ * # + ($ * # + $) * #", p->x, y, c->dh * c->stride_h, x, c->dw, lo, c->stride_w);
-    from = k_select(k, is_there, from, zero);
-    const KRef at = k_expr(k, "($ * # + $) * # + $", y, w->runs / c->kh, x, w->each, to);
-    k_device(k, w->edge, k_address(k, w->window, at), k_address(k, w->x, from),
-             k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
-             k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, w->n), w->zero);
-    lower_close(c->l, opened);
 }
 
 KRef int_result_at(const IntConv *c, const Domain *d, const IntPixel *p, KRef group, int64_t channel)

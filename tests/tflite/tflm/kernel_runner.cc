@@ -215,7 +215,7 @@ void write_tensor(std::ostringstream &to, const char *what, const Node &node, in
         to << " " << t.dims->data[i];
     to << "\n";
     write_quantisation(to, t);
-    if (what[0] != 'i' || t.is_variable || !t.data.data)
+    if (what[0] != 'i' || (t.is_variable && !node.before.empty()) || !t.data.data)
         return;
     to << "data ";
     write_hex(to, t.data.data, t.bytes);
@@ -267,8 +267,27 @@ bool is_refused(const std::vector<std::string> &lines)
     return refused;
 }
 
-bool read_result(const std::string &hex, TfLiteTensor *t)
+// Tests leave it to the kernel to say the shape of some results.
+void set_shape(TfLiteTensor *t, const std::string &sizes, size_t bytes)
 {
+    std::istringstream from(sizes);
+    std::vector<int> all;
+    for (int size; from >> size;)
+        all.push_back(size);
+    t->dims = static_cast<TfLiteIntArray *>(std::malloc((all.size() + 1) * sizeof(int)));
+    t->dims->size = static_cast<int>(all.size());
+    for (size_t i = 0; i < all.size(); i++)
+        t->dims->data[i] = all[i];
+    t->bytes = bytes;
+}
+
+// A line with sizes, a colon and the elements.
+bool read_result(const std::string &line, TfLiteTensor *t)
+{
+    const size_t colon = line.find(':');
+    const std::string hex = line.substr(colon + 1);
+    if (t->bytes == 0)
+        set_shape(t, line.substr(0, colon), hex.size() / 2);
     if (hex.size() != 2 * t->bytes) {
         std::fprintf(stderr, "rlxc gave %zu bytes, expected %zu\n", hex.size() / 2, t->bytes);
         return false;

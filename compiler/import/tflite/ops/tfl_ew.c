@@ -120,17 +120,17 @@ void tfl_import_squared_difference(TflNode *n)
         tfl_out(n, 0, tfl_op1(n, OP_square, tfl_op2(n, OP_sub, x, y)));
         return;
     }
-    enum { LEFT = 7 };
+    const int left = dtype_info[tfl_of_out(n, 0)->dtype].bits == 16 ? 0 : 7;
     const double a = tfl_quant(n, tfl_in(n, 0)).scale, b = tfl_quant(n, tfl_in(n, 1)).scale;
     const double c = tfl_quant(n, tfl_of_out(n, 0)).scale, most = 2 * fmax(a, b);
     const NodeId p =
-        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 0), LEFT), tfl_factor(a / most));
+        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 0), left), tfl_factor(a / most));
     const NodeId q =
-        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 1), LEFT), tfl_factor(b / most));
+        tfl_scaled(n, tfl_op_number(n, OP_shift_left, centred(n, 1), left), tfl_factor(b / most));
     const NodeId d = tfl_op1(n, OP_square, tfl_op2(n, OP_sub, p, q));
     tfl_out(
         n, 0,
-        tfl_finish(n, tfl_scaled(n, d, tfl_factor(ldexp(most * most / c, -2 * LEFT))), tfl_of_out(n, 0), 0));
+        tfl_finish(n, tfl_scaled(n, d, tfl_factor(ldexp(most * most / c, -2 * left))), tfl_of_out(n, 0), 0));
 }
 
 // --- two operands, without options ---
@@ -146,9 +146,10 @@ void tfl_import_binary(TflNode *n)
 void tfl_import_floor_div(TflNode *n)
 {
     const NodeId x = tfl_src(n, 0), y = tfl_src(n, 1);
-    if (!n->failed && dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT)
-        tfl_out(n, 0, tfl_op1(n, OP_floor, tfl_op2(n, OP_div, x, y)));
-    else
+    if (!n->failed && dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT) {
+        const NodeId quotient = tfl_op2(n, OP_div, tfl_cast(n, x, DTYPE_f64), tfl_cast(n, y, DTYPE_f64));
+        tfl_out(n, 0, tfl_cast(n, tfl_op1(n, OP_floor, quotient), tfl_type(n, x))); // not rounded before
+    } else
         tfl_out(n, 0, tfl_op2(n, OP_div, tfl_op2(n, OP_sub, x, tfl_op2(n, OP_mod, x, y)), y));
 }
 

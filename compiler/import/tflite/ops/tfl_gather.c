@@ -4,48 +4,61 @@
 
 #include <string.h>
 
-// With batch_dims, the leading axes of both are the same, and each entry has indices of its own: rows of one
+// The m leading axes of both are the same, and each entry has indices of its own along axis m: rows of one
 // long list, [batch * size], are chosen by indices with the entry's start added.
-void tfl_import_gather(TflNode *n)
+static NodeId gather_entries(TflNode *n, NodeId x, NodeId index, uint32_t m)
 {
-    const int64_t at = tfl_option(n, 0, FLAT_I32, 0), batch_dims = tfl_option(n, 1, FLAT_I32, 0);
-    const NodeId x = tfl_src(n, 0);
-    NodeId index = tfl_src(n, 1);
-    tfl_same_scale(n, 0);
     const Shape s = *tfl_shape(n, x), t = *tfl_shape(n, index);
-    const uint32_t axis = tfl_axis(n, at, s.rank);
-    const int64_t m = batch_dims < 0 ? batch_dims + t.rank : batch_dims;
-    if (m == 0 || n->failed) {
-        tfl_out(n, 0, tfl_gather(n, x, index, axis));
-        return;
-    }
-    if (m < 0 || m > t.rank || axis != m) {
-        tfl_fail(n, E0206, "%lld batch axes before axis %u are not supported", (long long)m, axis);
-        return;
-    }
-    Shape rows = {.rank = s.rank - axis}, out = {.rank = s.rank - axis - 1 + t.rank};
+    Shape rows = {.rank = s.rank - m}, out = {.rank = s.rank - m - 1 + t.rank};
     int64_t batch = 1;
     for (uint32_t i = 0; i < m; i++)
         batch *= tfl_size(n, x, i);
-    const int64_t size = tfl_size(n, x, axis);
-    if (n->failed || batch > INT32_MAX || size > INT32_MAX || out.rank > SHAPE_MAX_RANK || batch < 1) {
-        tfl_fail(n, E0204, "too many elements or axes");
-        return;
-    }
+    const int64_t size = tfl_size(n, x, m);
+    if (n->failed || batch > INT32_MAX || size > INT32_MAX || out.rank > SHAPE_MAX_RANK || batch < 1)
+        return tfl_fail(n, E0204, "too many elements or axes");
     rows.dim[0] = batch * size;
-    memcpy(rows.dim + 1, s.dim + axis + 1, (rows.rank - 1) * sizeof *rows.dim);
+    memcpy(rows.dim + 1, s.dim + m + 1, (rows.rank - 1) * sizeof *rows.dim);
     memcpy(out.dim, t.dim, t.rank * sizeof *t.dim);
-    memcpy(out.dim + t.rank, s.dim + axis + 1, (s.rank - axis - 1) * sizeof *s.dim);
+    memcpy(out.dim + t.rank, s.dim + m + 1, (s.rank - m - 1) * sizeof *s.dim);
     int64_t *start = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)batch);
     if (!tfl_spend(n, (uint64_t)batch))
-        return;
+        return 0;
     for (int64_t i = 0; i < batch; i++)
         start[i] = i * size;
     index = tfl_reshape(n, tfl_cast(n, index, DTYPE_i64), (const Dim[]){batch, -1}, 2);
     const NodeId first =
         tfl_reshape(n, tfl_ints(n, DTYPE_i64, start, (uint32_t)batch), (const Dim[]){batch, 1}, 2);
     const NodeId y = tfl_gather(n, tfl_reshape_like(n, x, &rows), tfl_op2(n, OP_add, index, first), 0);
-    tfl_out(n, 0, tfl_reshape_like(n, y, &out));
+    return tfl_reshape_like(n, y, &out);
+}
+
+// Moves `count` axes that begin at `from` so that they begin at `to`, which is less.
+static NodeId move_axes(TflNode *n, NodeId x, uint32_t from, uint32_t count, uint32_t to)
+{
+    int64_t perm[SHAPE_MAX_RANK];
+    const uint32_t rank = tfl_rank(n, x);
+    for (uint32_t i = 0; i < rank; i++)
+        perm[i] = i < to || i >= from + count ? i : i < to + count ? i - to + from : i - count;
+    return n->failed ? 0 : tfl_transpose(n, x, perm);
+}
+
+void tfl_import_gather(TflNode *n)
+{
+    const int64_t at = tfl_option(n, 0, FLAT_I32, 0), batch_dims = tfl_option(n, 1, FLAT_I32, 0);
+    const NodeId x = tfl_src(n, 0), index = tfl_src(n, 1);
+    tfl_same_scale(n, 0);
+    const uint32_t rank = tfl_rank(n, index), axis = tfl_axis(n, at, tfl_rank(n, x));
+    const int64_t m = batch_dims < 0 ? batch_dims + rank : batch_dims;
+    if (m == 0 || n->failed) {
+        tfl_out(n, 0, tfl_gather(n, x, index, axis));
+        return;
+    }
+    if (m < 0 || m > rank || axis < m) {
+        tfl_fail(n, E0206, "%lld batch axes before axis %u are not supported", (long long)m, axis);
+        return;
+    }
+    const NodeId y = gather_entries(n, move_axes(n, x, axis, 1, (uint32_t)m), index, (uint32_t)m);
+    tfl_out(n, 0, move_axes(n, y, rank, axis - (uint32_t)m, (uint32_t)m));
 }
 
 void tfl_import_embedding_lookup(TflNode *n)

@@ -2,9 +2,9 @@
 // Products with matrices: FULLY_CONNECTED, whose weights are [O, I], and BATCH_MATMUL.
 #include "compiler/import/tflite/tfl_import.h"
 
-// Rows [N, I] of bytes times weights [O, I], as a convolution over one pixel: exact sums in i32, [N, O].
-static NodeId byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
-                        const TflTensor *w)
+// As a convolution over one pixel.
+NodeId tfl_byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
+                     const TflTensor *w)
 {
     const int64_t inner = tfl_size(n, weight, 1), outer = tfl_size(n, weight, 0);
     const NodeId a = tfl_reshape(n, rows, (const Dim[]){-1, inner, 1}, 3);
@@ -25,7 +25,7 @@ static NodeId integer_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias)
 {
     const TflTensor *x = tfl_in(n, 0), *w = tfl_in(n, 1);
     if (tfl_is_byte(x->dtype) && tfl_is_byte(w->dtype))
-        return byte_rows(n, rows, weight, bias, x, w);
+        return tfl_byte_rows(n, rows, weight, bias, x, w);
     const NodeId sum =
         tfl_matmul(n, tfl_centred(n, rows, x, DTYPE_i64), tfl_centred(n, weight, w, DTYPE_i64), false, true);
     return bias ? tfl_op2(n, OP_add, sum, tfl_cast(n, bias, DTYPE_i64)) : sum;

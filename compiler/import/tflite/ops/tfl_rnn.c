@@ -77,7 +77,7 @@ void tfl_import_svdf(TflNode *n)
     if (!read_svdf(n, &s))
         return;
     if (tfl_is_quantised(tfl_in(n, 0))) {
-        if (s.activation != 1)
+        if (s.activation != 0 && s.activation != 1)
             tfl_fail(n, E0206, "the activation %lld of integers is not supported", (long long)s.activation);
         tfl_out(n, 0, integer_svdf(n, &s));
         return;
@@ -127,22 +127,23 @@ static NodeId with_axis(TflNode *n, NodeId x)
     return tfl_reshape_like(n, x, &out);
 }
 
-static bool check_lstm(TflNode *n, bool *is_time_major)
+static bool check_lstm(TflNode *n, bool *is_time_major, double *clip)
 {
     const int64_t activation = tfl_option(n, 0, FLAT_I8, 0);
-    const double cell_clip = tfl_option_f32(n, 1, 0), proj_clip = tfl_option_f32(n, 2, 0);
+    *clip = tfl_option_f32(n, 1, 0);
+    tfl_ignore(n, 2); // of projections, of which there are none
     *is_time_major = tfl_option(n, 3, FLAT_U8, 0) != 0;
     tfl_ignore(n, 4); // how reals are rounded to bytes
-    if (tfl_option(n, 5, FLAT_U8, 0) != 0 || activation != 4 || cell_clip > 0 || proj_clip > 0)
-        tfl_fail(n, E0206, "only tanh, without clipping and diagonal matrices, is supported");
+    if (tfl_option(n, 5, FLAT_U8, 0) != 0 || activation != 4)
+        tfl_fail(n, E0206, "only tanh, without diagonal matrices, is supported");
     for (uint32_t i = 0; i < n->n_in && !n->failed; i++) {
         const bool is_needed = (i >= 1 && i <= 8) || (i >= LSTM_BIAS && i < LSTM_BIAS + GATES);
         if (is_needed && !tfl_has(n, i))
             tfl_fail(n, E0206, "operand %u is missing: coupled gates are not supported", i);
         if (tfl_has(n, i) && !is_needed && i != 0 && i != LSTM_STATE && i != LSTM_CELL)
             tfl_fail(n, E0206, "operand %u is not supported (peepholes, projections, normalised gates)", i);
-        if (tfl_has(n, i) && tfl_is_quantised(tfl_in(n, i)))
-            tfl_fail(n, E0206, "quantised values are not supported");
+        if (i >= 1 && i <= 8 && tfl_is_quantised(tfl_in(n, i)) != tfl_is_quantised(tfl_in(n, 0)))
+            tfl_fail(n, E0206, "quantised weights with reals are not supported");
     }
     if (!n->failed && n->n_in <= LSTM_CELL)
         tfl_fail(n, E0202, "the state is missing");
@@ -152,8 +153,13 @@ static bool check_lstm(TflNode *n, bool *is_time_major)
 void tfl_import_sequence_lstm(TflNode *n)
 {
     bool is_time_major = false;
-    if (!check_lstm(n, &is_time_major))
+    double clip = 0;
+    if (!check_lstm(n, &is_time_major, &clip))
         return;
+    if (clip > 0 || tfl_is_quantised(tfl_in(n, 0))) {
+        tfl_lstm_steps(n, is_time_major, clip);
+        return;
+    }
     const NodeId x = tfl_src(n, 0), w = with_axis(n, gates(n, 1, 0)), r = with_axis(n, gates(n, 5, 0));
     const NodeId bias = gates(n, LSTM_BIAS, 0);
     const NodeId both[] = {bias, tfl_op_number(n, OP_mul, bias, 0)}; // of the input, and of the state: none

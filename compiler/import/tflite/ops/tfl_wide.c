@@ -44,10 +44,10 @@ static NodeId in_steps(TflNode *n, NodeId x, double scale)
     return tfl_op_number(n, OP_shift_right, y, shift);
 }
 
-static NodeId squash_wide(TflNode *n, NodeId x, bool is_tanh)
+NodeId tfl_squash_wide(TflNode *n, NodeId x, double scale, bool is_tanh)
 {
     const int bits = is_tanh ? 8 : 9; // of an entry; tanh(x) is 2 * sigmoid(2 * x) - 1
-    const NodeId d = in_steps(n, x, tfl_quant(n, tfl_in(n, 0)).scale), size = tfl_op1(n, OP_abs, d);
+    const NodeId d = in_steps(n, x, scale), size = tfl_op1(n, OP_abs, d);
     const NodeId at = tfl_op_number(n, OP_shift_right, size, bits), table = sigmoids(n);
     const NodeId low = tfl_op_number(n, OP_min, at, SIGMOIDS - 2);
     const NodeId a = tfl_gather(n, table, low, 0);
@@ -78,7 +78,7 @@ void tfl_import_squash(TflNode *n)
     const TflQuant in = tfl_quant(n, t), out = tfl_quant(n, tfl_of_out(n, 0));
     if (in.zero != 0 || out.zero != 0 || fabs(out.scale - 1.0 / 32768) > 1e-9)
         tfl_fail(n, E0206, "expected 16-bit values without zero points, and a result of the scale 1/32768");
-    tfl_out(n, 0, squash_wide(n, tfl_src(n, 0), n->op->op == OP_tanh));
+    tfl_out(n, 0, tfl_squash_wide(n, tfl_src(n, 0), in.scale, n->op->op == OP_tanh));
 }
 
 // --- SOFTMAX ---

@@ -138,7 +138,8 @@ static Window read_conv(TflNode *n, uint32_t at)
 
 static void import_conv(TflNode *n, Window *w, const int64_t *perm)
 {
-    const NodeId x = tfl_src(n, 0), filter = tfl_src(n, 1), bias = tfl_opt(n, 2);
+    const NodeId x = tfl_src(n, 0), filter = tfl_src(n, 1);
+    const NodeId bias = tfl_has(n, 2) ? tfl_reshape(n, tfl_src(n, 2), (const Dim[]){-1}, 1) : 0;
     if (!n->failed && (tfl_rank(n, x) != 4 || tfl_rank(n, filter) != 4))
         tfl_fail(n, E0204, "expected images and weights of rank 4");
     for (uint32_t i = 0; i < SPATIAL; i++)

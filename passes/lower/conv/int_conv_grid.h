@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two files of int_conv's tiles of pixels and channels share: int_conv_grid.c adds up, and
+// int_conv_grid_windows.c copies what it reads. Three sums of GRID_SUM_BITS are in two words, so that two
+// multiply-adds serve three pixels:
+//
+//   word 0 = sum of pixel 0 + (sum of pixel 1 << GRID_SUM_BITS)
+//   word 1 = sum of pixel 2 + (sum of pixel 1 << GRID_LOW_BITS), both mod 2^32
+//
+// Word 0 has all of sum 0 and the lowest GRID_LOW_BITS of sum 1; without these, word 1 has all of sum 2 and
+// the rest of sum 1. The words of a window are the same of elements.
+#ifndef PASSES_LOWER_CONV_INT_CONV_GRID_H
+#define PASSES_LOWER_CONV_INT_CONV_GRID_H
+
+#include "passes/lower/conv/int_conv.h"
+
+enum { GRID_SUM_BITS = 21, GRID_LOW_BITS = 32 - GRID_SUM_BITS, GRID_PACKED = 3, GRID_WORDS = 2 };
+enum { GRID_MAX_PIXELS = 4, GRID_MAX_WIDTH = 8, GRID_MAX_STEP = 4 };
+
+typedef struct Grid {
+    IntConv c;
+    Domain d;
+    const int32_t *values;   // of the weights, less their zero points
+    const IntScales *scales; // NULL: nodes say what becomes of sums
+    int64_t pixels, width;   // of a tile
+    int64_t depth;           // elements of a window
+    int64_t chunks;          // into which they are cut, where is_packed
+    int64_t least;           // of the sums of a chunk
+    bool is_packed;          // tiles of GRID_PACKED pixels are
+    bool is_raised;          // weights are
+    bool is_inside;          // no tap can leave the input
+    bool is_joined;          // columns of the kernel follow each other in the input
+    bool is_copied;          // windows of tiles that are not packed are, too
+    DType type, window_type; // of packed weights; of windows: words where tiles are packed, or weights raised
+    int64_t zero;            // what windows have beside the input
+    uint32_t x, weights, begin, window, sums; // params
+    KRef first_window, first_sum;             // of a thread
+} Grid;
+
+// Pixels of a row that follow each other.
+typedef struct GridPatch {
+    Point at;            // of the first one
+    KRef row, column, x; // of its tap 0, which may be outside; x: the index in the input
+    KRef group;
+    int64_t pixels;
+    bool is_packed;
+    KRef sum[GRID_MAX_PIXELS]; // variables: of the windows, where weights are raised
+} GridPatch;
+
+// What is left of a row where it seldom occurs: its loops are kept short.
+static inline bool grid_is_rest(const Grid *g, const GridPatch *t)
+{
+    enum { SELDOM = 8 };
+    return t->pixels < g->pixels && g->c.w_out >= SELDOM * g->pixels;
+}
+
+// The largest number up to `most` that divides n.
+int64_t grid_step(int64_t n, int64_t most);
+// Makes the windows of a patch: pixel after pixel, or word after word of elements.
+void grid_copy_windows(const Grid *g, GridPatch *t);
+
+#endif
