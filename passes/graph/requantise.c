@@ -297,14 +297,17 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
     chain_eval(ctx, channel, sum, n, y);
 }
 
-// Exceptions cost little in blocks of four channels (passes/lower/conv/int_conv_mve.c), a little in those of
-// DSP functions (int_conv_dsp.c), elsewhere a comparison each.
+// Exceptions cost little in blocks of device functions (passes/lower/conv/int_conv_dsp.c and int_conv_mve.c),
+// elsewhere a comparison each.
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
 {
-    enum { IN_PAIRS = 4, ELSEWHERE = 2 };
+    enum { ELSEWHERE = 2 };
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
-    return caps->has_mve ? REQUANT_MAX_EXCEPTIONS : caps->has_dsp && !is_depthwise ? IN_PAIRS : ELSEWHERE;
+    return caps->has_mve || (caps->has_dsp && !is_depthwise) ? REQUANT_MAX_EXCEPTIONS : ELSEWHERE;
 }
+
+// The text of DSP functions has the shift: with a small one, most layers share them.
+enum { DSP_SHIFT = 4 };
 
 static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const TargetCaps *caps, Requant *r)
 {
@@ -319,7 +322,8 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const Tar
                      .ctx = c,
                      .least = is_signed ? INT8_MIN : 0,
                      .most = is_signed ? INT8_MAX : UINT8_MAX,
-                     .exceptions = exceptions_for(c->g, graph_node(c->g, c->source), caps)};
+                     .exceptions = exceptions_for(c->g, graph_node(c->g, c->source), caps),
+                     .max_shift = caps->has_dsp && !caps->has_mve ? DSP_SHIFT : REQUANT_MAX_SHIFT};
     return requant_find(a, &f, channel, (uint32_t)c->channels, r);
 }
 

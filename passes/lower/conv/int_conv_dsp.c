@@ -2,54 +2,19 @@
 // int_conv for microcontrollers with products of pairs of halfwords (ir/kernel/dsp.h). The windows of two
 // pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
 // up blocks of four channels. Blocks of eight channels read one run of bytes where it is.
+#include "passes/lower/conv/int_conv_dsp.h"
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
-#include "passes/graph/requantise.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
 
 enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
-    MAX_RUNS = 16,
+    MAX_RUNS = INT_DSP_RUNS - 2,
     LEAST_STEPS = 2, // below, windows take longer than products
 };
-
-// Blocks of channels of a group that are treated alike. Where the sums of two channels do not fit one word, a
-// block has half as many channels, and zeros for the odd ones.
-typedef struct BlockRun {
-    int64_t first, channels;
-    int64_t each; // channels of a block
-    bool is_bytes;
-    int64_t at; // of their words in those of the group
-} BlockRun;
-
-typedef struct Dsp {
-    IntConv c;
-    const Domain *d;
-    const int32_t *values;     // of the weights, less their zero points
-    const int64_t *begin;      // what sums begin with, by output channel
-    const RequantScale *scale; // by output channel; NULL: sums stay sums
-    int64_t shift, high;       // of all channels; the start of all that have none of their own
-    BlockRun run[MAX_RUNS + 2];
-    uint32_t n_runs;
-    bool is_inside;                    // no tap can leave the input
-    bool is_joined;                    // a run has all columns of the kernel
-    bool is_row;                       // the input is one run, read in place
-    int64_t runs, n;                   // of a window, elements of each
-    int64_t steps;                     // words of a window
-    int64_t width;                     // channels of a block
-    int64_t group_words;               // of weights
-    uint32_t x, weights, window, sums; // params
-    KRef zero;
-} Dsp;
-
-static int64_t n_pixels(const Dsp *s)
-{
-    return s->c.n * s->c.h * s->c.w_out;
-}
 
 static bool is_signed(const Dsp *s)
 {
@@ -57,11 +22,6 @@ static bool is_signed(const Dsp *s)
 }
 
 // --- weights -------------------------------------------------------------------------------------
-
-static int64_t blocks_of(const BlockRun *r)
-{
-    return ceil_div(r->channels, r->each);
-}
 
 // The channel in place j of a block; -1: none.
 static int64_t channel_at(const Dsp *s, const BlockRun *r, int64_t block, int64_t j)
@@ -90,7 +50,7 @@ static const int64_t *begin_of(const Dsp *s)
     const Tensor bias = tensor_if_const(g, c->bias), zero = tensor_if_const(g, c->x_zero);
     int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
     for (int64_t o = 0; o < n; o++) {
-        begin[o] = c->bias != 0 ? tensor_get_i64(&bias, o) : 0;
+        begin[o] = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - s->moved[o];
         for (int64_t i = 0; s->is_row && c->x_zero != 0 && i < each; i++)
             begin[o] -= tensor_get_i64(&zero, 0) * s->values[o * each + i];
     }
@@ -177,7 +137,7 @@ static void pack(const void *ctx, void *bytes)
     uint32_t *out = bytes;
     for (int64_t g = 0; g < s->c.group; g++)
         for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-            for (int64_t b = 0; b < blocks_of(r); b++) {
+            for (int64_t b = 0; b < int_dsp_blocks(r); b++) {
                 pack_block(s, g, r, b, &out);
                 if (r->is_bytes)
                     pack_tail(s, g, r->first + b * r->each, &out);
@@ -185,6 +145,19 @@ static void pack(const void *ctx, void *bytes)
 }
 
 // --- windows -------------------------------------------------------------------------------------
+
+// The pixel behind p in its row.
+static IntPixel next_pixel(const Dsp *s, const IntPixel *p)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const uint32_t last = s->d->rank - 1;
+    IntPixel next = *p;
+    next.at.idx[last] = k_expr(k, "$ + 1", p->at.idx[last]);
+    next.column = k_expr(k, "$ + #", p->column, c->sw);
+    next.x = k_expr(k, "$ + #", p->x, c->sw * c->stride_w);
+    return next;
+}
 
 // Both pixels: rows of the kernel, or all runs at once.
 static void widen_pair(const Dsp *s, const IntPixel *p)
@@ -248,15 +221,7 @@ static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
 
 // --- blocks of channels --------------------------------------------------------------------------
 
-typedef struct Blocks {
-    const IntPixel *p;
-    int64_t pixels;
-    KRef first, group;
-    const BlockRun *run;
-} Blocks;
-
-// The address of the words of a block; at: its number in the run.
-static KRef words_at(const Dsp *s, const Blocks *b, KRef at)
+KRef int_dsp_words(const Dsp *s, const Blocks *b, KRef at)
 {
     Kernel *k = s->c.l->k;
     return k_address(
@@ -272,7 +237,7 @@ static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
                                  : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
     const KRef sums = k_address(k, s->sums, k_index(k, 0));
     const KRef x = k_address(k, s->is_row ? s->x : s->window, from);
-    const KRef w = words_at(s, b, at);
+    const KRef w = int_dsp_words(s, b, at);
     k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
@@ -283,9 +248,9 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
     const int64_t gap = s->width / b->run->each;
     const int64_t channels = b->run->channels < b->run->each ? b->run->channels : b->run->each;
     for (int64_t i = 0; i < b->pixels; i++) {
-        const bool may_be_last = i == 1 && n_pixels(s) % 2 != 0;
+        const bool may_be_last = i == 1 && int_dsp_pixels(s) % 2 != 0;
         if (may_be_last)
-            k_if(k, k_expr(k, "$ + 1 < #", b->first, n_pixels(s)));
+            k_if(k, k_expr(k, "$ + 1 < #", b->first, int_dsp_pixels(s)));
         for (int64_t j = 0; j < channels; j++) {
             Point to = b->p[i].at;
             to.idx[1] =
@@ -301,7 +266,7 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
 static void emit_sums(const Dsp *s, const Blocks *b)
 {
     Kernel *k = s->c.l->k;
-    const int64_t n = blocks_of(b->run), chunks = ceil_div(n, CHUNK);
+    const int64_t n = int_dsp_blocks(b->run), chunks = ceil_div(n, CHUNK);
     uint32_t opened = 0;
     const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
     const KRef begin = k_expr(k, "$ * #", chunk, CHUNK);
@@ -321,9 +286,9 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(&s->c, s->d, &b->p[0], b->group, b->run->first),
         k_address(k, s->window, zero),
-        words_at(s, b, zero),
+        int_dsp_words(s, b, zero),
         k_index(k, s->steps),
-        k_index(k, blocks_of(b->run)),
+        k_index(k, int_dsp_blocks(b->run)),
         int_result_at(&s->c, s->d, &b->p[1], b->group, b->run->first),
         k_index(k, s->high)};
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
@@ -335,8 +300,12 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
     uint32_t opened = 0;
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     IntPixel p[2];
-    for (int64_t i = 0; i < pixels; i++)
-        p[i] = int_pixel_of(&s->c, s->d, k_expr(k, "min($ + #, #)", first, i, n_pixels(s) - 1), group);
+    const bool is_even = s->c.w_out % 2 == 0;
+    p[0] = int_pixel_of(&s->c, s->d, first, group);
+    if (pixels == 2)
+        p[1] = is_even ? next_pixel(s, p)
+                       : int_pixel_of(&s->c, s->d, k_expr(k, "min($ + 1, #)", first, int_dsp_pixels(s) - 1),
+                                      group);
     if (!s->is_row)
         widen(s, p, pixels);
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
@@ -348,8 +317,10 @@ static void emit(const Dsp *s)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
-    const KRef pair = lower_open_count(k, ceil_div(n_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
-    emit_pixels(s, k_expr(k, "$ * 2", pair), n_pixels(s) == 1 ? 1 : 2);
+    if (int_points_emit(s))
+        return;
+    const KRef pair = lower_open_count(k, ceil_div(int_dsp_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
+    emit_pixels(s, k_expr(k, "$ * 2", pair), int_dsp_pixels(s) == 1 ? 1 : 2);
     lower_close(s->c.l, opened);
 }
 
@@ -380,7 +351,8 @@ static bool fits_pair(const Dsp *s, int64_t group, int64_t o)
     const int32_t *even = &s->values[(group * c->oc + o) * each], *odd = even + each;
     if (o + 1 >= c->oc)
         return true;
-    int64_t lo = c->bias != 0 ? tensor_get_i64(&bias, group * c->oc + o + 1) : 0, hi = lo;
+    const int64_t at = group * c->oc + o + 1;
+    int64_t lo = (c->bias != 0 ? tensor_get_i64(&bias, at) : 0) - s->moved[at], hi = lo;
     for (int64_t i = 0; i < each; i++) {
         const int64_t both = even[i] + 256 * (int64_t)odd[i];
         if (both < INT16_MIN || both > INT16_MAX)
@@ -419,7 +391,7 @@ static bool stores_bytes(const Dsp *s)
 {
     const Lower *l = s->c.l;
     const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
-    return s->scale != NULL && n_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
+    return s->scale != NULL && int_dsp_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
            s->shift <= DSP_MAX_SHIFT;
 }
 
@@ -441,14 +413,32 @@ static bool is_bytes(const Dsp *s, int64_t first)
     return true;
 }
 
-// The start that most channels share; it has no lower half.
-static void find_shared(Dsp *s)
+// Sums of channels lose `by` times their bias, which their starts get.
+static void move_bias(Dsp *s, int64_t first, int64_t by)
 {
-    const int64_t n = s->c.group * s->c.oc, one = INT64_C(1) << 32;
-    s->shift = s->scale[0].shift;
-    for (int64_t o = 0; o < n; o++)
-        if (s->scale[o].start % one == 0)
-            s->high = s->scale[o].start / one;
+    const Tensor bias = tensor_if_const(s->c.l->g, s->c.bias);
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 1; j < s->width; j += 2) {
+            const int64_t o = g * s->c.oc + first + j, move = by * tensor_get_i64(&bias, o);
+            RequantScale *c = &s->scale[o];
+            s->moved[o] += move;
+            c->start += move * c->factor;
+            for (uint32_t i = 0; i < c->n_exceptions; i++)
+                c->exception[i] -= move;
+        }
+}
+
+// A large bias with a small factor: the block fits without the bias of its odd channels, if they become
+// bytes.
+static bool fits_moved(Dsp *s, int64_t first)
+{
+    if (s->c.bias == 0 || !stores_bytes(s) || first + s->width > s->c.oc)
+        return false;
+    move_bias(s, first, 1);
+    if (fits_block(s, first) && is_bytes(s, first))
+        return true;
+    move_bias(s, first, -1);
+    return false;
 }
 
 // Adds channels, to the last run if that is alike and ends with a whole block.
@@ -462,17 +452,21 @@ static void add_channels(Dsp *s, BlockRun r)
         *last = (BlockRun){r.first, 0, r.each, r.is_bytes, s->group_words};
     }
     last->channels += r.channels;
-    s->group_words += blocks_of(&r) * words_of_sums(s);
+    s->group_words += int_dsp_blocks(&r) * words_of_sums(s);
     if (r.is_bytes)
         s->group_words += words_of_tail(s, r.first);
 }
 
 static void find_runs(Dsp *s)
 {
-    if (s->scale != NULL)
-        find_shared(s);
+    if (s->scale != NULL) {
+        s->shift = s->scale[0].shift;
+        s->high = int_scales_high(s->scale, s->c.group * s->c.oc);
+    }
+    s->moved = ARENA_ARRAY(s->c.l->pass->perm, int64_t, s->c.group * s->c.oc);
     for (int64_t o = 0; o < s->c.oc;) {
-        const bool is_apart = o % s->width != 0 || !fits_block(s, o) || s->n_runs >= MAX_RUNS;
+        const bool is_apart =
+            o % s->width != 0 || s->n_runs >= MAX_RUNS || !(fits_block(s, o) || fits_moved(s, o));
         const int64_t left = s->c.oc - o, each = is_apart ? s->width / 2 : s->width;
         const BlockRun r = {.first = o,
                             .channels = left < each ? left : each,
@@ -488,9 +482,9 @@ static int64_t sums_of(const Dsp *s)
 {
     int64_t most = 0;
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        if (!r->is_bytes && blocks_of(r) > most)
-            most = blocks_of(r) < CHUNK ? blocks_of(r) : CHUNK;
-    return most * s->width * (n_pixels(s) > 1 ? 2 : 1);
+        if (!r->is_bytes && int_dsp_blocks(r) > most)
+            most = int_dsp_blocks(r) < CHUNK ? int_dsp_blocks(r) : CHUNK;
+    return most * s->width * (int_dsp_pixels(s) > 1 ? 2 : 1);
 }
 
 static void add_params(Dsp *s)
@@ -519,8 +513,8 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     if (!fits(&s))
         return false;
     const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
-               c->oc > DSP_BLOCK;
+    s.is_row = int_dsp_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 &&
+               c->group == 1 && c->oc > DSP_BLOCK;
     s.width = s.is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
     s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
     find_runs(&s);
