@@ -42,11 +42,6 @@ static const Emulated *find_row(const char *cpu)
     return NULL;
 }
 
-bool board_is_emulated(const char *cpu)
-{
-    return find_row(cpu) != NULL;
-}
-
 const char *board_cc_options(const char *cpu)
 {
     const Emulated *row = find_row(cpu);
@@ -251,7 +246,7 @@ static const char *why_not(const Job *j, const Emulated *row, const char *compil
     Arena *a = j->cli->arena;
     const uint64_t ram = j->emitted.arena_bytes + j->emitted.state_bytes;
     if (row == NULL)
-        return arena_printf(a, "there is no emulated board with a %s", j->cpu.name);
+        return arena_printf(a, "there is no emulated board for %s", j->cpu.name);
     if (compiler == NULL)
         return arena_printf(a, "no C compiler for %s here", j->cpu.name);
     if (tool_find(a, row->emulator) == NULL)

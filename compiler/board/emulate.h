@@ -20,8 +20,6 @@ typedef struct BoardCounts {
     VEC(BoardFunction) functions;
 } BoardCounts;
 
-// Is this a CPU of emulators.def?
-bool board_is_emulated(const char *cpu);
 // More options of C compilers, as programs for its board are compiled; "": none.
 const char *board_cc_options(const char *cpu);
 // Counts a run of an emitted job. Reports nothing. What was counted is kept in the cache of libraries.

@@ -265,7 +265,7 @@ ExitCode cmd_inspect(Cli *c)
     const bool is_counted = c->options.no_code == NULL && !is_dot_printed(&c->options);
     const MachineCode code = is_counted ? machine_code_count(&j, board_cc_options(j.cpu.name))
                                         : (MachineCode){.unknown = "it was not asked for"};
-    const bool is_run = is_counted && board_is_emulated(j.cpu.name) && j.target->device == DEVICE_HOST;
+    const bool is_run = is_counted && (j.cpu.features & CPU_INTEGERS) != 0 && j.target->device == DEVICE_HOST;
     const BoardCounts run = is_run ? board_count(&j) : (BoardCounts){0};
     Measures m = {&code, is_run ? &run : NULL};
     const char *facts = inspect_json(&j, &t, &m);

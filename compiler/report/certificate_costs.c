@@ -6,7 +6,8 @@
 
 CertificateCosts certificate_costs(const Job *j)
 {
-    CertificateCosts c = {.is_board = board_is_emulated(j->cpu.name) && j->target->device == DEVICE_HOST};
+    CertificateCosts c = {.is_board =
+                              (j->cpu.features & CPU_INTEGERS) != 0 && j->target->device == DEVICE_HOST};
     if (!c.is_board)
         return c;
     c.code = machine_code_count(j, board_cc_options(j->cpu.name));

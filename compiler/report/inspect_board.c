@@ -20,7 +20,7 @@ void inspect_board_kernel_json(const Job *j, const Measures *m, const PlanKernel
     if (measures_kernel(m, k, &insns, &cycles))
         str_printf(out, ", \"instructions\": %llu, \"cycles\": %llu", (unsigned long long)(insns * times),
                    (unsigned long long)(cycles * times));
-    if (!board_is_emulated(j->cpu.name) || k->loop != NULL)
+    if ((j->cpu.features & CPU_INTEGERS) == 0 || k->loop != NULL)
         return;
     const Work work = work_of_kernel(k->kernel);
     for (uint32_t i = 0; i < WORK_KINDS; i++)

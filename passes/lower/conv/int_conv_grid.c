@@ -294,6 +294,8 @@ static void emit_tile(const Grid *g, GridPatch t, KRef column)
                  c->stride_w, t.group, c->ic * c->stride_c);
     if (is_copied(g, &t))
         grid_copy_windows(g, &t);
+    else if (g->is_raised)
+        grid_sum_windows(g, &t);
     if (whole > 0) {
         const KRef n = lower_open_count(k, whole / g->width, KFOR_SERIAL, "o", &inner);
         emit_block(g, &t, &(Block){.first = k_expr(k, "$ * #", n, g->width), .width = g->width});
@@ -489,12 +491,12 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
         return false;
     g.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
     g.is_raised = c->l->caps->is_narrow && are_bytes(&g);
-    g.is_copied = g.is_raised || !is_inside || c->kh > 1 || !g.is_joined;
+    g.is_copied = !is_inside || c->kh > 1 || !g.is_joined;
     if (c->l->pass->options->lean == 0)
         join_rows(&g);
     choose_packing(&g);
     choose_tile(&g);
-    g.window_type = g.is_packed || g.is_raised ? DTYPE_i32 : lower_node(c->l, c->x)->dtype;
+    g.window_type = g.is_packed ? DTYPE_i32 : lower_node(c->l, c->x)->dtype;
     if (g.pixels == 0 || !lower_may_take(c->l, scratch_of(&g)))
         return false;
     add_params(&g);

@@ -19,19 +19,19 @@ enum { GRID_MAX_PIXELS = 4, GRID_MAX_WIDTH = 8, GRID_MAX_STEP = 4 };
 typedef struct Grid {
     IntConv c;
     Domain d;
-    const int32_t *values;   // of the weights, less their zero points
-    const IntScales *scales; // NULL: nodes say what becomes of sums
-    int64_t pixels, width;   // of a tile
-    int64_t depth;           // elements of a window
-    int64_t chunks;          // into which they are cut, where is_packed
-    int64_t least;           // of the sums of a chunk
-    bool is_packed;          // tiles of GRID_PACKED pixels are
-    bool is_raised;          // weights are
-    bool is_inside;          // no tap can leave the input
-    bool is_joined;          // columns of the kernel follow each other in the input
-    bool is_copied;          // windows of tiles that are not packed are, too
-    DType type, window_type; // of packed weights; of windows: words where tiles are packed, or weights raised
-    int64_t zero;            // what windows have beside the input
+    const int32_t *values;                    // of the weights, less their zero points
+    const IntScales *scales;                  // NULL: nodes say what becomes of sums
+    int64_t pixels, width;                    // of a tile
+    int64_t depth;                            // elements of a window
+    int64_t chunks;                           // into which they are cut, where is_packed
+    int64_t least;                            // of the sums of a chunk
+    bool is_packed;                           // tiles of GRID_PACKED pixels are
+    bool is_raised;                           // weights are
+    bool is_inside;                           // no tap can leave the input
+    bool is_joined;                           // columns of the kernel follow each other in the input
+    bool is_copied;                           // windows of tiles that are not packed are, too
+    DType type, window_type;                  // of packed weights; of windows: words where tiles are packed
+    int64_t zero;                             // what windows have beside the input
     uint32_t x, weights, begin, window, sums; // params
     KRef first_window, first_sum;             // of a thread
 } Grid;
@@ -57,5 +57,7 @@ static inline bool grid_is_rest(const Grid *g, const GridPatch *t)
 int64_t grid_step(int64_t n, int64_t most);
 // Makes the windows of a patch: pixel after pixel, or word after word of elements.
 void grid_copy_windows(const Grid *g, GridPatch *t);
+// Adds up the windows of a patch in the input.
+void grid_sum_windows(const Grid *g, GridPatch *t);
 
 #endif

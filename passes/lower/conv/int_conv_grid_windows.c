@@ -142,12 +142,31 @@ static void copy_edge(const Grid *g, const GridPatch *t, int64_t pixel)
     lower_close(c->l, r.opened);
 }
 
+static void open_sums(const Grid *g, GridPatch *t)
+{
+    Kernel *k = g->c.l->k;
+    for (int64_t p = 0; p < t->pixels && g->is_raised; p++)
+        t->sum[p] = k_var(k, k_integer(k, DTYPE_i32, 0), "sum");
+}
+
+void grid_sum_windows(const Grid *g, GridPatch *t)
+{
+    Kernel *k = g->c.l->k;
+    open_sums(g, t);
+    for (int64_t p = 0; p < t->pixels; p++) {
+        const int64_t step = grid_step(g->depth, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, g->depth), step, KFOR_SERIAL, "i");
+        for (int64_t s = 0; s < step; s++)
+            add_to_sum(g, t, p, input_at(g, t->x, k_expr(k, "$ + #", i, s), p * g->c.sw * g->c.stride_w));
+        k_end(k);
+    }
+}
+
 void grid_copy_windows(const Grid *g, GridPatch *t)
 {
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
-    for (int64_t p = 0; p < t->pixels && g->is_raised; p++)
-        t->sum[p] = k_var(k, k_integer(k, DTYPE_i32, 0), "sum");
+    open_sums(g, t);
     if (!g->is_inside) {
         const int64_t columns = (t->pixels - 1) * c->sw + (c->kw - 1) * c->dw;
         k_if(k, k_expr(k, "0 <= $ & $ < # & 0 <= $ & $ < #", t->row, t->row, c->in_h - (c->kh - 1) * c->dh,
