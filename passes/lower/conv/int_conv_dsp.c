@@ -2,54 +2,19 @@
 // int_conv for microcontrollers with products of pairs of halfwords (ir/kernel/dsp.h). The windows of two
 // pixels are widened to halfwords less the zero point, so that borders are zeros; then device functions sum
 // up blocks of four channels. Blocks of eight channels read one run of bytes where it is.
+#include "passes/lower/conv/int_conv_dsp.h"
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
-#include "passes/graph/requantise.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
 
 enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
-    MAX_RUNS = 16,
+    MAX_RUNS = INT_DSP_RUNS - 2,
     LEAST_STEPS = 2, // below, windows take longer than products
 };
-
-// Blocks of channels of a group that are treated alike. Where the sums of two channels do not fit one word, a
-// block has half as many channels, and zeros for the odd ones.
-typedef struct BlockRun {
-    int64_t first, channels;
-    int64_t each; // channels of a block
-    bool is_bytes;
-    int64_t at; // of their words in those of the group
-} BlockRun;
-
-typedef struct Dsp {
-    IntConv c;
-    const Domain *d;
-    const int32_t *values;     // of the weights, less their zero points
-    const int64_t *begin;      // what sums begin with, by output channel
-    const RequantScale *scale; // by output channel; NULL: sums stay sums
-    int64_t shift, high;       // of all channels; the start of all that have none of their own
-    BlockRun run[MAX_RUNS + 2];
-    uint32_t n_runs;
-    bool is_inside;                    // no tap can leave the input
-    bool is_joined;                    // a run has all columns of the kernel
-    bool is_row;                       // the input is one run, read in place
-    int64_t runs, n;                   // of a window, elements of each
-    int64_t steps;                     // words of a window
-    int64_t width;                     // channels of a block
-    int64_t group_words;               // of weights
-    uint32_t x, weights, window, sums; // params
-    KRef zero;
-} Dsp;
-
-static int64_t n_pixels(const Dsp *s)
-{
-    return s->c.n * s->c.h * s->c.w_out;
-}
 
 static bool is_signed(const Dsp *s)
 {
@@ -57,11 +22,6 @@ static bool is_signed(const Dsp *s)
 }
 
 // --- weights -------------------------------------------------------------------------------------
-
-static int64_t blocks_of(const BlockRun *r)
-{
-    return ceil_div(r->channels, r->each);
-}
 
 // The channel in place j of a block; -1: none.
 static int64_t channel_at(const Dsp *s, const BlockRun *r, int64_t block, int64_t j)
@@ -78,6 +38,8 @@ static int64_t weight(const Dsp *s, int64_t group, int64_t o, int64_t run, int64
     if (o < 0 || element < 0)
         return 0;
     const int64_t tap = s->is_joined ? run * c->kw + element / c->ic : run;
+    if (tap >= c->kh * c->kw)
+        return 0; // behind a window that was copied
     return s->values[((group * c->oc + o) * c->ic + element % c->ic) * c->kh * c->kw + tap];
 }
 
@@ -177,7 +139,7 @@ static void pack(const void *ctx, void *bytes)
     uint32_t *out = bytes;
     for (int64_t g = 0; g < s->c.group; g++)
         for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-            for (int64_t b = 0; b < blocks_of(r); b++) {
+            for (int64_t b = 0; b < int_dsp_blocks(r); b++) {
                 pack_block(s, g, r, b, &out);
                 if (r->is_bytes)
                     pack_tail(s, g, r->first + b * r->each, &out);
@@ -194,7 +156,7 @@ static void widen_pair(const Dsp *s, const IntPixel *p)
     uint32_t opened = 0;
     const int64_t turns = s->is_joined ? 1 : c->kh, rows = s->runs / turns;
     const KRef turn = lower_open_count(k, turns, KFOR_SERIAL, "k0", &opened);
-    const KRef to = k_expr(k, "$ * #", turn, 2 * rows * dsp_words(s->n));
+    const KRef to = k_expr(k, "$ + $ * #", s->base, turn, 2 * rows * dsp_words(s->n));
     const KRef skip = k_expr(k, "$ * #", turn, c->dh * c->stride_h);
     const int64_t pitch = s->is_joined ? c->dh * c->stride_h : c->dw * c->stride_w;
     k_device(k, is_signed(s) ? KDEV_dsp_pair_i8 : KDEV_dsp_pair_u8, k_address(k, s->window, to),
@@ -214,7 +176,7 @@ static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
                          .window = s->window,
                          .edge = is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8,
                          .zero = s->zero};
-    int_window_edge(&s->c, &w, p, k_index(s->c.l->k, i));
+    int_window_edge(&s->c, &w, p, k_expr(s->c.l->k, "$ + #", s->base, i));
 }
 
 static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
@@ -237,15 +199,7 @@ static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
 
 // --- blocks of channels --------------------------------------------------------------------------
 
-typedef struct Blocks {
-    const IntPixel *p;
-    int64_t pixels;
-    KRef first, group;
-    const BlockRun *run;
-} Blocks;
-
-// The address of the words of a block; at: its number in the run.
-static KRef words_at(const Dsp *s, const Blocks *b, KRef at)
+KRef int_dsp_words(const Dsp *s, const Blocks *b, KRef at)
 {
     Kernel *k = s->c.l->k;
     return k_address(
@@ -261,26 +215,27 @@ static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
                                  : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
     const KRef sums = k_address(k, s->sums, k_index(k, 0));
     const KRef x = k_address(k, s->is_row ? s->x : s->window, from);
-    const KRef w = words_at(s, b, at);
+    const KRef w = int_dsp_words(s, b, at);
     k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
-// A block, whose sums are the one of number `at`. No result is stored twice: a residual may lie where it is.
-static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
+void int_dsp_store(const Dsp *s, const Blocks *b, KRef block, KRef at)
 {
     Kernel *k = s->c.l->k;
     const int64_t gap = s->width / b->run->each;
     const int64_t channels = b->run->channels < b->run->each ? b->run->channels : b->run->each;
     for (int64_t i = 0; i < b->pixels; i++) {
-        const bool may_be_last = i == 1 && n_pixels(s) % 2 != 0;
+        const bool may_be_last = i == 1 && int_dsp_pixels(s) % 2 != 0;
         if (may_be_last)
-            k_if(k, k_expr(k, "$ + 1 < #", b->first, n_pixels(s)));
+            k_if(k, k_expr(k, "$ + 1 < #", b->first, int_dsp_pixels(s)));
         for (int64_t j = 0; j < channels; j++) {
             Point to = b->p[i].at;
             to.idx[1] =
                 k_expr(k, "$ * # + ($ * # + #)", b->group, s->c.oc, block, b->run->each, b->run->first + j);
             const KRef sum = k_expr(k, "($ * # + #) * # + #", at, b->pixels, i, s->width, j * gap);
-            pull_store_root(s->c.l, s->d, to, k_load(k, s->sums, sum, 1, 1));
+            pull_store_root(s->c.l, s->d, to,
+                            s->is_eight ? k_cast(k, k_aload(k, s->eight, sum, 1), DTYPE_i32)
+                                        : k_load(k, s->sums, sum, 1, 1));
         }
         if (may_be_last)
             k_end(k);
@@ -290,7 +245,7 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
 static void emit_sums(const Dsp *s, const Blocks *b)
 {
     Kernel *k = s->c.l->k;
-    const int64_t n = blocks_of(b->run), chunks = ceil_div(n, CHUNK);
+    const int64_t n = int_dsp_blocks(b->run), chunks = ceil_div(n, CHUNK);
     uint32_t opened = 0;
     const KRef chunk = lower_open_count(k, chunks, KFOR_SERIAL, "chunk", &opened);
     const KRef begin = k_expr(k, "$ * #", chunk, CHUNK);
@@ -299,7 +254,7 @@ static void emit_sums(const Dsp *s, const Blocks *b)
                                         : k_expr(k, "min(#, # - $)", CHUNK, n, begin);
     call_sums(s, b, begin, count);
     const KRef at = n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
-    store_block(s, b, k_add(k, begin, at), at);
+    int_dsp_store(s, b, k_add(k, begin, at), at);
     lower_close(s->c.l, opened + (n > 1));
 }
 
@@ -309,36 +264,45 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
     const KRef zero = k_index(k, 0);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(&s->c, s->d, &b->p[0], b->group, b->run->first),
-        k_address(k, s->window, zero),
-        words_at(s, b, zero),
+        k_address(k, s->window, s->base),
+        int_dsp_words(s, b, zero),
         k_index(k, s->steps),
-        k_index(k, blocks_of(b->run)),
+        k_index(k, int_dsp_blocks(b->run)),
         int_result_at(&s->c, s->d, &b->p[1], b->group, b->run->first),
         k_index(k, s->high)};
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
 
-static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
+static void emit_pixels(Dsp *s, KRef first, int64_t pixels)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
+    if (s->ahead != 0)
+        s->base = k_expr(k, "($ / # + 1) * #", first, s->c.w_out, s->ahead);
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     IntPixel p[2];
     for (int64_t i = 0; i < pixels; i++)
-        p[i] = int_pixel_of(&s->c, s->d, k_expr(k, "min($ + #, #)", first, i, n_pixels(s) - 1), group);
-    if (!s->is_row)
+        p[i] = int_pixel_of(&s->c, s->d,
+                            pixels == 1 ? first : k_expr(k, "min($ + #, #)", first, i, int_dsp_pixels(s) - 1),
+                            group);
+    if (s->is_copied)
+        int_eight_copy(s, p);
+    else if (!s->is_row)
         widen(s, p, pixels);
-    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        (r->is_bytes ? emit_bytes : emit_sums)(s, &(Blocks){p, pixels, first, group, r});
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++) {
+        const Blocks b = {p, pixels, first, group, r};
+        (s->is_eight ? int_eight_emit : r->is_bytes ? emit_bytes : emit_sums)(s, &b);
+    }
     lower_close(s->c.l, opened);
 }
 
-static void emit(const Dsp *s)
+void int_dsp_emit(Dsp *s, int64_t first, int64_t n)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
-    const KRef pair = lower_open_count(k, ceil_div(n_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
-    emit_pixels(s, k_expr(k, "$ * 2", pair), n_pixels(s) == 1 ? 1 : 2);
+    const int64_t pixels = int_dsp_pixels(s) == 1 || s->is_eight ? 1 : 2;
+    const KRef pair = lower_open_count(k, ceil_div(n, pixels), KFOR_TURNS, "pair", &opened);
+    emit_pixels(s, k_expr(k, "$ * # + #", pair, pixels, first), pixels);
     lower_close(s->c.l, opened);
 }
 
@@ -408,7 +372,7 @@ static bool stores_bytes(const Dsp *s)
 {
     const Lower *l = s->c.l;
     const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
-    return s->scale != NULL && n_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
+    return s->scale != NULL && !s->is_row && int_dsp_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
            s->shift <= DSP_MAX_SHIFT;
 }
 
@@ -451,7 +415,7 @@ static void add_channels(Dsp *s, BlockRun r)
         *last = (BlockRun){r.first, 0, r.each, r.is_bytes, s->group_words};
     }
     last->channels += r.channels;
-    s->group_words += blocks_of(&r) * words_of_sums(s);
+    s->group_words += int_dsp_blocks(&r) * words_of_sums(s);
     if (r.is_bytes)
         s->group_words += words_of_tail(s, r.first);
 }
@@ -477,9 +441,9 @@ static int64_t sums_of(const Dsp *s)
 {
     int64_t most = 0;
     for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        if (!r->is_bytes && blocks_of(r) > most)
-            most = blocks_of(r) < CHUNK ? blocks_of(r) : CHUNK;
-    return most * s->width * (n_pixels(s) > 1 ? 2 : 1);
+        if (!r->is_bytes && int_dsp_blocks(r) > most)
+            most = int_dsp_blocks(r) < CHUNK ? int_dsp_blocks(r) : CHUNK;
+    return most * s->width * (int_dsp_pixels(s) > 1 ? 2 : 1);
 }
 
 static void add_params(Dsp *s)
@@ -491,32 +455,52 @@ static void add_params(Dsp *s)
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
-    if (!s->is_row)
+    if (s->is_eight)
+        int_eight_params(s);
+    else if (!s->is_row && s->ahead == 0)
         s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
-    if (sums_of(s) > 0)
+    if (sums_of(s) > 0 && !s->is_eight)
         s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
+}
+
+bool int_dsp_begin(Dsp *s, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    *s = (Dsp){.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
+    s->is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
+    s->runs = s->is_joined ? c->kh : c->kh * c->kw;
+    s->n = s->is_joined ? c->kw * c->ic : c->ic;
+    s->steps = s->runs * dsp_words(s->n);
+    if (!fits(s))
+        return false;
+    const bool knows_zero = c->x_zero == 0 || node_is_const(c->l->g, c->x_zero);
+    s->is_row = int_dsp_pixels(s) == 1 && s->runs == 1 && is_inside && knows_zero && s->n % 4 == 0 &&
+                c->group == 1 && c->oc > DSP_BLOCK;
+    s->width = s->is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
+    return true;
+}
+
+void int_dsp_settle(Dsp *s)
+{
+    const Lower *l = s->c.l;
+    s->scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
+    find_runs(s);
+}
+
+void int_dsp_params(Dsp *s)
+{
+    Kernel *k = s->c.l->k;
+    s->zero = s->c.x_zero == 0 ? k_index(k, 0) : k_cast(k, int_conv_zero(&s->c), KT_INDEX);
+    s->base = k_index(k, 0);
+    add_params(s);
 }
 
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
-    Lower *l = c->l;
-    Dsp s = {.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
-    s.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
-    s.runs = s.is_joined ? c->kh : c->kh * c->kw;
-    s.n = s.is_joined ? c->kw * c->ic : c->ic;
-    s.steps = s.runs * dsp_words(s.n);
-    if (!fits(&s))
+    Dsp s;
+    if (!int_dsp_begin(&s, c, d, values, is_inside) || (!lower_take(c->l) && !int_eight_choose(&s)))
         return false;
-    const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    s.is_row = n_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 && c->group == 1 &&
-               c->oc > DSP_BLOCK;
-    s.width = s.is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
-    s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
-    find_runs(&s);
-    if (!lower_may_take(l, 4 * (uint64_t)((s.is_row ? 0 : s.steps * 2) + sums_of(&s))))
-        return false;
-    s.zero = c->x_zero == 0 ? k_index(l->k, 0) : k_cast(l->k, int_conv_zero(c), KT_INDEX);
-    add_params(&s);
-    emit(&s);
+    int_dsp_settle(&s);
+    int_dsp_params(&s);
+    int_dsp_emit(&s, 0, int_dsp_pixels(&s));
     return true;
 }

@@ -384,11 +384,6 @@ static bool fits(const Grid *g)
            (c->group == 1 || c->oc >= WIDTH);
 }
 
-static uint64_t scratch_of(const Grid *g)
-{
-    return (uint64_t)(g->pixels * ((g->is_copied ? g->depth : 0) + g->width * (int64_t)sizeof(int32_t)));
-}
-
 static bool are_bytes(const Grid *g)
 {
     for (int64_t i = 0; i < g->c.group * g->c.oc * g->depth; i++)
@@ -423,6 +418,19 @@ static void add_params(Grid *g)
         lower_param_thread_scratch(l, "sums", DTYPE_i32, (uint64_t)(g->pixels * g->width), &g->first_sum);
 }
 
+// Rows joined, where that is possible, or as stages need them; false: neither of them.
+static bool choose_way(Grid *g)
+{
+    const Grid apart = *g;
+    join_rows(g);
+    choose_tile(g);
+    if (g->pixels != 0 && lower_take(g->c.l))
+        return true;
+    *g = apart;
+    choose_tile(g);
+    return g->pixels != 0 && lower_take(g->c.l);
+}
+
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
     Grid g = {.c = *c, .d = *d, .values = values, .is_inside = is_inside, .depth = c->ic * c->kh * c->kw};
@@ -431,10 +439,7 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
     g.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
     g.is_raised = c->l->caps->is_narrow && are_bytes(&g);
     g.is_copied = g.is_raised || !is_inside || c->kh > 1 || !g.is_joined;
-    if (c->l->pass->options->lean == 0)
-        join_rows(&g);
-    choose_tile(&g);
-    if (g.pixels == 0 || !lower_may_take(c->l, scratch_of(&g)))
+    if (!choose_way(&g))
         return false;
     add_params(&g);
     IntScales scales;
