@@ -11,15 +11,8 @@
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
 
-enum {
-    OUTPUTS = 2,
-    MAX_TAPS = 64,
-    MAX_BYTES = 4096,
-    UNROLLED_TAPS = 30,
-    MIN_OUTPUTS = 4,
-    SIGN = 128,
-    UNROLLED = 4
-};
+enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4, SIGN = 128 };
+enum { UNROLLED = 4 }; // bytes that are gathered at a time
 
 typedef struct Planes {
     IntConv c; // rows and columns as they are walked
