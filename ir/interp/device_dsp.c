@@ -8,7 +8,7 @@
 // n elements, of which those from lo to hi - 1 are at `from` of operand x.
 typedef struct Run {
     DType type;
-    uint32_t x;
+    uint32_t x, to; // operands: the input, and where words go
     int64_t from, lo, hi, n, zero;
 } Run;
 
@@ -27,7 +27,7 @@ static void widen(Words *a, const Run *r, int64_t to)
         a->is_poison = false;
         const uint32_t lo = (uint32_t)halfword(a, r, w.lo) & 0xffff;
         const uint32_t hi = w.hi < 0 ? 0 : (uint32_t)halfword(a, r, w.hi);
-        words_write(a, 0, to + 2 * i, (int32_t)(lo | hi << 16));
+        words_write(a, r->to, to + 2 * i, (int32_t)(lo | hi << 16));
     }
 }
 
@@ -38,7 +38,7 @@ static CallResult pair(Call *c, DType type)
         Words a = {.c = c, .t = t};
         for (int64_t r = 0; r < rows; r++)
             for (uint32_t pixel = 0; pixel < 2; pixel++)
-                widen(&a, &(Run){type, 1 + pixel, r * pitch, 0, n, n, call_int(c, 6, t)},
+                widen(&a, &(Run){type, 1 + pixel, 0, r * pitch, 0, n, n, call_int(c, 6, t)},
                       r * dsp_words(n) * 2 + pixel);
     }
     return CALL_DONE;
@@ -48,9 +48,10 @@ static CallResult edge(Call *c, DType type)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         Words a = {.c = c, .t = t};
-        widen(&a,
-              &(Run){type, 1, 0, call_int(c, 2, t), call_int(c, 3, t), call_int(c, 4, t), call_int(c, 5, t)},
-              0);
+        widen(
+            &a,
+            &(Run){type, 1, 0, 0, call_int(c, 2, t), call_int(c, 3, t), call_int(c, 4, t), call_int(c, 5, t)},
+            0);
     }
     return CALL_DONE;
 }
@@ -83,6 +84,12 @@ typedef int32_t (*InputFn)(Words *a, int64_t step, int64_t pixel);
 static int32_t widened(Words *a, int64_t step, int64_t pixel)
 {
     return words_read(a, 1, 2 * step + pixel);
+}
+
+// The same where words are operand 3.
+static int32_t widened_apart(Words *a, int64_t step, int64_t pixel)
+{
+    return words_read(a, 3, 2 * step + pixel);
 }
 
 static int32_t in_place(Words *a, int64_t step, DType type)
@@ -221,8 +228,16 @@ static int64_t without_exceptions(Words *a, int64_t *tail, int64_t j, int64_t sc
     return scaled;
 }
 
+// What a call of dsp_bytes2 or dsp_points does with the windows of two pixels.
+typedef struct PairBytes {
+    InputFn input;
+    uint32_t y[2]; // operands: where the bytes go, and
+    int64_t at[2]; // elements behind that
+    int64_t high, steps, blocks;
+} PairBytes;
+
 // Channel j of a block, from its sum. *tail becomes the end of the block.
-static int32_t byte_of(Words *a, int64_t *tail, int64_t j, int32_t sum)
+static int32_t byte_of(Words *a, const PairBytes *p, int64_t *tail, int64_t j, int32_t sum)
 {
     static const int64_t plain_place[DSP_BLOCK] = {0, 2, 1, 3};
     const int64_t shift = a->c->constant + (j % 2 != 0 ? 8 : 0), by = j % 2 != 0 ? 256 : 1;
@@ -230,7 +245,7 @@ static int32_t byte_of(Words *a, int64_t *tail, int64_t j, int32_t sum)
     if (words_read(a, 2, from) >= 0) {
         const int64_t product = scaled * words_read(a, 2, from + plain_place[j]);
         *tail += DSP_PLAIN_TAIL;
-        return saturated(((product >> 32) + call_int(a->c, 6, a->t) * by) >> shift);
+        return saturated(((product >> 32) + p->high * by) >> shift);
     }
     const int64_t at = from + 1 + j * 3;
     const uint64_t low = (uint32_t)words_read(a, 2, at + 1), high = (uint32_t)words_read(a, 2, at + 2);
@@ -239,29 +254,162 @@ static int32_t byte_of(Words *a, int64_t *tail, int64_t j, int32_t sum)
 }
 
 // A block of both pixels, whose words begin at w.
-static int64_t bytes_of_block(Words *a, int64_t block, int64_t w, int64_t steps)
+static int64_t bytes_of_block(Words *a, const PairBytes *p, int64_t block, int64_t w)
 {
     int64_t tail = 0;
     for (int64_t i = 0; i < 2 * DSP_BLOCK && !a->is_wrong; i++) {
         const int64_t pixel = i / DSP_BLOCK, j = i % DSP_BLOCK;
         uint32_t sum[2];
         a->is_poison = false;
-        two_sums(a, widened, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, steps, sum);
-        tail = w + DSP_BLOCK + 2 * steps;
-        const int8_t y = (int8_t)byte_of(a, &tail, j, (int32_t)sum[j % 2]);
-        words_write_byte(a, pixel == 0 ? 0 : 5, block * DSP_BLOCK + j, y);
+        two_sums(a, p->input, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, p->steps,
+                 sum);
+        tail = w + DSP_BLOCK + 2 * p->steps;
+        const int8_t y = (int8_t)byte_of(a, p, &tail, j, (int32_t)sum[j % 2]);
+        words_write_byte(a, p->y[pixel], p->at[pixel] + block * DSP_BLOCK + j, y);
     }
     return tail;
+}
+
+static void bytes_of_pair(Words *a, const PairBytes *p)
+{
+    int64_t w = 0;
+    for (int64_t i = 0; i < p->blocks && !a->is_wrong; i++)
+        w = bytes_of_block(a, p, i, w);
 }
 
 CallResult interp_dsp_bytes2(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
-        const int64_t steps = call_int(c, 3, t), blocks = call_int(c, 4, t);
         Words a = {.c = c, .t = t};
-        int64_t w = 0;
-        for (int64_t i = 0; i < blocks && !a.is_wrong; i++)
-            w = bytes_of_block(&a, i, w, steps);
+        PairBytes p = {.input = widened, .y = {0, 5}, .high = call_int(c, 6, t)};
+        p.steps = call_int(c, 3, t);
+        p.blocks = call_int(c, 4, t);
+        bytes_of_pair(&a, &p);
     }
     return CALL_DONE;
+}
+
+CallResult interp_dsp_points(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t pixels = call_int(c, 4, t), n = call_int(c, 5, t), bytes = call_int(c, 6, t);
+        Words a = {.c = c, .t = t};
+        PairBytes p = {.input = widened_apart, .high = call_int(c, 7, t), .steps = n / 2};
+        p.blocks = bytes / DSP_BLOCK;
+        for (int64_t i = 0; i < pixels && !a.is_wrong; i += 2) {
+            const int64_t pixel[2] = {i, i + 1 < pixels ? i + 1 : i};
+            for (int64_t j = 0; j < 2; j++) {
+                widen(&a, &(Run){DTYPE_i8, 1, 3, pixel[j] * n, 0, n, n, call_int(c, 8, t)}, j);
+                p.at[j] = pixel[j] * bytes;
+            }
+            bytes_of_pair(&a, &p);
+        }
+    }
+    return CALL_DONE;
+}
+
+// --- windows of one channel ----------------------------------------------------------------------
+
+static void planes_row(Words *a, int64_t r, DType type)
+{
+    const Call *c = a->c;
+    const int64_t first = r - call_int(c, 2, a->t), shape = call_int(c, 8, a->t), pitch = dsp_pitch(shape);
+    for (int64_t i = 0; i < 2 * pitch * DSP_BLOCK && !a->is_wrong; i += 2) {
+        const int64_t channel = i / 2 / pitch, column = i % (2 * pitch) - dsp_before(shape);
+        uint32_t half[2] = {0};
+        a->is_poison = false;
+        for (int64_t j = 0; j < 2; j++)
+            if (first >= 0 && first < call_int(c, 3, a->t) && column + j >= 0 &&
+                column + j < call_int(c, 5, a->t)) {
+                const int64_t at = first * call_int(c, 6, a->t) + (column + j) * call_int(c, 7, a->t);
+                half[j] =
+                    (uint32_t)(words_read_byte(a, 1, at + channel, type) - (int32_t)dsp_zero(shape)) & 0xffff;
+            }
+        words_write(a, 0, r * pitch * DSP_BLOCK + i / 2, (int32_t)(half[0] | half[1] << 16));
+    }
+}
+
+static CallResult planes(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        for (int64_t r = 0; r < call_int(c, 4, t); r++)
+            planes_row(&a, r, type);
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_planes_i8(Call *c)
+{
+    return planes(c, DTYPE_i8);
+}
+
+CallResult interp_dsp_planes_u8(Call *c)
+{
+    return planes(c, DTYPE_u8);
+}
+
+static int32_t read_bytes(Words *a, int64_t at)
+{
+    uint32_t v = 0;
+    for (int64_t i = 0; i < 4; i++)
+        v |= (uint32_t)words_read_byte(a, 2, at + i, DTYPE_u8) << 8 * i;
+    return (int32_t)v;
+}
+
+// The byte of a sum of the channel at w.
+static int32_t byte_of_taps(Words *a, int64_t w, int64_t sum)
+{
+    int64_t factor = read_bytes(a, w + DSP_TAPS + 4);
+    uint64_t start = (uint64_t)call_int(a->c, 7, a->t) << 32;
+    if (factor < 0) {
+        const int64_t own = w + factor - INT32_MIN, n = read_bytes(a, own), first = own + DSP_TAPS_OWN;
+        factor = read_bytes(a, own + 4);
+        start = (uint64_t)read_bytes(a, own + 12) << 32 | (uint32_t)read_bytes(a, own + 8);
+        for (int64_t i = 0; i < n && !a->is_wrong; i++)
+            if (read_bytes(a, first + 8 * i) == sum) {
+                sum = read_bytes(a, first + 8 * i + 4);
+                break;
+            }
+    }
+    return saturated((sum * factor + (int64_t)start) >> (32 + a->c->constant));
+}
+
+static void window(Words *a, int64_t plane, int64_t w, int64_t to, int64_t pitch)
+{
+    uint32_t sum = (uint32_t)read_bytes(a, w + DSP_TAPS);
+    for (int64_t i = 0; i < DSP_TAPS && !a->is_wrong; i++) {
+        const int64_t at = plane + i % 3;
+        const int32_t x = words_read(a, 1, i / 3 * DSP_BLOCK * pitch + at / 2) >> (at % 2 != 0 ? 16 : 0);
+        sum += (uint32_t)((int16_t)x * words_read_byte(a, 2, w + i, DTYPE_i8));
+    }
+    const int8_t y = (int8_t)byte_of_taps(a, w, (int32_t)sum);
+    words_write_byte(a, 0, to, y);
+}
+
+static CallResult taps(Call *c, int64_t stride)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const int64_t rows = call_int(c, 3, t), columns = call_int(c, 4, t);
+        const int64_t pitch = dsp_taps_pitch(columns, stride);
+        Words a = {.c = c, .t = t};
+        for (int64_t i = 0; i < DSP_BLOCK * rows * columns && !a.is_wrong; i++) {
+            const int64_t channel = i / columns / rows, r = i / columns % rows, column = i % columns;
+            a.is_poison = false;
+            window(&a, 2 * (r * stride * DSP_BLOCK + channel) * pitch + column * stride,
+                   channel * DSP_TAPS_BYTES, channel + r * call_int(c, 5, t) + column * call_int(c, 6, t),
+                   pitch);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_taps1(Call *c)
+{
+    return taps(c, 1);
+}
+
+CallResult interp_dsp_taps2(Call *c)
+{
+    return taps(c, 2);
 }

@@ -63,6 +63,12 @@ typedef struct KDeviceAccess {
     uint32_t times, pitch, again, far;
 } KDeviceAccess;
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
+// If the times of its operands are turns, in each of which the function reads before it writes: how many;
+// else 0.
+static inline int64_t kdev_turns(KDevice f, const int64_t *values)
+{
+    return f == KDEV_dsp_points ? values[4] : 0;
+}
 static inline int64_t kdev_times(const KDeviceAccess *a, const int64_t *values)
 {
     return (a->times != 0 ? values[a->times] : 1) * (a->again != 0 ? values[a->again] : 1);

@@ -68,7 +68,28 @@ static int64_t deep_bytes(const int64_t *v)
     return 4 * v[3];
 }
 
+// dsp_points: of one pixel. Two are taken together; one by one is stricter.
+static int64_t point(const int64_t *v)
+{
+    return v[5];
+}
+
+static int64_t point_bytes(const int64_t *v)
+{
+    return v[6];
+}
+
+// dsp_planes, dsp_taps: of one row and column.
+static int64_t block(const int64_t *v)
+{
+    (void)v;
+    return DSP_BLOCK;
+}
+
 enum {
+    OF_POINTS = 1 << 4 | 1 << 5 | 1 << 6,
+    OF_PLANES = 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7,
+    OF_TAPS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
     OF_PAIR = 1 << 3 | 1 << 4 | 1 << 5,
     OF_EDGE = 1 << 2 | 1 << 3,
     OF_ROW = 1 << 3,
@@ -100,6 +121,12 @@ static const KDeviceAccess accesses[] = {
     {KDEV_dsp_row_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
     {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
     {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes, 0, 0, 0, 0},
+    {KDEV_dsp_points, 0, OF_POINTS, true, point_bytes, 4, 6, 0, 0},
+    {KDEV_dsp_points, 1, OF_POINTS, false, point, 4, 5, 0, 0},
+    {KDEV_dsp_planes_i8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
+    {KDEV_dsp_planes_u8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
+    {KDEV_dsp_taps1, 0, OF_TAPS, true, block, 3, 5, 4, 6},
+    {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6},
     {KDEV_mve_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
     {KDEV_mve_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
     {KDEV_mve_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},

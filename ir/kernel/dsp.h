@@ -29,6 +29,23 @@
 //   factors of channels 0, 2, 1 and 3, which are not negative, where all starts are high * 2^32; or DSP_OWN,
 //   and for each channel its factor and its start (the lower half, then the upper one). For odd channels all
 //   of these starts and sums are 256 times as large, and the shift is N + 8.
+//
+// dsp_points_N(y, x, w, d, pixels, n, channels, high, zero): for pixels of n elements (a multiple of 4, i8)
+// that follow each other, two at a time, dsp_pair to d and dsp_bytes2 to pixels of as many bytes as there are
+// channels.
+//
+// dsp_planes(d, x, lo, rows, n, columns, row_step, column_step, shape): n rows of four channels to planes at
+// d, as words of two neighbouring columns, less the zero point. Only `rows` rows from number lo on exist, the
+// first of them at x; the others are zeros, as are columns beside the input's. shape (dsp_shape): how many
+// columns of the plane are in front of the input's, the words of a row of a plane, and the zero point. A row
+// of the plane of each channel in turn, then the next rows.
+//
+// dsp_taps1_N(y, d, w, rows, columns, row_step, column_step, high): windows of 3 x 3 of four such planes as
+// bytes, three columns or more, each one row and one column behind the last (dsp_taps2_N: two rows and
+// columns). w, for each channel: 9 weights, a word that the sum begins with, the factor. If the latter is
+// negative, the channel has a start of its own: -2^31 + the distance from its weights to its number of
+// exceptions, the factor, the start, and for each exception the sum and the one that counts in its stead.
+// Words are not aligned. Results are those of dsp_bytes2.
 #ifndef IR_KERNEL_DSP_H
 #define IR_KERNEL_DSP_H
 
@@ -41,8 +58,44 @@ enum {
     DSP_OWN_TAIL = 1 + 3 * DSP_BLOCK,
     DSP_EXCEPTION = 3, // words of each
     DSP_OWN = -1 - DSP_BLOCK,
-    DSP_MAX_SHIFT = 13
+    DSP_MAX_SHIFT = 13,
+    DSP_TAPS = 9,
+    DSP_TAPS_BYTES = DSP_TAPS + 8, // of a channel
+    DSP_TAPS_OWN = 16,             // more for a start of its own, without exceptions
 };
+
+static inline int64_t dsp_shape(int64_t before, int64_t pitch, int64_t zero)
+{
+    return before | (zero + 128) << 2 | pitch << 11;
+}
+
+static inline int64_t dsp_before(int64_t shape)
+{
+    return shape & 3;
+}
+
+static inline int64_t dsp_zero(int64_t shape)
+{
+    return (shape >> 2 & 511) - 128;
+}
+
+static inline int64_t dsp_pitch(int64_t shape)
+{
+    return shape >> 11;
+}
+
+// The words of a row that dsp_taps wants.
+static inline int64_t dsp_taps_pitch(int64_t columns, int64_t stride)
+{
+    return (columns + 1) / 2 * stride + 1;
+}
+
+// Words behind the planes that dsp_taps may read: it takes six columns at a time, or one or two at the end.
+static inline int64_t dsp_taps_spare(int64_t columns, int64_t stride)
+{
+    const int64_t rest = columns % 6;
+    return rest > 2 ? (3 - (rest + 1) / 2) * stride : 0;
+}
 
 // Words of a run of n elements.
 static inline int64_t dsp_words(int64_t n)

@@ -121,21 +121,28 @@ static void add_device_bytes(Walk *w, const KInst *n, double times)
         bool is_written;
         int x, y; // operands: bytes are each * x * y + once * y; x or y -1: 1
         double each, once;
-    } touched[] = {{KDEV_dsp_pair_i8, 0, true, 3, 4, 4, 0},    {KDEV_dsp_pair_i8, 1, false, 3, 4, 1, 0},
-                   {KDEV_dsp_pair_i8, 2, false, 3, 4, 1, 0},   {KDEV_dsp_pair_u8, 0, true, 3, 4, 4, 0},
-                   {KDEV_dsp_pair_u8, 1, false, 3, 4, 1, 0},   {KDEV_dsp_pair_u8, 2, false, 3, 4, 1, 0},
-                   {KDEV_dsp_edge_i8, 0, true, 4, -1, 2, 0},   {KDEV_dsp_edge_i8, 1, false, 4, -1, 1, 0},
-                   {KDEV_dsp_edge_u8, 0, true, 4, -1, 2, 0},   {KDEV_dsp_edge_u8, 1, false, 4, -1, 1, 0},
-                   {KDEV_dsp_sums2, 0, true, -1, 4, 0, 32},    {KDEV_dsp_sums2, 1, false, 3, 4, 8, 0},
-                   {KDEV_dsp_sums2, 2, false, 3, 4, 8, 16},    {KDEV_dsp_sums1, 0, true, -1, 4, 0, 16},
-                   {KDEV_dsp_sums1, 1, false, 3, 4, 4, 0},     {KDEV_dsp_sums1, 2, false, 3, 4, 8, 16},
-                   {KDEV_dsp_row_i8, 0, true, -1, 4, 0, 32},   {KDEV_dsp_row_i8, 1, false, 3, 4, 4, 0},
-                   {KDEV_dsp_row_i8, 2, false, 3, 4, 32, 32},  {KDEV_dsp_row_u8, 0, true, -1, 4, 0, 32},
-                   {KDEV_dsp_row_u8, 1, false, 3, 4, 4, 0},    {KDEV_dsp_row_u8, 2, false, 3, 4, 32, 32},
-                   {KDEV_dsp_bytes2, 0, true, -1, 4, 0, 4},    {KDEV_dsp_bytes2, 1, false, 3, 4, 8, 0},
-                   {KDEV_dsp_bytes2, 2, false, 3, 4, 8, 32},   {KDEV_dsp_bytes2, 5, true, -1, 4, 0, 4},
-                   {KDEV_dsp_eight_i8, 1, false, 3, -1, 4, 0}, {KDEV_dsp_eight_i8, 2, false, 3, -1, 32, 32},
-                   {KDEV_dsp_eight_u8, 1, false, 3, -1, 4, 0}, {KDEV_dsp_eight_u8, 2, false, 3, -1, 32, 32}};
+    } touched[] = {{KDEV_dsp_pair_i8, 0, true, 3, 4, 4, 0},      {KDEV_dsp_pair_i8, 1, false, 3, 4, 1, 0},
+                   {KDEV_dsp_pair_i8, 2, false, 3, 4, 1, 0},     {KDEV_dsp_pair_u8, 0, true, 3, 4, 4, 0},
+                   {KDEV_dsp_pair_u8, 1, false, 3, 4, 1, 0},     {KDEV_dsp_pair_u8, 2, false, 3, 4, 1, 0},
+                   {KDEV_dsp_edge_i8, 0, true, 4, -1, 2, 0},     {KDEV_dsp_edge_i8, 1, false, 4, -1, 1, 0},
+                   {KDEV_dsp_edge_u8, 0, true, 4, -1, 2, 0},     {KDEV_dsp_edge_u8, 1, false, 4, -1, 1, 0},
+                   {KDEV_dsp_sums2, 0, true, -1, 4, 0, 32},      {KDEV_dsp_sums2, 1, false, 3, 4, 8, 0},
+                   {KDEV_dsp_sums2, 2, false, 3, 4, 8, 16},      {KDEV_dsp_sums1, 0, true, -1, 4, 0, 16},
+                   {KDEV_dsp_sums1, 1, false, 3, 4, 4, 0},       {KDEV_dsp_sums1, 2, false, 3, 4, 8, 16},
+                   {KDEV_dsp_row_i8, 0, true, -1, 4, 0, 32},     {KDEV_dsp_row_i8, 1, false, 3, 4, 4, 0},
+                   {KDEV_dsp_row_i8, 2, false, 3, 4, 32, 32},    {KDEV_dsp_row_u8, 0, true, -1, 4, 0, 32},
+                   {KDEV_dsp_row_u8, 1, false, 3, 4, 4, 0},      {KDEV_dsp_row_u8, 2, false, 3, 4, 32, 32},
+                   {KDEV_dsp_bytes2, 0, true, -1, 4, 0, 4},      {KDEV_dsp_bytes2, 1, false, 3, 4, 8, 0},
+                   {KDEV_dsp_bytes2, 2, false, 3, 4, 8, 32},     {KDEV_dsp_bytes2, 5, true, -1, 4, 0, 4},
+                   {KDEV_dsp_points, 0, true, 4, 6, 1, 0},       {KDEV_dsp_points, 1, false, 4, 5, 1, 0},
+                   {KDEV_dsp_points, 3, true, 4, 5, 2, 0},       {KDEV_dsp_planes_i8, 0, true, 4, 5, 8, 0},
+                   {KDEV_dsp_planes_i8, 1, false, 3, 5, 4, 0},   {KDEV_dsp_planes_u8, 0, true, 4, 5, 8, 0},
+                   {KDEV_dsp_planes_u8, 1, false, 3, 5, 4, 0},   {KDEV_dsp_taps1, 0, true, 3, 4, 4, 0},
+                   {KDEV_dsp_taps1, 1, false, 3, 4, 32, 0},      {KDEV_dsp_taps1, 2, false, -1, -1, 0, 68},
+                   {KDEV_dsp_taps2, 0, true, 3, 4, 4, 0},        {KDEV_dsp_taps2, 1, false, 3, 4, 56, 0},
+                   {KDEV_dsp_taps2, 2, false, -1, -1, 0, 68},    {KDEV_dsp_eight_i8, 1, false, 3, -1, 4, 0},
+                   {KDEV_dsp_eight_i8, 2, false, 3, -1, 32, 32}, {KDEV_dsp_eight_u8, 1, false, 3, -1, 4, 0},
+                   {KDEV_dsp_eight_u8, 2, false, 3, -1, 32, 32}};
     for (size_t i = 0; w->bytes != NULL && i < sizeof touched / sizeof *touched; i++) {
         if (touched[i].device != kdev_of(n))
             continue;
@@ -145,6 +152,19 @@ static void add_device_bytes(Walk *w, const KInst *n, double times)
             add_bytes(w, (uint32_t)at->imm, touched[i].is_written,
                       times * y * (touched[i].each * known(w, n, touched[i].x) + touched[i].once));
     }
+}
+
+// Pairs of pixels, each of which reads all weights.
+static void add_points(Walk *w, const KInst *n, double times)
+{
+    const double pairs = times * known(w, n, 4) / 2, length = known(w, n, 5), channels = known(w, n, 6);
+    const KInst *weights = k_inst(w->k, k_device_operand(w->k, n, 2));
+    w->work.n[WORK_copied] += pairs * length;
+    w->work.n[WORK_pairs] += pairs * length / 2 * channels / 4;
+    w->work.n[WORK_scaled] += pairs * channels / 4;
+    w->work.n[WORK_block] += pairs * channels / 4;
+    if (w->bytes != NULL && weights->kind == KI_address)
+        add_bytes(w, (uint32_t)weights->imm, false, pairs * channels * (length + 8));
 }
 
 static void add_device(Walk *w, const KInst *n, double times)
@@ -157,15 +177,19 @@ static void add_device(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_edge_i8, WORK_copied, 4, -1}, {KDEV_dsp_edge_u8, WORK_copied, 4, -1},
                    {KDEV_dsp_sums2, WORK_pairs, 3, 4},     {KDEV_dsp_sums1, WORK_singles, 3, 4},
                    {KDEV_dsp_bytes2, WORK_pairs, 3, 4},    {KDEV_dsp_row_i8, WORK_rows, 3, 4},
-                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
+                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_taps1, WORK_windows, 3, 4},
+                   {KDEV_dsp_taps2, WORK_windows, 3, 4},   {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
                    {KDEV_dsp_eight_u8, WORK_rows, 3, -1}};
+    if (kdev_of(n) == KDEV_dsp_points)
+        add_points(w, n, times);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         if (devices[i].device != kdev_of(n))
             continue;
         const double y = known(w, n, devices[i].y);
         w->work.n[devices[i].kind] += times * known(w, n, devices[i].x) * y;
         w->work.n[WORK_scaled] += devices[i].device == KDEV_dsp_bytes2 ? times * y : 0;
-        w->work.n[WORK_block] += times * (1 + (devices[i].kind != WORK_copied ? y : 0));
+        const bool has_blocks = devices[i].kind != WORK_copied && devices[i].kind != WORK_windows;
+        w->work.n[WORK_block] += times * (1 + (has_blocks ? y : 0));
     }
 }
 

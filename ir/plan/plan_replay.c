@@ -238,23 +238,31 @@ static void call(Replay *r, const KInst *n)
         const KDeviceAccess *known = k_device_access(kdev_of(n), i);
         if (o == NULL)
             continue;
-        const PlanArg *a = &r->pk->args.data[o->imm];
         if (known != NULL) {
             check_known(r, o->a);
             for (uint32_t j = 0; known->needs >> j != 0; j++)
                 if ((known->needs >> j & 1) != 0)
                     check_known(r, k_device_operand(r->k, n, j));
-            for (int64_t j = 0; j < kdev_times(known, v); j++)
+            for (int64_t j = 0; j < kdev_times(known, v) && kdev_turns(kdev_of(n), v) == 0; j++)
                 access_elements(r, (uint32_t)o->imm, o->a, kdev_far(known, v, j), known->elements(v),
                                 known->is_write);
             continue;
         }
+        const PlanArg *a = &r->pk->args.data[o->imm];
         const Access all = {(uint32_t)o->imm, true, (int64_t)a->begin, (int64_t)a->end, {0}};
         if (a->is_written)
             access(r, &all);
         if (a->is_read)
             access(r, &(Access){all.arg, false, all.begin, all.end, {0}});
     }
+    for (int64_t i = 0; i < 2 * kdev_turns(kdev_of(n), v); i++)
+        for (uint32_t j = 0; k_device_operand(r->k, n, j) != 0; j++) {
+            const KDeviceAccess *known = k_device_access(kdev_of(n), j);
+            const KInst *o = shared_address(r, n, j);
+            if (known != NULL && known->is_write == (i % 2 != 0) && o != NULL)
+                access_elements(r, (uint32_t)o->imm, o->a, kdev_far(known, v, i / 2), known->elements(v),
+                                known->is_write);
+        }
 }
 
 static void set_value(Replay *r, KRef i)

@@ -302,9 +302,13 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
 {
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
-    const bool are_cheap = caps->has_mve || (caps->has_dsp && !is_depthwise);
-    return are_cheap ? REQUANT_MAX_EXCEPTIONS : REQUANT_MAX_EXCEPTIONS / 2;
+    if (caps->has_mve)
+        return REQUANT_MAX_EXCEPTIONS / 2;
+    return caps->has_dsp && !is_depthwise ? REQUANT_MAX_EXCEPTIONS : REQUANT_MAX_EXCEPTIONS / 4;
 }
+
+// The text of DSP functions has the shift: with a small one, most layers share them.
+enum { DSP_SHIFT = 4 };
 
 static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const TargetCaps *caps, Requant *r)
 {
@@ -319,7 +323,8 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const Tar
                      .ctx = c,
                      .least = is_signed ? INT8_MIN : 0,
                      .most = is_signed ? INT8_MAX : UINT8_MAX,
-                     .exceptions = exceptions_for(c->g, graph_node(c->g, c->source), caps)};
+                     .exceptions = exceptions_for(c->g, graph_node(c->g, c->source), caps),
+                     .max_shift = caps->has_dsp && !caps->has_mve ? DSP_SHIFT : REQUANT_MAX_SHIFT};
     return requant_find(a, &f, channel, (uint32_t)c->channels, r);
 }
 

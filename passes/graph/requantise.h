@@ -5,7 +5,7 @@
 
 #include "ir/graph/graph.h"
 
-enum { REQUANT_MOST = 8 }; // exceptions
+enum { REQUANT_MOST = 16 }; // exceptions
 
 // (sum * factor + start) >> 32 + shift, from -128 to 127; for the sums that are exceptions, `added` more
 // before the clamp.

@@ -4,9 +4,8 @@
 
 #include <math.h>
 
-// With these, start and the steps of a byte stay below 2^62. NEAR: how far from the line's factor others are
-// tried with exceptions; FAR: with other starts.
-enum { MAX_SHIFT = 20, MAX_BITS = 29, NEAR = 64, FAR = 1 << 24 };
+// NEAR: how far from the line's factor others are tried with exceptions; FAR: with other starts.
+enum { MAX_BITS = 29, NEAR = 64, FAR = 1 << 24 };
 static const double two_32 = 4294967296.0;
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -224,9 +223,9 @@ static bool find_channel(const Steps *f, RequantChannel *c, uint32_t channel, co
 }
 
 // The largest shift with which a factor stays below 2^31; -1: none.
-static int64_t shift_for(double slope, double offset)
+static int64_t shift_for(const Requant *r, double slope, double offset)
 {
-    int64_t shift = MAX_SHIFT;
+    int64_t shift = r->max_shift;
     while (shift >= 0 && (slope * (double)(INT64_C(1) << shift) >= 0.4999999 ||
                           (fabs(offset) + 257) * (double)(INT64_C(1) << shift) >= (double)(1 << MAX_BITS)))
         shift--;
@@ -257,7 +256,7 @@ static bool find_in_way(const Steps *f, RequantChannel *channel, uint32_t n, Req
     r->has_zone = way.zone_bits != 0;
     for (uint32_t i = 0; i < n; i++) {
         RequantChannel *c = &channel[i];
-        c->shift = way.has_own_shifts ? shift_for(c->slope, c->offset) : r->shift;
+        c->shift = way.has_own_shifts ? shift_for(r, c->slope, c->offset) : r->shift;
         c->odd = way.odd;
         if (c->shift < 0)
             return false;
@@ -284,8 +283,12 @@ static bool find_any_way(const Steps *f, RequantChannel *channel, uint32_t n, Re
 
 bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n, Requant *out)
 {
-    *out = (Requant){
-        .arena = a, .shift = MAX_SHIFT, .least = INT64_MAX, .most = INT64_MIN, .exceptions = f->exceptions};
+    *out = (Requant){.arena = a,
+                     .shift = f->max_shift,
+                     .least = INT64_MAX,
+                     .most = INT64_MIN,
+                     .exceptions = f->exceptions,
+                     .max_shift = f->max_shift};
     for (uint32_t i = 0; i < n; i++) {
         RequantChannel *c = &channel[i];
         const int64_t ends[2] = {c->lo, c->hi};
@@ -300,7 +303,7 @@ bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n,
         out->least = y[0] < out->least ? y[0] : out->least;
         out->most = y[1] > out->most ? y[1] : out->most;
         const bool has_line = is_flat(c) || (c->slope > 0 && isfinite(c->slope) && isfinite(c->offset));
-        const int64_t own = has_line ? shift_for(c->slope, c->offset) : -1;
+        const int64_t own = has_line ? shift_for(out, c->slope, c->offset) : -1;
         out->shift = own < out->shift ? own : out->shift;
         c->at = NULL;
     }

@@ -22,9 +22,10 @@ typedef struct Steps {
     void *ctx;
     int64_t least, most;
     uint32_t exceptions; // of each kind that a channel may have, at most REQUANT_MAX_EXCEPTIONS
+    int64_t max_shift;   // up to REQUANT_MAX_SHIFT, with which start and the steps of a byte stay below 2^62
 } Steps;
 
-enum { REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 4 };
+enum { REQUANT_MAX_SHIFT = 20, REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 8 };
 
 typedef struct RequantChannel {
     int64_t lo, hi;               // the sums that can occur
@@ -42,7 +43,8 @@ typedef struct Requant {
     int64_t least, most;
     int64_t shift, odd; // of all channels that have none of their own; of all channels
     bool has_zone;
-    uint32_t exceptions; // that of Steps
+    uint32_t exceptions; // those of Steps
+    int64_t max_shift;
 } Requant;
 // False: none was found for some channel. Shifts are equal where possible.
 bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n, Requant *out);

@@ -49,7 +49,8 @@ static bool find(Floats *f, RequantChannel *channel, uint32_t n, Requant *out)
         channel[i].offset = (double)f->zero;
     }
     const bool is_found =
-        requant_find(&a, &(Steps){eval_floats, f, -128, 255, REQUANT_MAX_EXCEPTIONS}, channel, n, out);
+        requant_find(&a, &(Steps){eval_floats, f, -128, 255, REQUANT_MAX_EXCEPTIONS, REQUANT_MAX_SHIFT},
+                     channel, n, out);
     arena_free(&a);
     return is_found;
 }

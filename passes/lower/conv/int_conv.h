@@ -91,6 +91,8 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 // The same with products of pairs of halfwords, where the target has them and they are exact. values: of the
 // weights, less their zero points.
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same for windows of 3 x 3 of one channel (dsp_taps), and for any others.
+bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values);
 // The same in tiles of pixels and channels, for targets without such products.
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same with sums of 16 products of bytes.

@@ -52,7 +52,7 @@ static const int64_t *begin_of(const Dsp *s)
     const Tensor bias = tensor_if_const(g, c->bias), zero = tensor_if_const(g, c->x_zero);
     int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
     for (int64_t o = 0; o < n; o++) {
-        begin[o] = c->bias != 0 ? tensor_get_i64(&bias, o) : 0;
+        begin[o] = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - s->moved[o];
         for (int64_t i = 0; s->is_row && c->x_zero != 0 && i < each; i++)
             begin[o] -= tensor_get_i64(&zero, 0) * s->values[o * each + i];
     }
@@ -147,6 +147,19 @@ static void pack(const void *ctx, void *bytes)
 }
 
 // --- windows -------------------------------------------------------------------------------------
+
+// The pixel behind p in its row.
+static IntPixel next_pixel(const Dsp *s, const IntPixel *p)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    const uint32_t last = s->d->rank - 1;
+    IntPixel next = *p;
+    next.at.idx[last] = k_expr(k, "$ + 1", p->at.idx[last]);
+    next.column = k_expr(k, "$ + #", p->column, c->sw);
+    next.x = k_expr(k, "$ + #", p->x, c->sw * c->stride_w);
+    return next;
+}
 
 // Both pixels: rows of the kernel, or all runs at once.
 static void widen_pair(const Dsp *s, const IntPixel *p)
@@ -281,10 +294,12 @@ static void emit_pixels(Dsp *s, KRef first, int64_t pixels)
         s->base = k_expr(k, "($ / # + 1) * #", first, s->c.w_out, s->ahead);
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     IntPixel p[2];
-    for (int64_t i = 0; i < pixels; i++)
-        p[i] = int_pixel_of(&s->c, s->d,
-                            pixels == 1 ? first : k_expr(k, "min($ + #, #)", first, i, int_dsp_pixels(s) - 1),
-                            group);
+    const bool is_even = s->c.w_out % 2 == 0;
+    p[0] = int_pixel_of(&s->c, s->d, first, group);
+    if (pixels == 2)
+        p[1] = is_even ? next_pixel(s, p)
+                       : int_pixel_of(&s->c, s->d, k_expr(k, "min($ + 1, #)", first, int_dsp_pixels(s) - 1),
+                                      group);
     if (s->is_copied)
         int_eight_copy(s, p);
     else if (!s->is_row)
@@ -300,6 +315,8 @@ void int_dsp_emit(Dsp *s, int64_t first, int64_t n)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
+    if (s->may_be_points && int_points_emit(s))
+        return;
     const int64_t pixels = int_dsp_pixels(s) == 1 || s->is_eight ? 1 : 2;
     const KRef pair = lower_open_count(k, ceil_div(n, pixels), KFOR_TURNS, "pair", &opened);
     emit_pixels(s, k_expr(k, "$ * # + #", pair, pixels, first), pixels);
@@ -333,7 +350,8 @@ static bool fits_pair(const Dsp *s, int64_t group, int64_t o)
     const int32_t *even = &s->values[(group * c->oc + o) * each], *odd = even + each;
     if (o + 1 >= c->oc)
         return true;
-    int64_t lo = c->bias != 0 ? tensor_get_i64(&bias, group * c->oc + o + 1) : 0, hi = lo;
+    const int64_t at = group * c->oc + o + 1;
+    int64_t lo = (c->bias != 0 ? tensor_get_i64(&bias, at) : 0) - s->moved[at], hi = lo;
     for (int64_t i = 0; i < each; i++) {
         const int64_t both = even[i] + 256 * (int64_t)odd[i];
         if (both < INT16_MIN || both > INT16_MAX)
@@ -394,14 +412,32 @@ static bool is_bytes(const Dsp *s, int64_t first)
     return true;
 }
 
-// The start that most channels share; it has no lower half.
-static void find_shared(Dsp *s)
+// Sums of channels lose `by` times their bias, which their starts get.
+static void move_bias(Dsp *s, int64_t first, int64_t by)
 {
-    const int64_t n = s->c.group * s->c.oc, one = INT64_C(1) << 32;
-    s->shift = s->scale[0].shift;
-    for (int64_t o = 0; o < n; o++)
-        if (s->scale[o].start % one == 0)
-            s->high = s->scale[o].start / one;
+    const Tensor bias = tensor_if_const(s->c.l->g, s->c.bias);
+    for (int64_t g = 0; g < s->c.group; g++)
+        for (int64_t j = 1; j < s->width; j += 2) {
+            const int64_t o = g * s->c.oc + first + j, move = by * tensor_get_i64(&bias, o);
+            RequantScale *c = &s->scale[o];
+            s->moved[o] += move;
+            c->start += move * c->factor;
+            for (uint32_t i = 0; i < c->n_exceptions; i++)
+                c->exception[i] -= move;
+        }
+}
+
+// A large bias with a small factor: the block fits without the bias of its odd channels, if they become
+// bytes.
+static bool fits_moved(Dsp *s, int64_t first)
+{
+    if (s->c.bias == 0 || !stores_bytes(s) || first + s->width > s->c.oc)
+        return false;
+    move_bias(s, first, 1);
+    if (fits_block(s, first) && is_bytes(s, first))
+        return true;
+    move_bias(s, first, -1);
+    return false;
 }
 
 // Adds channels, to the last run if that is alike and ends with a whole block.
@@ -422,10 +458,14 @@ static void add_channels(Dsp *s, BlockRun r)
 
 static void find_runs(Dsp *s)
 {
-    if (s->scale != NULL)
-        find_shared(s);
+    if (s->scale != NULL) {
+        s->shift = s->scale[0].shift;
+        s->high = int_scales_high(s->scale, s->c.group * s->c.oc);
+    }
+    s->moved = ARENA_ARRAY(s->c.l->pass->perm, int64_t, s->c.group * s->c.oc);
     for (int64_t o = 0; o < s->c.oc;) {
-        const bool is_apart = o % s->width != 0 || !fits_block(s, o) || s->n_runs >= MAX_RUNS;
+        const bool is_apart =
+            o % s->width != 0 || s->n_runs >= MAX_RUNS || !(fits_block(s, o) || fits_moved(s, o));
         const int64_t left = s->c.oc - o, each = is_apart ? s->width / 2 : s->width;
         const BlockRun r = {.first = o,
                             .channels = left < each ? left : each,
@@ -497,7 +537,11 @@ void int_dsp_params(Dsp *s)
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
     Dsp s;
-    if (!int_dsp_begin(&s, c, d, values, is_inside) || (!lower_take(c->l) && !int_eight_choose(&s)))
+    if (!int_dsp_begin(&s, c, d, values, is_inside))
+        return false;
+    s.may_be_points = lower_take(c->l);
+    const bool has_point = c->kh == 1 && c->kw == 1; // else the loop over pixels stays here anyway
+    if (!s.may_be_points && !(has_point && lower_take(c->l)) && !int_eight_choose(&s))
         return false;
     int_dsp_settle(&s);
     int_dsp_params(&s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of int_conv_dsp share: int_conv_dsp.c computes two pixels by four channels from halfwords,
-// int_conv_eight.c one pixel by eight channels from bytes.
+// What the files of int_conv_dsp share: int_conv_dsp.c has a loop over pairs of pixels and computes four
+// channels of them from halfwords, int_conv_points.c leaves that loop to a device function, int_conv_eight.c
+// computes one pixel by eight channels from bytes.
 #ifndef PASSES_LOWER_CONV_INT_CONV_DSP_H
 #define PASSES_LOWER_CONV_INT_CONV_DSP_H
 
@@ -21,10 +22,11 @@ typedef struct BlockRun {
 typedef struct Dsp {
     IntConv c;
     const Domain *d;
-    const int32_t *values;     // of the weights, less their zero points
-    const int64_t *begin;      // what sums begin with, by output channel
-    const RequantScale *scale; // by output channel; NULL: sums stay sums
-    int64_t shift, high;       // of all channels; the start of all that have none of their own
+    const int32_t *values; // of the weights, less their zero points
+    const int64_t *begin;  // what sums begin with, by output channel
+    RequantScale *scale;   // by output channel; NULL: sums stay sums
+    int64_t *moved;        // by output channel: what is not in its sums, but in its start
+    int64_t shift, high;   // of all channels; the start of all that have none of their own
     BlockRun run[INT_DSP_RUNS];
     uint32_t n_runs;
     bool is_inside;                    // no tap can leave the input
@@ -39,9 +41,10 @@ typedef struct Dsp {
     bool is_copied;                    // from a copy of the window,
     bool has_words;                    // made by words
     uint32_t x_words, window_words;    // params for that
-    int64_t ahead; // int_conv_ahead.c: windows lie in the next row of the result, of so many words;
-    KRef base;     // where they begin
-    KRef eight;    // the sums of a block
+    int64_t ahead;      // int_conv_ahead.c: windows lie in the next row of the result, of so many words;
+    KRef base;          // where they begin
+    KRef eight;         // the sums of a block
+    bool may_be_points; // int_conv_points.c may take it
     KRef zero;
 } Dsp;
 
@@ -89,5 +92,8 @@ typedef struct IntAhead {
 } IntAhead;
 bool int_ahead_choose(IntAhead *a, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 void int_ahead_emit(IntAhead *a);
+
+// Emits all of it, for pixels of one tap whose channels all become bytes; false: not for this one.
+bool int_points_emit(const Dsp *s);
 
 #endif

@@ -270,12 +270,25 @@ static void access_all(Trace *t, uint32_t param)
             report(t, &(TraceAccess){param, write, (int64_t)arg->begin, (int64_t)arg->end});
 }
 
-static void access_known(Trace *t, const KInst *address, const KDeviceAccess *a, const int64_t *v)
+// From the first time to the last.
+static void access_known(Trace *t, const KInst *address, const KDeviceAccess *a, const int64_t *v,
+                         int64_t first, int64_t last)
 {
     const uint32_t param = (uint32_t)address->imm;
     const bool is_watched_so = (a->is_write ? t->watch->writes : t->watch->reads)[param];
-    for (int64_t i = 0; i < kdev_times(a, v) && is_watched_so && a->elements(v) > 0; i++)
+    for (int64_t i = first; i <= last && is_watched_so && a->elements(v) > 0; i++)
         touch(t, param, add(t->value[address->a], point(kdev_far(a, v, i))), a->elements(v), a->is_write);
+}
+
+// All operands that are known, each of which is accessed in each turn.
+static void access_in_turns(Trace *t, const KInst *n, const int64_t *v)
+{
+    for (int64_t i = 0; i < 2 * kdev_turns(kdev_of(n), v); i++)
+        for (uint32_t j = 0; k_device_operand(t->k, n, j) != 0; j++) {
+            const KDeviceAccess *a = k_device_access(kdev_of(n), j);
+            if (a != NULL && a->is_write == (i % 2 != 0) && watched_address(t, n, j) != NULL)
+                access_known(t, watched_address(t, n, j), a, v, i / 2, i / 2);
+        }
 }
 
 static void call(Trace *t, const KInst *n)
@@ -294,9 +307,10 @@ static void call(Trace *t, const KInst *n)
             continue;
         if (a == NULL || (a->needs & ~known) != 0)
             access_all(t, (uint32_t)o->imm);
-        else
-            access_known(t, o, a, v);
+        else if (kdev_turns(kdev_of(n), v) == 0)
+            access_known(t, o, a, v, 0, kdev_times(a, v) - 1);
     }
+    access_in_turns(t, n, v);
 }
 
 // --- running -------------------------------------------------------------------------------------

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// int_conv_dsp of one tap, where all channels become bytes: the loop over the pixels is in a device function
+// too, so that nothing is spent between them. Not where RAM is limited, since loops can run row by row.
+#include "ir/kernel/device.h"
+#include "ir/kernel/dsp.h"
+#include "passes/lower/conv/int_conv_dsp.h"
+
+// Pixels that follow each other, in the input and the result, and all of whose channels become bytes: the
+// loop over them is in a device function. Not where RAM is limited: rows of loops can be made in turns.
+static bool has_points(const Dsp *s)
+{
+    const IntConv *c = &s->c;
+    const Access *y = domain_access(s->d, c->l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const int64_t last = y->stride[s->d->rank - 1], rows = s->d->rank > 3 ? y->stride[2] : c->w_out * last;
+    return c->l->pass->options->ram == 0 && s->is_inside && lower_node(c->l, c->x)->dtype == DTYPE_i8 &&
+           c->group == 1 && c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && s->n_runs == 1 &&
+           s->run[0].is_bytes && c->ic % DSP_BLOCK == 0 && c->stride_w == c->ic &&
+           c->stride_h == c->w_out * c->ic && (c->n == 1 || c->stride_n == c->h * c->stride_h) &&
+           last == c->oc && rows == c->w_out * c->oc && (c->n == 1 || y->stride[0] == c->h * rows);
+}
+
+bool int_points_emit(const Dsp *s)
+{
+    if (!has_points(s))
+        return false;
+    Kernel *k = s->c.l->k;
+    const KRef zero = k_index(k, 0);
+    const IntPixel p = int_pixel_of(&s->c, s->d, zero, zero);
+    const Blocks b = {&p, 1, zero, zero, &s->run[0]};
+    const KRef operands[KDEV_MAX_OPERANDS + 1] = {int_result_at(&s->c, s->d, &p, zero, 0),
+                                                  k_address(k, s->x, p.x),
+                                                  int_dsp_words(s, &b, zero),
+                                                  k_address(k, s->window, zero),
+                                                  k_index(k, int_dsp_pixels(s)),
+                                                  k_index(k, s->c.ic),
+                                                  k_index(k, s->c.oc),
+                                                  k_index(k, s->high),
+                                                  s->zero};
+    k_device_list(k, KDEV_dsp_points, s->shift, operands);
+    return true;
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolutions of 3 x 3 for microcontrollers with the DSP extension: the whole loop over the
+// windows of four channels is a device function (ir/kernel/dsp.h), which all such layers of a network share.
+// Sizes are its arguments. Other depthwise convolutions are loops of their own (int_conv_planes.c).
+#include "ir/graph/tensor.h"
+#include "ir/kernel/device.h"
+#include "ir/kernel/dsp.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/conv/int_conv.h"
+
+enum { MAX_BYTES = 4096, MAX_PAD = 2, MIN_COLUMNS = 3 };
+
+typedef struct Taps {
+    IntConv c; // rows and columns as they are walked
+    const Domain *d;
+    Tensor bias; // if there is one
+    const int32_t *values;
+    const RequantScale *scale;
+    int64_t high;
+    bool is_turned;       // they have changed places
+    int64_t y_row, y_col; // strides of the result
+    int64_t strip;        // output rows at a time
+    int64_t pitch;        // words of a row of a plane
+    uint32_t x, y, weights, planes;
+} Taps;
+
+static int64_t channels_of(const Taps *p)
+{
+    return p->c.group;
+}
+
+static bool has_own(const Taps *p, const RequantScale *s)
+{
+    return s->n_exceptions > 0 || s->start != p->high * (INT64_C(1) << 32);
+}
+
+// What stands behind the records for a channel.
+static int64_t own_bytes(const Taps *p, int64_t channel)
+{
+    const RequantScale *s = &p->scale[channel];
+    return has_own(p, s) ? DSP_TAPS_OWN + 8 * (int64_t)s->n_exceptions : 0;
+}
+
+static void put_word(uint8_t **out, int64_t v)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        *(*out)++ = (uint8_t)((uint64_t)v >> 8 * i);
+}
+
+static void put_own(const RequantScale *s, uint8_t **out)
+{
+    put_word(out, s->n_exceptions);
+    put_word(out, s->factor);
+    put_word(out, s->start);
+    put_word(out, (int64_t)((uint64_t)s->start >> 32));
+    for (uint32_t i = 0; i < s->n_exceptions; i++) {
+        put_word(out, s->exception[i]);
+        put_word(out, int_scale_instead(s, i));
+    }
+}
+
+static void pack(const void *ctx, void *bytes)
+{
+    const Taps *p = ctx;
+    uint8_t *out = bytes, *own = out + channels_of(p) * DSP_TAPS_BYTES;
+    for (int64_t o = 0; o < channels_of(p); o++) {
+        const RequantScale *s = &p->scale[o];
+        const uint8_t *const record = out;
+        for (int64_t i = 0; i < DSP_TAPS; i++)
+            *out++ = (uint8_t)p->values[o * DSP_TAPS + (p->is_turned ? i % 3 * 3 + i / 3 : i)];
+        put_word(&out, p->c.bias != 0 ? tensor_get_i64(&p->bias, o) : 0);
+        put_word(&out, has_own(p, s) ? INT32_MIN + (own - record) : s->factor);
+        if (has_own(p, s))
+            put_own(s, &own);
+    }
+}
+
+// --- loops ---------------------------------------------------------------------------------------
+
+static KRef result_at(const Taps *p, KRef image, KRef channel, KRef row)
+{
+    Lower *l = p->c.l;
+    const KRef zero = k_index(l->k, 0);
+    Pull pull = pull_at(
+        l, p->d, conv_point(p->d, image, channel, p->is_turned ? zero : row, p->is_turned ? row : zero));
+    pull.space = p->d->has_out_space ? SPACE_OUT : SPACE_IN;
+    return k_address(l->k, p->y, pull_index(&pull, l->root));
+}
+
+static void emit_block(const Taps *p, KRef image, KRef first, KRef rows, KRef block)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    const bool is_signed = lower_node(c->l, c->x)->dtype == DTYPE_i8;
+    const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
+    const KRef from = k_expr(k, "$ * # - #", first, c->sh, c->pad_h), none = k_index(k, 0);
+    const KRef n = k_expr(k, "($ - 1) * # + 3", rows, c->sh);
+    const KRef lo = k_expr(k, "max(0, 0 - $)", from), hi = k_expr(k, "min($, # - $)", n, c->in_h, from);
+    const KRef x =
+        k_expr(k, "$ * # + ($ + $) * # + $ * #", image, c->stride_n, from, lo, c->stride_h, block, DSP_BLOCK);
+    const int64_t end = (c->w_out - 1) * c->sw + 3 - c->pad_w, columns = end < c->in_w ? end : c->in_w;
+    const int64_t shape = dsp_shape(c->pad_w, p->pitch, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0);
+    k_device(k, is_signed ? KDEV_dsp_planes_i8 : KDEV_dsp_planes_u8, k_address(k, p->planes, none),
+             k_address(k, p->x, x), lo, k_sub(k, hi, lo), n, k_index(k, columns), k_index(k, c->stride_h),
+             k_index(k, c->stride_w), k_index(k, shape));
+    const KRef channel = k_expr(k, "$ * #", block, DSP_BLOCK);
+    const KRef operands[KDEV_MAX_OPERANDS + 1] = {
+        result_at(p, image, channel, first),
+        k_address(k, p->planes, none),
+        k_address(k, p->weights, k_expr(k, "$ * #", block, DSP_BLOCK * DSP_TAPS_BYTES)),
+        rows,
+        k_index(k, c->w_out),
+        k_index(k, p->y_row),
+        k_index(k, p->y_col),
+        k_index(k, p->high)};
+    k_device_list(k, c->sw == 1 ? KDEV_dsp_taps1 : KDEV_dsp_taps2, p->scale[0].shift, operands);
+}
+
+// All channels of a strip before the next one: so results may lie over what was read
+// (passes/plan/ram/lead.h).
+static void emit(const Taps *p)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    const KRef n = lower_open_count(k, c->n, KFOR_SERIAL, "n", &opened);
+    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_SERIAL, "s", &opened);
+    const KRef o = lower_open_count(k, channels_of(p) / DSP_BLOCK, KFOR_SERIAL, "o", &opened);
+    const KRef first = k_expr(k, "$ * #", s, p->strip);
+    const KRef rows =
+        c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, first);
+    emit_block(p, n, first, rows, o);
+    lower_close(c->l, opened);
+}
+
+// --- which convolutions --------------------------------------------------------------------------
+
+static void swap(int64_t *a, int64_t *b)
+{
+    const int64_t was = *a;
+    *a = *b;
+    *b = was;
+}
+
+// Rows become columns.
+static void turn(Taps *p)
+{
+    IntConv *c = &p->c;
+    p->is_turned = !p->is_turned;
+    swap(&c->h, &c->w_out);
+    swap(&c->in_h, &c->in_w);
+    swap(&c->pad_h, &c->pad_w);
+    swap(&c->stride_h, &c->stride_w);
+    swap(&p->y_row, &p->y_col);
+}
+
+// Instructions, but for what both orders need.
+static int64_t cost_of(const IntConv *c)
+{
+    enum { COLUMNS = 6, TURN = 76, PAIR = 35, ROW = 18 };
+    const int64_t rest = c->w_out % COLUMNS, last = rest == 0 ? 0 : rest <= 2 ? PAIR : TURN;
+    return c->w_out < MIN_COLUMNS ? INT64_MAX : c->h * (c->w_out / COLUMNS * TURN + last + ROW);
+}
+
+static bool has_scales(const Taps *p)
+{
+    const RequantScale *first = &p->scale[0];
+    for (int64_t o = 0; o < channels_of(p); o++) {
+        const RequantScale *s = &p->scale[o];
+        if (s->shift != first->shift || s->factor < 0 || s->factor > INT32_MAX)
+            return false;
+        for (uint32_t i = 0; i < s->n_exceptions; i++)
+            if (int_scale_instead(s, i) == 0)
+                return false;
+    }
+    return first->shift >= 1 && first->shift <= DSP_MAX_SHIFT && p->high >= INT32_MIN && p->high <= INT32_MAX;
+}
+
+static bool is_near(int64_t out, int64_t stride, int64_t pad, int64_t in)
+{
+    const int64_t behind = (out - 1) * stride + 3 - pad - in;
+    return pad >= 0 && pad <= MAX_PAD && behind <= MAX_PAD;
+}
+
+static bool fits(const Taps *p)
+{
+    const IntConv *c = &p->c;
+    const Lower *l = c->l;
+    const bool is_known =
+        (c->bias == 0 || node_is_const(l->g, c->bias)) && (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
+    if (!l->caps->has_dsp || l->caps->threads > 1 || c->ic != 1 || c->oc != 1 || c->kh != 3 || c->kw != 3 ||
+        c->dh != 1 || c->dw != 1 || c->sh != c->sw || c->sw > 2 || !is_known || p->d->rank != 4 ||
+        !int_conv_has_words(c))
+        return false;
+    for (uint32_t i = 0; i < p->d->rank; i++)
+        if (lower_knows(l, &p->d->live[i]))
+            return false;
+    for (int64_t i = 0; i < channels_of(p) * DSP_TAPS; i++)
+        if (p->values[i] < INT8_MIN || p->values[i] > INT8_MAX)
+            return false;
+    return is_near(c->h, c->sh, c->pad_h, c->in_h) && is_near(c->w_out, c->sw, c->pad_w, c->in_w);
+}
+
+static int64_t words_of(const Taps *p, int64_t strip)
+{
+    return ((strip - 1) * p->c.sh + 3) * DSP_BLOCK * p->pitch;
+}
+
+static void measure(Taps *p)
+{
+    int64_t most = 1;
+    p->pitch = dsp_taps_pitch(p->c.w_out, p->c.sw);
+    while (most < p->c.h && 4 * words_of(p, most + 1) <= MAX_BYTES)
+        most++;
+    p->strip = ceil_div(p->c.h, ceil_div(p->c.h, most));
+}
+
+static void add_params(Taps *p)
+{
+    Lower *l = p->c.l;
+    int64_t bytes = channels_of(p) * DSP_TAPS_BYTES;
+    for (int64_t o = 0; o < channels_of(p); o++)
+        bytes += own_bytes(p, o);
+    p->bias = tensor_if_const(l->g, p->c.bias);
+    p->x = lower_param(l, p->c.x, PARAM_READ);
+    p->y = lower_param(l, l->root, PARAM_WRITE);
+    Taps *packing = ARENA_NEW(l->pass->perm, Taps);
+    *packing = *p;
+    p->weights = lower_param_filled(l, node_name(l->g, p->c.w), DTYPE_u8, pack, packing, (uint64_t)bytes);
+    p->planes = lower_param_scratch(l, "planes", DTYPE_i32,
+                                    (uint64_t)(words_of(p, p->strip) + dsp_taps_spare(p->c.w_out, p->c.sw)));
+}
+
+bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)
+{
+    Lower *l = c->l;
+    Taps p = {.c = *c, .d = d, .values = values};
+    if (!fits(&p))
+        return false;
+    p.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
+    const Access *y = domain_access(d, l->root, d->has_out_space ? SPACE_OUT : SPACE_IN);
+    if (p.scale == NULL || y->stride[1] != 1)
+        return false;
+    p.high = int_scales_high(p.scale, channels_of(&p));
+    if (!has_scales(&p))
+        return false;
+    p.y_row = y->stride[2];
+    p.y_col = y->stride[3];
+    const int64_t cost = cost_of(&p.c);
+    turn(&p);
+    if (cost_of(&p.c) >= cost)
+        turn(&p);
+    measure(&p);
+    if (p.c.w_out < MIN_COLUMNS || !lower_take(l))
+        return false;
+    add_params(&p);
+    emit(&p);
+    return true;
+}
