@@ -28,7 +28,6 @@ typedef struct PassOptions {
     uint64_t ram;          // the most bytes of arena and state; 0: any
     const PlanBank *banks; // that memory is divided into (--bank); none: it is all alike
     uint32_t n_banks;
-    uint64_t lean;         // schedules of large layers with so much scratch memory give way; 1: all; 0: none
     uint64_t place_budget; // search nodes of the exact placement
     PlanGoal goal;
     bool no_fuse;            // every node is a kernel of its own
@@ -71,6 +70,15 @@ typedef struct Pass {
     const BodyFrame *frame; // NULL: the graph is a whole model, not the body of a loop
     bool failed;            // a diagnostic was reported
 } Pass;
+
+// One thread of a microcontroller: memory counts more than what parallel loops promise, and the memory plan
+// chooses how much scratch memory kernels get.
+static inline bool pass_is_serial(const Pass *p)
+{
+    const PassOptions *o = p->options;
+    return o->caps->prefers_ints && !o->caps->is_gpu && o->caps->threads <= 1 && p->frame == NULL &&
+           o->opt_level >= 1;
+}
 
 // True = something changed. On wrong input: reports, sets p->failed. It leaves the bodies of loops alone.
 typedef bool (*PassFn)(Pass *p);

@@ -37,6 +37,7 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.cpu = caps.is_gpu ? cpu_machines[CPU_MACHINE_plain] : cpu->machine;
     if (caps.is_gpu)
         return caps;
+    caps.cpu_name = cpu->name;
     caps.f32_lanes = cpu->f32_lanes;
     caps.vector_regs = cpu->vector_regs;
     caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;

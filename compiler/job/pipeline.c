@@ -71,15 +71,16 @@ static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
     return true;
 }
 
-static bool run_passes(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan)
+bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan)
 {
+    rlx_assert(o->report != NULL || (o->dump == NULL && !o->time_passes));
+    rlx_assert(graph != NULL && o->caps != NULL);
     Arena scratch = {0};
     const PassOptions options = {.opt_level = o->opt_level,
                                  .allow_fast = o->allow_fast,
                                  .accuracy = o->accuracy,
                                  .memory_price = o->memory_price,
                                  .ram = o->ram,
-                                 .lean = o->lean,
                                  .banks = o->banks.data,
                                  .n_banks = o->banks.len,
                                  .winograd = o->winograd,
@@ -115,34 +116,4 @@ static bool run_passes(Arena *perm, Diag *d, Graph *graph, const PipelineOptions
     arena_free(&scratch);
     *plan = p.plan;
     return ok;
-}
-
-// Does the last error say that the model takes too much RAM?
-static bool lacks_ram(const Diag *d)
-{
-    for (uint32_t i = d->items.len; i-- > 0;)
-        if (d->items.data[i].level == DIAG_ERROR)
-            return d->items.data[i].code == E0405;
-    return false;
-}
-
-// Where schedules with scratch memory do not fit, those that take most of it give way first, and at last all.
-bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, Plan **plan)
-{
-    rlx_assert(o->report != NULL || (o->dump == NULL && !o->time_passes));
-    rlx_assert(graph != NULL && o->caps != NULL);
-    static const uint64_t lean[] = {2048, 1024, 512, 256, 64, 1};
-    PipelineOptions attempt = *o;
-    if ((o->ram == 0 && o->banks.len == 0) || !o->caps->prefers_ints)
-        return run_passes(perm, d, graph, o, plan);
-    for (uint32_t i = 0;; i++) {
-        const uint32_t n_items = d->items.len, n_errors = d->n_errors;
-        if (run_passes(perm, d, graph_compact(graph, NULL), &attempt, plan))
-            return true;
-        if (!lacks_ram(d) || i == sizeof lean / sizeof *lean)
-            return false;
-        d->items.len = n_items;
-        d->n_errors = n_errors;
-        attempt.lean = lean[i];
-    }
 }

@@ -13,7 +13,7 @@ typedef struct PipelineOptions {
     bool allow_fast;
     double accuracy;  // see PassOptions
     double memory_price; // the same
-    uint64_t ram, lean;  // the same
+    uint64_t ram;     // the same
     VEC(PlanBank) banks; // the same
     uint8_t winograd; // the same
     PlanGoal goal;

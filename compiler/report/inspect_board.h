@@ -4,7 +4,7 @@
 #define COMPILER_REPORT_INSPECT_BOARD_H
 
 #include "compiler/board/emulate.h"
-#include "compiler/board/estimate.h"
+#include "ir/plan/estimate.h"
 #include "compiler/native/machine_code.h"
 
 // What was measured by compiling, each NULL where it was not asked for.

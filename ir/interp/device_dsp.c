@@ -181,6 +181,32 @@ CallResult interp_dsp_row_u8(Call *c)
     return sums(c, (Sums){in_place_u8, 1, DSP_ROW_BLOCK, 2});
 }
 
+static CallResult eight(Call *c, InputFn input)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Elements to;
+        if (!call_elements(c, 0, t, 0, DSP_ROW_BLOCK, &to))
+            break;
+        for (int64_t j = 0; j < DSP_ROW_BLOCK / 2; j++) {
+            Words a = {.c = c, .t = t};
+            two_sums(&a, input, 0, (const int64_t[]){2 * j, DSP_ROW_BLOCK + j, DSP_ROW_BLOCK / 2},
+                     2 * call_int(c, 3, t), &to.r[2 * j]);
+            to.state[2 * j] = to.state[2 * j + 1] = a.is_poison ? ELEMENT_UNWRITTEN : ELEMENT_WRITTEN;
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_eight_i8(Call *c)
+{
+    return eight(c, in_place_i8);
+}
+
+CallResult interp_dsp_eight_u8(Call *c)
+{
+    return eight(c, in_place_u8);
+}
+
 // --- bytes ---------------------------------------------------------------------------------------
 
 static int32_t saturated(int64_t v)

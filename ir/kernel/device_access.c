@@ -28,7 +28,23 @@ static int64_t part(const int64_t *v)
     return v[3] > v[2] ? v[3] - v[2] : 0;
 }
 
-// dsp_row: 4 elements a step.
+// What dsp_pair and dsp_edge write, and dsp_bytes2 reads: words of two pixels.
+static int64_t words_of_pair(const int64_t *v)
+{
+    return v[3] * dsp_words(v[4]) * 2;
+}
+
+static int64_t words_of_edge(const int64_t *v)
+{
+    return dsp_words(v[4]) * 2 - 1;
+}
+
+static int64_t words(const int64_t *v)
+{
+    return 2 * v[3];
+}
+
+// dsp_row, dsp_eight: 4 elements a step.
 static int64_t steps(const int64_t *v)
 {
     return 4 * v[3];
@@ -81,10 +97,20 @@ enum {
     OF_WINDOW = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
     OF_PIXELS = OF_BYTES | 1 << 5 | 1 << 6,
     OF_COLUMNS = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
-    OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7
+    OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7,
+    TO_PAIR = 1 << 3 | 1 << 4,
+    TO_EDGE = 1 << 4,
+    OF_WORDS = 1 << 3
 };
 
 static const KDeviceAccess accesses[] = {
+    {KDEV_dsp_pair_i8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0},
+    {KDEV_dsp_pair_u8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0},
+    {KDEV_dsp_edge_i8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0},
+    {KDEV_dsp_edge_u8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0},
+    {KDEV_dsp_bytes2, 1, OF_WORDS, false, words, 0, 0, 0, 0},
+    {KDEV_dsp_eight_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
+    {KDEV_dsp_eight_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
     {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
     {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
     {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},

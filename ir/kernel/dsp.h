@@ -21,6 +21,7 @@
 // eight
 //   channels: s[block * 8 + channel]. w: a block is C01, b0, C23, b2, C45, b4, C67, b6, then for each word of
 //   a run as below the words of channels 0, 1 to 6, 7.
+// dsp_eight(s, x, w, steps): the same of one block, to an array of eight.
 // dsp_bytes2_N(y, x, w, steps, blocks, z, high): the sums of dsp_sums2 as bytes, of one pixel at y and of the
 // other at z. A
 //   channel is floor((sum * factor + start) / 2^(32 + N)), from -128 to 127. Behind the weights of a block

@@ -106,9 +106,11 @@ enum {
     KFOR_PARALLEL,
     KFOR_UNROLL,
     KFOR_ROLL,
-    KFOR_GROUP
+    KFOR_GROUP,
+    KFOR_TURNS
 }; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; not to be unrolled,
-   // where registers are short; over thread groups
+   // where registers are short; over thread groups; independent iterations that share scratch memory: in any
+   // order, but one at a time
 enum { KWIDE_ONCE = 1 }; // KInst.flags of KI_fetch and KI_put
 enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 
@@ -335,6 +337,7 @@ void kernel_print(const Kernel *k, Str *out);
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
     const char *name;    // "c", "cuda", "vulkan", "metal"
+    const char *cpu_name; // "cortex-m4"; NULL: the target is a GPU
     uint8_t f32_lanes;   // vector lanes of f32; 1 = scalar code only
     uint8_t vector_regs; // architectural vector registers
     bool is_gpu;         // parallel loops become the grid; no vectors; no register-tiled CPU schedules

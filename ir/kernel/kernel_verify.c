@@ -159,7 +159,7 @@ static bool close_block(Checker *c)
 
 static bool check_for(Checker *c, const KInst *n)
 {
-    if (n->imm < 1 || n->flags > KFOR_GROUP || n->dtype != KT_INDEX)
+    if (n->imm < 1 || n->flags > KFOR_TURNS || n->dtype != KT_INDEX)
         return fail(c, "malformed loop");
     return n->flags != KFOR_GROUP || c->depth - 1 == c->n_group_loops++ ||
            fail(c, "a loop over groups in or behind something else");

@@ -126,26 +126,28 @@ static void add_device_bytes(Walk *w, const KInst *n, double times)
         bool is_written;
         int x, y; // operands: bytes are each * x * y + once * y; x or y -1: 1
         double each, once;
-    } touched[] = {{KDEV_dsp_pair_i8, 0, true, 3, 4, 4, 0},    {KDEV_dsp_pair_i8, 1, false, 3, 4, 1, 0},
-                   {KDEV_dsp_pair_i8, 2, false, 3, 4, 1, 0},   {KDEV_dsp_pair_u8, 0, true, 3, 4, 4, 0},
-                   {KDEV_dsp_pair_u8, 1, false, 3, 4, 1, 0},   {KDEV_dsp_pair_u8, 2, false, 3, 4, 1, 0},
-                   {KDEV_dsp_edge_i8, 0, true, 4, -1, 2, 0},   {KDEV_dsp_edge_i8, 1, false, 4, -1, 1, 0},
-                   {KDEV_dsp_edge_u8, 0, true, 4, -1, 2, 0},   {KDEV_dsp_edge_u8, 1, false, 4, -1, 1, 0},
-                   {KDEV_dsp_sums2, 0, true, -1, 4, 0, 32},    {KDEV_dsp_sums2, 1, false, 3, 4, 8, 0},
-                   {KDEV_dsp_sums2, 2, false, 3, 4, 8, 16},    {KDEV_dsp_sums1, 0, true, -1, 4, 0, 16},
-                   {KDEV_dsp_sums1, 1, false, 3, 4, 4, 0},     {KDEV_dsp_sums1, 2, false, 3, 4, 8, 16},
-                   {KDEV_dsp_row_i8, 0, true, -1, 4, 0, 32},   {KDEV_dsp_row_i8, 1, false, 3, 4, 4, 0},
-                   {KDEV_dsp_row_i8, 2, false, 3, 4, 32, 32},  {KDEV_dsp_row_u8, 0, true, -1, 4, 0, 32},
-                   {KDEV_dsp_row_u8, 1, false, 3, 4, 4, 0},    {KDEV_dsp_row_u8, 2, false, 3, 4, 32, 32},
-                   {KDEV_dsp_bytes2, 0, true, -1, 4, 0, 4},    {KDEV_dsp_bytes2, 1, false, 3, 4, 8, 0},
-                   {KDEV_dsp_bytes2, 2, false, 3, 4, 8, 32},   {KDEV_dsp_bytes2, 5, true, -1, 4, 0, 4},
-                   {KDEV_dsp_points, 0, true, 4, 6, 1, 0},     {KDEV_dsp_points, 1, false, 4, 5, 1, 0},
-                   {KDEV_dsp_points, 3, true, 4, 5, 2, 0},     {KDEV_dsp_planes_i8, 0, true, 4, 5, 8, 0},
-                   {KDEV_dsp_planes_i8, 1, false, 3, 5, 4, 0}, {KDEV_dsp_planes_u8, 0, true, 4, 5, 8, 0},
-                   {KDEV_dsp_planes_u8, 1, false, 3, 5, 4, 0}, {KDEV_dsp_taps1, 0, true, 3, 4, 4, 0},
-                   {KDEV_dsp_taps1, 1, false, 3, 4, 32, 0},    {KDEV_dsp_taps1, 2, false, -1, -1, 0, 68},
-                   {KDEV_dsp_taps2, 0, true, 3, 4, 4, 0},      {KDEV_dsp_taps2, 1, false, 3, 4, 56, 0},
-                   {KDEV_dsp_taps2, 2, false, -1, -1, 0, 68}};
+    } touched[] = {{KDEV_dsp_pair_i8, 0, true, 3, 4, 4, 0},      {KDEV_dsp_pair_i8, 1, false, 3, 4, 1, 0},
+                   {KDEV_dsp_pair_i8, 2, false, 3, 4, 1, 0},     {KDEV_dsp_pair_u8, 0, true, 3, 4, 4, 0},
+                   {KDEV_dsp_pair_u8, 1, false, 3, 4, 1, 0},     {KDEV_dsp_pair_u8, 2, false, 3, 4, 1, 0},
+                   {KDEV_dsp_edge_i8, 0, true, 4, -1, 2, 0},     {KDEV_dsp_edge_i8, 1, false, 4, -1, 1, 0},
+                   {KDEV_dsp_edge_u8, 0, true, 4, -1, 2, 0},     {KDEV_dsp_edge_u8, 1, false, 4, -1, 1, 0},
+                   {KDEV_dsp_sums2, 0, true, -1, 4, 0, 32},      {KDEV_dsp_sums2, 1, false, 3, 4, 8, 0},
+                   {KDEV_dsp_sums2, 2, false, 3, 4, 8, 16},      {KDEV_dsp_sums1, 0, true, -1, 4, 0, 16},
+                   {KDEV_dsp_sums1, 1, false, 3, 4, 4, 0},       {KDEV_dsp_sums1, 2, false, 3, 4, 8, 16},
+                   {KDEV_dsp_row_i8, 0, true, -1, 4, 0, 32},     {KDEV_dsp_row_i8, 1, false, 3, 4, 4, 0},
+                   {KDEV_dsp_row_i8, 2, false, 3, 4, 32, 32},    {KDEV_dsp_row_u8, 0, true, -1, 4, 0, 32},
+                   {KDEV_dsp_row_u8, 1, false, 3, 4, 4, 0},      {KDEV_dsp_row_u8, 2, false, 3, 4, 32, 32},
+                   {KDEV_dsp_bytes2, 0, true, -1, 4, 0, 4},      {KDEV_dsp_bytes2, 1, false, 3, 4, 8, 0},
+                   {KDEV_dsp_bytes2, 2, false, 3, 4, 8, 32},     {KDEV_dsp_bytes2, 5, true, -1, 4, 0, 4},
+                   {KDEV_dsp_points, 0, true, 4, 6, 1, 0},       {KDEV_dsp_points, 1, false, 4, 5, 1, 0},
+                   {KDEV_dsp_points, 3, true, 4, 5, 2, 0},       {KDEV_dsp_planes_i8, 0, true, 4, 5, 8, 0},
+                   {KDEV_dsp_planes_i8, 1, false, 3, 5, 4, 0},   {KDEV_dsp_planes_u8, 0, true, 4, 5, 8, 0},
+                   {KDEV_dsp_planes_u8, 1, false, 3, 5, 4, 0},   {KDEV_dsp_taps1, 0, true, 3, 4, 4, 0},
+                   {KDEV_dsp_taps1, 1, false, 3, 4, 32, 0},      {KDEV_dsp_taps1, 2, false, -1, -1, 0, 68},
+                   {KDEV_dsp_taps2, 0, true, 3, 4, 4, 0},        {KDEV_dsp_taps2, 1, false, 3, 4, 56, 0},
+                   {KDEV_dsp_taps2, 2, false, -1, -1, 0, 68},    {KDEV_dsp_eight_i8, 1, false, 3, -1, 4, 0},
+                   {KDEV_dsp_eight_i8, 2, false, 3, -1, 32, 32}, {KDEV_dsp_eight_u8, 1, false, 3, -1, 4, 0},
+                   {KDEV_dsp_eight_u8, 2, false, 3, -1, 32, 32}};
     for (size_t i = 0; w->bytes != NULL && i < sizeof touched / sizeof *touched; i++) {
         if (touched[i].device != kdev_of(n))
             continue;
@@ -181,7 +183,8 @@ static void add_device(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_sums2, WORK_pairs, 3, 4},     {KDEV_dsp_sums1, WORK_singles, 3, 4},
                    {KDEV_dsp_bytes2, WORK_pairs, 3, 4},    {KDEV_dsp_row_i8, WORK_rows, 3, 4},
                    {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_taps1, WORK_windows, 3, 4},
-                   {KDEV_dsp_taps2, WORK_windows, 3, 4}};
+                   {KDEV_dsp_taps2, WORK_windows, 3, 4},   {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
+                   {KDEV_dsp_eight_u8, WORK_rows, 3, -1}};
     if (kdev_of(n) == KDEV_dsp_points)
         add_points(w, n, times);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {

@@ -229,6 +229,7 @@ typedef struct PlanKernel {
     const Loc *operands;  // of a custom op: where its operands lie as dense rows
     const Loc *results;   // of a loop: places of all its results; 0 = nobody wants it
     PlanLoop *loop;       // NULL: a plain kernel
+    struct PlanKernel *other; // another way, with less scratch memory; the memory plan chooses. NULL: none
     PlanThreads threads;
     PlanDispatch launch;
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it

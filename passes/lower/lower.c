@@ -263,16 +263,11 @@ uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n)
                            DTYPE_u32, true);
 }
 
-// Layers with small values are not where most of it is taken.
-bool lower_may_take(const Lower *l, uint64_t scratch)
+bool lower_take(Lower *l)
 {
-    enum { SMALL_PERCENT = 75 };
-    const PassOptions *o = l->pass->options;
-    const Node *x = lower_node(l, lower_node(l, l->anchor)->src[0]), *y = lower_node(l, l->root);
-    const uint64_t values = (uint64_t)shape_numel(x->shape) * dtype_info[x->dtype].bytes +
-                            (uint64_t)shape_numel(y->shape) * dtype_info[y->dtype].bytes;
-    const bool is_small = o->lean > 1 && values < pass_ram(o) / 100 * SMALL_PERCENT;
-    return o->lean == 0 || scratch < o->lean || is_small;
+    l->has_taken = l->refused == 0;
+    l->refused -= l->refused != 0;
+    return l->has_taken;
 }
 
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements)
@@ -369,9 +364,32 @@ static uint64_t count_flops(const PlanKernel *pk, const Graph *g)
     return flops < 1e18 ? (uint64_t)flops : UINT64_C(1000000000000000000);
 }
 
-static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const bool *lasting)
+// What all kernels are lowered with.
+typedef struct Facts {
+    Pass *pass;
+    uint64_t constant_bytes;
+    const bool *lasting;
+} Facts;
+
+static void lower_body(Lower *l)
 {
-    PlanKernel *pk = &p->plan->kernels.data[index];
+    const PlanKernel *pk = l->pk;
+    if (pk->copy.src != 0)
+        lower_strided_copy(l);
+    else if (pk->anchor == 0)
+        lower_elementwise(l);
+    else if (pk->stages.len > 0)
+        strip_lower(l);
+    else if (l->anchor != l->root && (op_info[lower_node(l, l->root)->op].flags & OPFLAG_UPDATES) != 0)
+        lower_patch(l);
+    else
+        lower_anchor(l);
+}
+
+// False: none of the ways that need scratch memory was taken.
+static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, uint32_t refused)
+{
+    Pass *p = f->pass;
     rlx_assert(pk->kernel == NULL && pk->root != 0);
     rlx_assert(pk->copy.src != 0 || pk->body.data[pk->body.len - 1] == pk->root);
     Lower l = {.pass = p,
@@ -382,29 +400,38 @@ static void lower_kernel(Pass *p, uint32_t index, uint64_t constant_bytes, const
                .anchor = pk->anchor,
                .root = pk->root,
                .index = index,
-               .constant_bytes = constant_bytes,
-               .lasting = lasting};
+               .constant_bytes = f->constant_bytes,
+               .lasting = f->lasting,
+               .refused = refused};
     l.k = kernel_new(p->perm, "");
     l.k->has_sat = l.caps->has_sat;
     l.k->has_dsp = l.caps->has_dsp;
     describe(&l, index);
     lower_begin_sizes(&l);
-    if (pk->copy.src != 0)
-        lower_strided_copy(&l);
-    else if (pk->anchor == 0)
-        lower_elementwise(&l);
-    else if (pk->stages.len > 0)
-        strip_lower(&l);
-    else if (l.anchor != l.root && (op_info[lower_node(&l, l.root)->op].flags & OPFLAG_UPDATES) != 0)
-        lower_patch(&l);
-    else
-        lower_anchor(&l);
+    lower_body(&l);
     rlx_assert(pk->args.len == l.k->params.len);
     pk->kernel = l.k;
     pk->flops = pk->copy.src != 0 ? 0 : count_flops(pk, l.g);
     const char *wrong = kernel_verify(l.k);
     if (wrong != NULL)
         diag_bug(l.k->name, (int)index, wrong);
+    return l.has_taken;
+}
+
+// The kernel, and where the memory plan chooses, it in all other ways.
+static void lower_ways(const Facts *f, uint32_t index)
+{
+    Plan *plan = f->pass->plan;
+    const PlanKernel bare = plan->kernels.data[index];
+    PlanKernel *last = &plan->kernels.data[index];
+    const uint32_t n_packings = plan->prepare.packings.len;
+    bool has_more = lower_kernel(f, last, index, 0) && pass_is_serial(f->pass);
+    for (uint32_t refused = 1; has_more && plan->prepare.packings.len == n_packings; refused++) {
+        PlanKernel *other = ARENA_NEW(plan->arena, PlanKernel);
+        *other = bare;
+        has_more = lower_kernel(f, other, index, refused);
+        last = last->other = other;
+    }
 }
 
 static uint64_t count_constant_bytes(const Graph *g)
@@ -437,8 +464,9 @@ bool pass_lower(Pass *p)
     const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu
                               ? packer_find_lasting(p->plan->graph, p->scratch)
                               : NULL;
+    const Facts facts = {p, constant_bytes, lasting};
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
-        lower_kernel(p, i, constant_bytes, lasting);
+        lower_ways(&facts, i);
     add_packings(p);
     return true;
 }

@@ -68,6 +68,8 @@ typedef struct Lower {
     LowerWide wide;
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
     const bool *lasting;     // by node: made of parameters and constants only (prepare.h); NULL: none is
+    uint32_t refused;        // ways to compute that are still refused (lower_take)
+    bool has_taken;          // one was taken
 } Lower;
 
 // a / b rounded up; a is not negative, and b is positive.
@@ -122,8 +124,9 @@ uint32_t lower_param_table(Lower *l, const char *name, uint64_t n);
 uint32_t lower_param_counter(Lower *l, const char *name, uint64_t n);
 // Scratch memory of this kernel in the arena.
 uint32_t lower_param_scratch(Lower *l, const char *name, DType t, uint64_t elements);
-// Where RAM is short: may the schedule take so much scratch memory, if there is another one?
-bool lower_may_take(const Lower *l, uint64_t scratch);
+// Asks for a way to compute that needs scratch memory, the fastest one first; false: take another one. Where
+// RAM is short, a kernel is made in each of these ways, and in the one without.
+bool lower_take(Lower *l);
 // A second parameter for the memory of `scratch`, as elements of another type.
 uint32_t lower_param_view(Lower *l, uint32_t scratch, DType t);
 // Scratch memory that every thread has for itself; base: index of this thread's first element.

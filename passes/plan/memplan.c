@@ -307,7 +307,7 @@ static bool are_buffers_placed(const Plan *p)
 void memplan_run(Pass *p)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->n_check_kernels <= p->plan->kernels.len);
-    if (memplan_is_serial(p))
+    if (pass_is_serial(p))
         align_closely(p->plan, p->scratch);
     Planner m = planner_of(p);
     settle_buffers(&m);

@@ -35,8 +35,6 @@ void memplan_run(Pass *p);
 // The same, with kernels that run row by row in turns where the plan takes too much otherwise (--ram). False:
 // it takes too much in any case, which it has reported.
 bool memplan_fit(Pass *p);
-// One thread of a microcontroller: memory counts more than what parallel loops promise.
-bool memplan_is_serial(const Pass *p);
 
 // In the body of a loop: carried values change in place where all readers of the old value come before; the
 // kernels that would copy them go away. Before lifetimes are known.

@@ -27,15 +27,16 @@ typedef VEC(PlaceLead) Leads;
 
 // --- pairs ---------------------------------------------------------------------------------------
 
-// Which arguments of a kernel are of this buffer; false: the kernel does something else with it as well.
+// Which arguments of a kernel are of this buffer; false: the kernel does something else with it as well, or
+// it is scratch memory. (Windows may lie in a result for a while.)
 static bool find_args(const Planner *m, const PlanKernel *k, BufId buf, bool written, bool *is_arg)
 {
     bool any = false;
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
         is_arg[i] = m->owner[a->buf] == buf;
-        any = any || is_arg[i];
-        if (is_arg[i] && (written ? a->is_read || !a->is_written : a->is_written))
+        any = any || (is_arg[i] && a->is_read != written);
+        if (is_arg[i] && a->is_written != written)
             return false;
     }
     return any;
@@ -137,7 +138,7 @@ void memplan_find_overlaps(Planner *m, uint32_t n)
     Overlap *o = ARENA_NEW(m->pass->scratch, Overlap);
     o->m = m;
     m->overlap = o;
-    for (uint32_t i = 0; memplan_is_serial(m->pass) && n <= MAX_ITEMS && i < m->plan->kernels.len; i++)
+    for (uint32_t i = 0; pass_is_serial(m->pass) && n <= MAX_ITEMS && i < m->plan->kernels.len; i++)
         add_pairs_of(o, i);
 }
 

@@ -8,13 +8,6 @@
 // Estimates of rows.h may be wrong by some alignments: so often a lower limit is tried.
 enum { ATTEMPTS = 4 };
 
-bool memplan_is_serial(const Pass *p)
-{
-    const PassOptions *o = p->options;
-    return o->caps->prefers_ints && !o->caps->is_gpu && o->caps->threads <= 1 && p->frame == NULL &&
-           o->opt_level >= 1;
-}
-
 // --- the plan before memory was planned ----------------------------------------------------------
 
 typedef struct Saved {
@@ -93,41 +86,84 @@ static void report(const Pass *p)
         }
 }
 
-static bool try_rows(Pass *p, const Saved *saved, uint64_t limit)
+static bool try_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t limit)
 {
     restore(p->plan, saved);
-    rows_cut(p, limit);
+    rows_cut(rows, limit);
     memplan_run(p);
     return excess(p) == 0;
 }
 
-// Rows in turns, with limits that fall until the plan keeps to the one that was given. False: none does; the
-// plan is that with the least.
+// Rows in turns and less scratch memory, with limits that fall until the plan keeps to the one that was
+// given. False: none does; the plan is that with the least.
 static bool fit_rows(Pass *p, const Saved *saved)
 {
     const uint64_t state = plan_state_bytes(p->plan), ram = pass_ram(p->options);
     uint64_t wanted = ram > state ? ram - state : 0, best = 0, least = UINT64_MAX;
+    restore(p->plan, saved);
+    const Rows rows = rows_facts(p);
     for (uint32_t i = 0; i < ATTEMPTS; i++) {
         const uint64_t at = i + 1 < ATTEMPTS ? wanted : 0; // at last the lowest peak
-        if (try_rows(p, saved, at))
+        if (try_rows(p, saved, &rows, at))
             return true;
         const uint64_t over = excess(p);
         best = over < least ? at : best;
         least = over < least ? over : least;
         wanted = wanted > over ? wanted - over : 0;
     }
-    return try_rows(p, saved, best);
+    return try_rows(p, saved, &rows, best);
+}
+
+static uint64_t macs_of(const Plan *p)
+{
+    uint64_t macs = 0;
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        macs += p->kernels.data[i].macs;
+    return macs;
+}
+
+// Without a limit: the plan with the least memory whose time grows by next to nothing, if that saves much.
+// Time is estimated.
+static void spare(Pass *p, const Saved *saved)
+{
+    enum { TIME_PERCENT = 2, MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
+    const uint64_t had = p->plan->region_bytes[REGION_ARENA], enough = had - had * MEMORY_PERCENT / 100;
+    if (had == 0 || macs_of(p->plan) > MAX_MACS)
+        return;
+    restore(p->plan, saved);
+    const Rows rows = rows_facts(p);
+    const double most = rows_insns(&rows, UINT64_MAX) * (1 + TIME_PERCENT / 100.0);
+    uint64_t low = 0, high = enough + 1;
+    while (low + had / 256 < high) {
+        const uint64_t limit = low + (high - low) / 2;
+        if (rows_insns(&rows, limit) <= most)
+            high = limit;
+        else
+            low = limit + 1;
+    }
+    if (high <= enough) {
+        rows_cut(&rows, high);
+        memplan_run(p);
+        if (p->plan->region_bytes[REGION_ARENA] <= enough)
+            return;
+        restore(p->plan, saved);
+    }
+    memplan_run(p);
 }
 
 bool memplan_fit(Pass *p)
 {
     const bool is_limited = (pass_ram(p->options) != 0 || p->options->n_banks != 0) && p->frame == NULL;
-    const bool is_test = p->options->strips >= 2, may_join = (is_limited || is_test) && memplan_is_serial(p);
-    const Saved saved = may_join ? save(p) : (Saved){0};
-    if (may_join && is_test)
-        rows_cut(p, 0);
+    const bool may_choose = pass_is_serial(p);
+    const Saved saved = may_choose ? save(p) : (Saved){0};
+    if (may_choose && p->options->strips >= 2) {
+        const Rows rows = rows_facts(p);
+        rows_cut(&rows, 0);
+    }
     memplan_run(p);
-    const bool fits = !is_limited || excess(p) == 0 || (may_join && fit_rows(p, &saved));
+    if (may_choose && !is_limited && p->options->strips == 0)
+        spare(p, &saved);
+    const bool fits = !is_limited || excess(p) == 0 || (may_choose && fit_rows(p, &saved));
     if (fits && memplan_lacking(p->plan, BANKS_OF_WEIGHTS) == 0)
         return true;
     report(p);

@@ -90,7 +90,6 @@ static Plan *plan_tuned(Arena *scratch, Graph *g, const OpsConfig *config, const
     o->accuracy = accuracy_of(g->name, config);
     o->winograd = config->winograd;
     o->strips = config->strips;
-    o->lean = config->strips == 2; // else scratch memory keeps some kernels from making rows
     return ops_plan_with(scratch, g, o);
 }
 

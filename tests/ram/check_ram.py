@@ -248,6 +248,30 @@ def check_random(seed):
         return f"{most} bytes, at least {fewest}, {said}"
 
 
+def check_ahead():
+    """A first layer whose input is nearly all that there is: its windows lie in rows of the result."""
+    net = Net(7)
+    size = [3, 48, 40]
+    rows = net.add(f'input "x" : i8[1, {size[1]}, {size[2]}, {size[0]}]')
+    value = net.add(f"transpose({rows}) {{perm = [0, 3, 1, 2]}}"), size
+    made = net.conv(value, 8, [3, 3], [2, 2], [0, 0, 1, 1], False)
+    out = net.add(f"transpose({made[0]}) {{perm = [0, 2, 3, 1]}}")
+    lines = "\n".join(net.lines)
+    sizes = [size[0] * size[1] * size[2], made[1][0] * made[1][1] * made[1][2]]
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        (work / "net.rlx").write_text(f'graph "net" {{\n{lines}\n  output "y" = {out}\n}}\n')
+        inputs = bytes(net.rng.randrange(256) for _ in range(2 * sizes[0]))
+        wanted = checked([program(work, work / "net.rlx", "generic", sizes, 0)[0]], input=inputs)
+        fewest = least(work, work / "net.rlx")
+        path, arena = program(work, work / "net.rlx", "cortex-m4", sizes, fewest)
+        text = (work / f"net{fewest}.c").read_text()
+        assert arena <= sizes[0] + 100, f"{arena} bytes, of which the input has {sizes[0]}"
+        assert "rlx_dsp_bytes2" in text, "no windows"
+        assert checked([path], input=inputs) == wanted, f"other results in {arena} bytes"
+        return f"{arena} bytes, of which the input has {sizes[0]}"
+
+
 def check_network(name, limit):
     with tempfile.TemporaryDirectory() as folder:
         cases = sorted((NETWORKS / "cases" / name).glob("case_*"))
@@ -269,6 +293,7 @@ def main():
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 40 * count
     seeds = dict.fromkeys((*FOUND, *range(first, first + count)))
     checks = [(f"random network {seed}", check_random, (seed,)) for seed in seeds]
+    checks.append(("windows in the result", check_ahead, ()))
     if NETWORKS.is_dir():
         checks += [(name, check_network, (name, limit)) for name, limit in LIMITS.items()]
     print(f"1..{len(checks)}")

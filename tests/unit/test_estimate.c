@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is counted of the IR of kernels for estimates of microcontrollers, against numbers worked out by hand.
-#include "compiler/board/estimate.h"
+#include "ir/plan/estimate.h"
 #include "ir/kernel/kernel_parse.h"
 #include "unit.h"
 

@@ -6,7 +6,7 @@
 // begin with; elsewhere it is subtracted from each input. Sums are exact, so their order does not matter.
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv.h"
+#include "passes/lower/conv/int_conv_dsp.h"
 #include "passes/lower/operand.h"
 
 enum { WIDTH = 4, MAX_STEP = 4 };
@@ -226,6 +226,18 @@ static void emit_pixels(const Bytes *b)
     lower_close(l, opened + run);
 }
 
+// Those of rows [lo, hi).
+static void emit_rows(const Bytes *b, int64_t lo, int64_t hi)
+{
+    Lower *l = b->c.l;
+    const LowerStrip all = l->strip;
+    const RowWindow window = {
+        .image = k_index(l->k, 0), .lo = k_index(l->k, lo), .hi = k_index(l->k, hi), .rows = hi - lo};
+    l->strip.window = &window;
+    emit_pixels(b);
+    l->strip = all;
+}
+
 // --- which convolutions --------------------------------------------------------------------------
 
 static bool fits(const IntConv *c, const Domain *d)
@@ -290,6 +302,13 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
         b.begin = 1 + int_conv_begin_param(c, b.values, tensor_get_i64(&x_zero, 0), 0);
     } else if (c->x_zero != 0)
         b.zero = int_conv_zero(c);
-    emit_pixels(&b);
+    IntAhead ahead;
+    if (!int_ahead_choose(&ahead, c, d, b.values, b.is_inside)) {
+        emit_pixels(&b);
+        return true;
+    }
+    emit_rows(&b, 0, ahead.first);
+    int_ahead_emit(&ahead);
+    emit_rows(&b, ahead.end, c->h);
     return true;
 }

@@ -38,6 +38,8 @@ static int64_t weight(const Dsp *s, int64_t group, int64_t o, int64_t run, int64
     if (o < 0 || element < 0)
         return 0;
     const int64_t tap = s->is_joined ? run * c->kw + element / c->ic : run;
+    if (tap >= c->kh * c->kw)
+        return 0; // behind a window that was copied
     return s->values[((group * c->oc + o) * c->ic + element % c->ic) * c->kh * c->kw + tap];
 }
 
@@ -167,7 +169,7 @@ static void widen_pair(const Dsp *s, const IntPixel *p)
     uint32_t opened = 0;
     const int64_t turns = s->is_joined ? 1 : c->kh, rows = s->runs / turns;
     const KRef turn = lower_open_count(k, turns, KFOR_SERIAL, "k0", &opened);
-    const KRef to = k_expr(k, "$ * #", turn, 2 * rows * dsp_words(s->n));
+    const KRef to = k_expr(k, "$ + $ * #", s->base, turn, 2 * rows * dsp_words(s->n));
     const KRef skip = k_expr(k, "$ * #", turn, c->dh * c->stride_h);
     const int64_t pitch = s->is_joined ? c->dh * c->stride_h : c->dw * c->stride_w;
     k_device(k, is_signed(s) ? KDEV_dsp_pair_i8 : KDEV_dsp_pair_u8, k_address(k, s->window, to),
@@ -179,26 +181,15 @@ static void widen_pair(const Dsp *s, const IntPixel *p)
 // Pixel i of two, run by run, with what lies outside.
 static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
 {
-    const IntConv *c = &s->c;
-    Kernel *k = c->l->k;
-    uint32_t opened = 0;
-    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &opened);
-    const KRef x = s->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &opened);
-    const KRef row = k_expr(k, "$ + $ * #", p->row, y, c->dh);
-    const KRef column = k_expr(k, "$ + $ * #", p->column, x, c->dw);
-    const int64_t columns = s->is_joined ? c->kw : 1;
-    const KRef lo = k_expr(k, "max(0, 0 - $)", column),
-               hi = k_expr(k, "min(#, # - $)", columns, c->in_w, column);
-    const KRef is_there = k_expr(k, "0 <= $ & $ < # & $ < $", row, row, c->in_h, lo, hi);
-    const KRef zero = k_index(k, 0);
-    KRef from =
-        k_expr(k, "$ + $ * # + ($ * # + $) * #", p->x, y, c->dh * c->stride_h, x, c->dw, lo, c->stride_w);
-    from = k_select(k, is_there, from, zero);
-    const KRef to = k_expr(k, "($ * # + $) * # + #", y, s->runs / c->kh, x, 2 * dsp_words(s->n), i);
-    k_device(k, is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
-             k_address(k, s->x, from), k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
-             k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, s->n), s->zero);
-    lower_close(c->l, opened);
+    const IntWindow w = {.is_joined = s->is_joined,
+                         .runs = s->runs,
+                         .n = s->n,
+                         .each = 2 * dsp_words(s->n),
+                         .x = s->x,
+                         .window = s->window,
+                         .edge = is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8,
+                         .zero = s->zero};
+    int_window_edge(&s->c, &w, p, k_expr(s->c.l->k, "$ + #", s->base, i));
 }
 
 static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
@@ -241,8 +232,7 @@ static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
     k_device(k, f, sums, x, w, k_index(k, s->is_row ? s->steps / 2 : s->steps), count);
 }
 
-// A block, whose sums are the one of number `at`. No result is stored twice: a residual may lie where it is.
-static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
+void int_dsp_store(const Dsp *s, const Blocks *b, KRef block, KRef at)
 {
     Kernel *k = s->c.l->k;
     const int64_t gap = s->width / b->run->each;
@@ -256,7 +246,9 @@ static void store_block(const Dsp *s, const Blocks *b, KRef block, KRef at)
             to.idx[1] =
                 k_expr(k, "$ * # + ($ * # + #)", b->group, s->c.oc, block, b->run->each, b->run->first + j);
             const KRef sum = k_expr(k, "($ * # + #) * # + #", at, b->pixels, i, s->width, j * gap);
-            pull_store_root(s->c.l, s->d, to, k_load(k, s->sums, sum, 1, 1));
+            pull_store_root(s->c.l, s->d, to,
+                            s->is_eight ? k_cast(k, k_aload(k, s->eight, sum, 1), DTYPE_i32)
+                                        : k_load(k, s->sums, sum, 1, 1));
         }
         if (may_be_last)
             k_end(k);
@@ -275,7 +267,7 @@ static void emit_sums(const Dsp *s, const Blocks *b)
                                         : k_expr(k, "min(#, # - $)", CHUNK, n, begin);
     call_sums(s, b, begin, count);
     const KRef at = n == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "b");
-    store_block(s, b, k_add(k, begin, at), at);
+    int_dsp_store(s, b, k_add(k, begin, at), at);
     lower_close(s->c.l, opened + (n > 1));
 }
 
@@ -285,7 +277,7 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
     const KRef zero = k_index(k, 0);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(&s->c, s->d, &b->p[0], b->group, b->run->first),
-        k_address(k, s->window, zero),
+        k_address(k, s->window, s->base),
         int_dsp_words(s, b, zero),
         k_index(k, s->steps),
         k_index(k, int_dsp_blocks(b->run)),
@@ -294,10 +286,12 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
 }
 
-static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
+static void emit_pixels(Dsp *s, KRef first, int64_t pixels)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
+    if (s->ahead != 0)
+        s->base = k_expr(k, "($ / # + 1) * #", first, s->c.w_out, s->ahead);
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     IntPixel p[2];
     const bool is_even = s->c.w_out % 2 == 0;
@@ -306,21 +300,26 @@ static void emit_pixels(const Dsp *s, KRef first, int64_t pixels)
         p[1] = is_even ? next_pixel(s, p)
                        : int_pixel_of(&s->c, s->d, k_expr(k, "min($ + 1, #)", first, int_dsp_pixels(s) - 1),
                                       group);
-    if (!s->is_row)
+    if (s->is_copied)
+        int_eight_copy(s, p);
+    else if (!s->is_row)
         widen(s, p, pixels);
-    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
-        (r->is_bytes ? emit_bytes : emit_sums)(s, &(Blocks){p, pixels, first, group, r});
+    for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++) {
+        const Blocks b = {p, pixels, first, group, r};
+        (s->is_eight ? int_eight_emit : r->is_bytes ? emit_bytes : emit_sums)(s, &b);
+    }
     lower_close(s->c.l, opened);
 }
 
-static void emit(const Dsp *s)
+void int_dsp_emit(Dsp *s, int64_t first, int64_t n)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
-    if (int_points_emit(s))
+    if (s->may_be_points && int_points_emit(s))
         return;
-    const KRef pair = lower_open_count(k, ceil_div(int_dsp_pixels(s), 2), KFOR_SERIAL, "pair", &opened);
-    emit_pixels(s, k_expr(k, "$ * 2", pair), int_dsp_pixels(s) == 1 ? 1 : 2);
+    const int64_t pixels = int_dsp_pixels(s) == 1 || s->is_eight ? 1 : 2;
+    const KRef pair = lower_open_count(k, ceil_div(n, pixels), KFOR_TURNS, "pair", &opened);
+    emit_pixels(s, k_expr(k, "$ * # + #", pair, pixels, first), pixels);
     lower_close(s->c.l, opened);
 }
 
@@ -391,7 +390,7 @@ static bool stores_bytes(const Dsp *s)
 {
     const Lower *l = s->c.l;
     const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
-    return s->scale != NULL && int_dsp_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
+    return s->scale != NULL && !s->is_row && int_dsp_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
            s->shift <= DSP_MAX_SHIFT;
 }
 
@@ -496,32 +495,56 @@ static void add_params(Dsp *s)
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
                                     (uint64_t)(s->c.group * s->group_words) * 4);
-    if (!s->is_row)
+    if (s->is_eight)
+        int_eight_params(s);
+    else if (!s->is_row && s->ahead == 0)
         s->window = lower_param_scratch(l, "window", DTYPE_i32, (uint64_t)s->steps * 2);
-    if (sums_of(s) > 0)
+    if (sums_of(s) > 0 && !s->is_eight)
         s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
+}
+
+bool int_dsp_begin(Dsp *s, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    *s = (Dsp){.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
+    s->is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
+    s->runs = s->is_joined ? c->kh : c->kh * c->kw;
+    s->n = s->is_joined ? c->kw * c->ic : c->ic;
+    s->steps = s->runs * dsp_words(s->n);
+    if (!fits(s))
+        return false;
+    const bool knows_zero = c->x_zero == 0 || node_is_const(c->l->g, c->x_zero);
+    s->is_row = int_dsp_pixels(s) == 1 && s->runs == 1 && is_inside && knows_zero && s->n % 4 == 0 &&
+                c->group == 1 && c->oc > DSP_BLOCK;
+    s->width = s->is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
+    return true;
+}
+
+void int_dsp_settle(Dsp *s)
+{
+    const Lower *l = s->c.l;
+    s->scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
+    find_runs(s);
+}
+
+void int_dsp_params(Dsp *s)
+{
+    Kernel *k = s->c.l->k;
+    s->zero = s->c.x_zero == 0 ? k_index(k, 0) : k_cast(k, int_conv_zero(&s->c), KT_INDEX);
+    s->base = k_index(k, 0);
+    add_params(s);
 }
 
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
-    Lower *l = c->l;
-    Dsp s = {.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
-    s.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
-    s.runs = s.is_joined ? c->kh : c->kh * c->kw;
-    s.n = s.is_joined ? c->kw * c->ic : c->ic;
-    s.steps = s.runs * dsp_words(s.n);
-    if (!fits(&s))
+    Dsp s;
+    if (!int_dsp_begin(&s, c, d, values, is_inside))
         return false;
-    const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    s.is_row = int_dsp_pixels(&s) == 1 && s.runs == 1 && is_inside && knows_zero && s.n % 4 == 0 &&
-               c->group == 1 && c->oc > DSP_BLOCK;
-    s.width = s.is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
-    s.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
-    find_runs(&s);
-    if (!lower_may_take(l, 4 * (uint64_t)((s.is_row ? 0 : s.steps * 2) + sums_of(&s))))
+    s.may_be_points = lower_take(c->l);
+    const bool has_point = c->kh == 1 && c->kw == 1; // else the loop over pixels stays here anyway
+    if (!s.may_be_points && !(has_point && lower_take(c->l)) && !int_eight_choose(&s))
         return false;
-    s.zero = c->x_zero == 0 ? k_index(l->k, 0) : k_cast(l->k, int_conv_zero(c), KT_INDEX);
-    add_params(&s);
-    emit(&s);
+    int_dsp_settle(&s);
+    int_dsp_params(&s);
+    int_dsp_emit(&s, 0, int_dsp_pixels(&s));
     return true;
 }

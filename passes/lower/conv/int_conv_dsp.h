@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of int_conv_dsp share: int_conv_dsp.c has a loop over pairs of pixels, int_conv_points.c
-// leaves it to a device function.
+// What the files of int_conv_dsp share: int_conv_dsp.c has a loop over pairs of pixels and computes four
+// channels of them from halfwords, int_conv_points.c leaves that loop to a device function, int_conv_eight.c
+// computes one pixel by eight channels from bytes.
 #ifndef PASSES_LOWER_CONV_INT_CONV_DSP_H
 #define PASSES_LOWER_CONV_INT_CONV_DSP_H
 
@@ -30,12 +31,20 @@ typedef struct Dsp {
     uint32_t n_runs;
     bool is_inside;                    // no tap can leave the input
     bool is_joined;                    // a run has all columns of the kernel
-    bool is_row;                       // the input is one run, read in place
+    bool is_row;                       // the window is one run of bytes, read as it is
     int64_t runs, n;                   // of a window, elements of each
     int64_t steps;                     // words of a window
     int64_t width;                     // channels of a block
     int64_t group_words;               // of weights
     uint32_t x, weights, window, sums; // params
+    bool is_eight;                     // int_conv_eight.c computes,
+    bool is_copied;                    // from a copy of the window,
+    bool has_words;                    // made by words
+    uint32_t x_words, window_words;    // params for that
+    int64_t ahead;      // int_conv_ahead.c: windows lie in the next row of the result, of so many words;
+    KRef base;          // where they begin
+    KRef eight;         // the sums of a block
+    bool may_be_points; // int_conv_points.c may take it
     KRef zero;
 } Dsp;
 
@@ -56,8 +65,34 @@ static inline int64_t int_dsp_blocks(const BlockRun *r)
     return ceil_div(r->channels, r->each);
 }
 
+// False: not for this one.
+bool int_dsp_begin(Dsp *s, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// Which channels are computed how.
+void int_dsp_settle(Dsp *s);
+void int_dsp_params(Dsp *s);
+// Pixels [first, first + n).
+void int_dsp_emit(Dsp *s, int64_t first, int64_t n);
 // The address of the words of a block; at: its number in the run.
 KRef int_dsp_words(const Dsp *s, const Blocks *b, KRef at);
+// A block, whose sums are those of number `at`. No result is stored twice: a residual may lie where it is.
+void int_dsp_store(const Dsp *s, const Blocks *b, KRef block, KRef at);
+
+// Less scratch memory: a pixel at a time from its bytes, in place or copied, and sums of eight channels in an
+// array. False: not for this one.
+bool int_eight_choose(Dsp *s);
+void int_eight_params(Dsp *s);
+// Copies the window of a pixel.
+void int_eight_copy(const Dsp *s, const IntPixel *p);
+void int_eight_emit(const Dsp *s, const Blocks *b);
+
+// Rows [first, end) of the result, with windows in rows of it that are not made yet; false: not for this one.
+typedef struct IntAhead {
+    Dsp s;
+    int64_t first, end;
+} IntAhead;
+bool int_ahead_choose(IntAhead *a, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+void int_ahead_emit(IntAhead *a);
+
 // Emits all of it, for pixels of one tap whose channels all become bytes; false: not for this one.
 bool int_points_emit(const Dsp *s);
 

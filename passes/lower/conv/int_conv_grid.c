@@ -452,11 +452,6 @@ static uint64_t sums_of(const Grid *g)
     return (uint64_t)(g->width * (g->is_packed ? packed : g->pixels));
 }
 
-static uint64_t scratch_of(const Grid *g)
-{
-    return window_of(g) * dtype_info[g->window_type].bytes + sums_of(g) * sizeof(int32_t);
-}
-
 static bool are_bytes(const Grid *g)
 {
     for (int64_t i = 0; i < g->c.group * g->c.oc * g->depth; i++)
@@ -484,6 +479,34 @@ static void add_params(Grid *g)
     g->sums = lower_param_thread_scratch(l, "sums", DTYPE_i32, sums_of(g), &g->first_sum);
 }
 
+static bool take_way(Grid *g, bool packs, bool joins)
+{
+    if (joins)
+        join_rows(g);
+    if (packs)
+        choose_packing(g);
+    if (packs && !g->is_packed)
+        return false;
+    choose_tile(g);
+    g->window_type = g->is_packed ? DTYPE_i32 : lower_node(g->c.l, g->c.x)->dtype;
+    return g->pixels != 0 && lower_take(g->c.l);
+}
+
+// Pixels packed, where that is possible and pays; rows joined, where that is possible, or as stages need them.
+static bool choose_way(Grid *g)
+{
+    static const struct {
+        bool packs, joins;
+    } ways[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+    const Grid before = *g;
+    for (uint32_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        *g = before;
+        if (take_way(g, ways[i].packs, ways[i].joins))
+            return true;
+    }
+    return false;
+}
+
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
     Grid g = {.c = *c, .d = *d, .values = values, .is_inside = is_inside, .depth = c->ic * c->kh * c->kw};
@@ -492,12 +515,7 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
     g.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
     g.is_raised = c->l->caps->is_narrow && are_bytes(&g);
     g.is_copied = !is_inside || c->kh > 1 || !g.is_joined;
-    if (c->l->pass->options->lean == 0)
-        join_rows(&g);
-    choose_packing(&g);
-    choose_tile(&g);
-    g.window_type = g.is_packed ? DTYPE_i32 : lower_node(c->l, c->x)->dtype;
-    if (g.pixels == 0 || !lower_may_take(c->l, scratch_of(&g)))
+    if (!choose_way(&g))
         return false;
     add_params(&g);
     IntScales scales;

@@ -424,7 +424,7 @@ bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool
     if (mve_scales_find(c, d, c->oc, &s.scales))
         s.bytes = c->oc / MVE_BLOCK * MVE_BLOCK;
     s.pixels = pixels_of(&s);
-    if (!lower_may_take(l, 4 * (uint64_t)sums_of(&s) + bytes_of_windows(&s)))
+    if (!lower_take(l))
         return false;
     add_params(&s);
     emit(&s);

@@ -236,8 +236,7 @@ bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values)
 {
     Lower *l = c->l;
     Deep s = {.c = *c, .d = d, .values = values};
-    if (!fits(&s) || !measure(&s) || !lower_may_take(l, 4 * words_of_strip(&s)) ||
-        !mve_scales_find(c, d, channels(&s), &s.scales))
+    if (!fits(&s) || !measure(&s) || !mve_scales_find(c, d, channels(&s), &s.scales) || !lower_take(l))
         return false;
     const Tensor zero = tensor_if_const(l->g, c->x_zero);
     s.zero = (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0) - (is_signed(&s) ? 0 : 128);

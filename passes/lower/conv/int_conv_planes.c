@@ -11,21 +11,15 @@
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
 
-enum {
-    OUTPUTS = 2,
-    MAX_TAPS = 64,
-    MAX_BYTES = 4096,
-    UNROLLED_TAPS = 30,
-    MIN_OUTPUTS = 4,
-    SIGN = 128,
-    UNROLLED = 4
-};
+enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4, SIGN = 128 };
+enum { UNROLLED = 4 }; // bytes that are gathered at a time
 
 typedef struct Planes {
     IntConv c; // rows and columns as they are walked
     const Domain *d;
     bool is_turned;      // they have changed places
     bool has_pairs;      // the DSP extension
+    bool is_by_rows;     // a strip is a row of the result, for which all rows of the planes are gathered
     int64_t width;       // channels that are gathered at once
     int64_t strip;       // output rows at a time
     int64_t rows, pitch; // of a plane; pitch in elements
@@ -319,25 +313,6 @@ static int64_t columns_of(const Planes *p)
     return end < c->in_w ? end : c->in_w;
 }
 
-// A row of the input at x to that of the planes at `to`.
-static void gather_pairs(const Planes *p, KRef x, KRef to)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t step = p->c.stride_w / p->width, n = columns_of(p), lead = p->c.pad_w % 2;
-    const int64_t pairs = (n - lead) / 2, at = (p->c.pad_w + lead) / 2;
-    uint32_t opened = 0;
-    if (lead != 0)
-        put_columns(p, 0, x, k_expr(k, "$ + #", to, at - 1));
-    if (pairs > 0) {
-        const KRef i = lower_open_count(k, pairs, KFOR_SERIAL, "i", &opened);
-        const KRef from = k_expr(k, "$ + $ * # + #", x, i, 2 * step, lead * step);
-        put_columns(p, from, k_expr(k, "$ + #", from, step), k_expr(k, "$ + $ + #", to, i, at));
-        lower_close(p->c.l, opened);
-    }
-    if ((n - lead) % 2 != 0)
-        put_columns(p, k_expr(k, "$ + #", x, (n - 1) * step), 0, k_expr(k, "$ + #", to, at + pairs));
-}
-
 // Where loads of bytes have no signs, signed inputs are raised.
 static bool is_raised(const Planes *p)
 {
@@ -347,32 +322,6 @@ static bool is_raised(const Planes *p)
 static DType type_of_planes(const Planes *p)
 {
     return p->has_pairs ? DTYPE_i32 : is_raised(p) ? DTYPE_u8 : lower_node(p->c.l, p->c.x)->dtype;
-}
-
-// n bytes of a row.
-static void gather_some(const Planes *p, KRef x, KRef to, int64_t n)
-{
-    Kernel *k = p->c.l->k;
-    for (int64_t i = 0; i < n; i++) {
-        KRef v = k_load(k, p->x, k_expr(k, "$ + #", x, i * p->c.stride_w), 1, 1);
-        v = is_raised(p) ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
-        k_store(k, p->planes, k_expr(k, "$ + #", to, i), k_cast(k, v, type_of_planes(p)), 1);
-    }
-}
-
-static void gather_bytes(const Planes *p, KRef x, KRef to)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t n = columns_of(p), whole = n / UNROLLED * UNROLLED;
-    uint32_t opened = 0;
-    to = k_expr(k, "$ + #", to, p->c.pad_w);
-    if (whole > 0) {
-        const KRef i = lower_open_count(k, n / UNROLLED, KFOR_SERIAL, "i", &opened);
-        gather_some(p, k_expr(k, "$ + $ * #", x, i, UNROLLED * p->c.stride_w),
-                    k_expr(k, "$ + $ * #", to, i, UNROLLED), UNROLLED);
-        lower_close(p->c.l, opened);
-    }
-    gather_some(p, k_expr(k, "$ + #", x, whole * p->c.stride_w), k_expr(k, "$ + #", to, whole), n - whole);
 }
 
 // `n` elements of the planes become the zero point.
@@ -391,13 +340,75 @@ static void clear(const Planes *p, KRef from, int64_t n)
     k_end(k);
 }
 
+// Of a row of the planes, the words (or elements) [0, begin) and [end, pitch): where nothing but strips clear
+// the planes.
+static void clear_sides(const Planes *p, KRef to, int64_t begin, int64_t end)
+{
+    Kernel *k = p->c.l->k;
+    const int64_t pitch = p->pitch / unit(p);
+    for (int64_t i = 0; i < p->width && p->is_by_rows; i++) {
+        const KRef row = k_expr(k, "$ + #", to, i * p->rows * pitch);
+        if (begin > 0)
+            clear(p, row, begin * unit(p));
+        if (end < pitch)
+            clear(p, k_expr(k, "$ + #", row, end), (pitch - end) * unit(p));
+    }
+}
+
+// A row of the input at x to that of the planes at `to`.
+static void gather_pairs(const Planes *p, KRef x, KRef to)
+{
+    Kernel *k = p->c.l->k;
+    const int64_t step = p->c.stride_w / p->width, n = columns_of(p), lead = p->c.pad_w % 2;
+    const int64_t pairs = (n - lead) / 2, at = (p->c.pad_w + lead) / 2;
+    uint32_t opened = 0;
+    if (lead != 0)
+        put_columns(p, 0, x, k_expr(k, "$ + #", to, at - 1));
+    if (pairs > 0) {
+        const KRef i = lower_open_count(k, pairs, KFOR_SERIAL, "i", &opened);
+        const KRef from = k_expr(k, "$ + $ * # + #", x, i, 2 * step, lead * step);
+        put_columns(p, from, k_expr(k, "$ + #", from, step), k_expr(k, "$ + $ + #", to, i, at));
+        lower_close(p->c.l, opened);
+    }
+    if ((n - lead) % 2 != 0)
+        put_columns(p, k_expr(k, "$ + #", x, (n - 1) * step), 0, k_expr(k, "$ + #", to, at + pairs));
+    clear_sides(p, to, at - lead, at + pairs + (n - lead) % 2);
+}
+
+// n bytes of a row.
+static void gather_some(const Planes *p, KRef x, KRef to, int64_t n)
+{
+    Kernel *k = p->c.l->k;
+    for (int64_t i = 0; i < n; i++) {
+        KRef v = k_load(k, p->x, k_expr(k, "$ + #", x, i * p->c.stride_w), 1, 1);
+        v = is_raised(p) ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
+        k_store(k, p->planes, k_expr(k, "$ + #", to, i), k_cast(k, v, type_of_planes(p)), 1);
+    }
+}
+
+static void gather_bytes(const Planes *p, KRef x, KRef to)
+{
+    Kernel *k = p->c.l->k;
+    const int64_t n = columns_of(p), whole = n / UNROLLED * UNROLLED;
+    uint32_t opened = 0;
+    clear_sides(p, to, p->c.pad_w, p->c.pad_w + n);
+    to = k_expr(k, "$ + #", to, p->c.pad_w);
+    if (whole > 0) {
+        const KRef i = lower_open_count(k, n / UNROLLED, KFOR_SERIAL, "i", &opened);
+        gather_some(p, k_expr(k, "$ + $ * #", x, i, UNROLLED * p->c.stride_w),
+                    k_expr(k, "$ + $ * #", to, i, UNROLLED), UNROLLED);
+        lower_close(p->c.l, opened);
+    }
+    gather_some(p, k_expr(k, "$ + #", x, whole * p->c.stride_w), k_expr(k, "$ + #", to, whole), n - whole);
+}
+
 // Rows of the planes from the input's row `first` on, which may be outside.
 static void gather(const Planes *p, KRef x, KRef first, KRef n_rows)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     const int64_t pitch = p->pitch / unit(p), end = c->pad_h + c->in_h;
-    const bool is_whole = p->strip == c->h; // then rows outside stay clear
+    const bool is_whole = p->strip == c->h && !p->is_by_rows; // then rows outside stay clear
     const KRef r = is_whole ? k_for(k, k_index(k, c->pad_h), k_index(k, p->rows < end ? p->rows : end), 1,
                                     KFOR_SERIAL, "r")
                             : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "r");
@@ -447,10 +458,11 @@ static void emit_planes(const Planes *p)
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    clear(p, k_index(k, 0), p->width * p->rows * p->pitch);
-    const KRef n = lower_open_count(k, c->n, KFOR_SERIAL, "n", &opened);
-    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_SERIAL, "s", &opened);
-    const KRef o = lower_open_count(k, c->group / p->width, KFOR_SERIAL, "o", &opened);
+    if (!p->is_by_rows)
+        clear(p, k_index(k, 0), p->width * p->rows * p->pitch);
+    const KRef n = lower_open_count(k, c->n, KFOR_TURNS, "n", &opened);
+    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_TURNS, "s", &opened);
+    const KRef o = lower_open_count(k, c->group / p->width, KFOR_TURNS, "o", &opened);
     emit_strip(p, n, s, o);
     lower_close(c->l, opened);
 }
@@ -504,7 +516,7 @@ static void measure(Planes *p)
     const int64_t inside = c->pad_w + columns_of(p), needed = columns > inside ? columns : inside;
     p->pitch = ceil_div(needed, unit(p)) * unit(p);
     int64_t most = 1;
-    while (most < c->h && bytes_of_rows(p, most + 1) <= MAX_BYTES)
+    while (most < c->h && !p->is_by_rows && bytes_of_rows(p, most + 1) <= MAX_BYTES)
         most++;
     p->strip = ceil_div(c->h, ceil_div(c->h, most));
     p->rows = (p->strip - 1) * c->sh + (c->kh - 1) * c->dh + 1;
@@ -545,6 +557,26 @@ static KRef offset_of(const Planes *p)
     return k_integer(k, DTYPE_i32, p->width > 1 ? (int32_t)(half << 16 | half) : offset);
 }
 
+// Four channels at a time, or one; many rows, or those for one row of the result. False: none of these.
+static bool choose_way(Planes *p)
+{
+    for (; p->width >= 1; p->width -= 3) {
+        Planes by_rows = *p;
+        measure(p);
+        if (lower_take(p->c.l))
+            return true;
+        if (by_rows.is_turned)
+            turn(&by_rows);
+        by_rows.is_by_rows = true;
+        measure(&by_rows);
+        if (by_rows.c.h > 1 && fits(&by_rows) && lower_take(p->c.l)) {
+            *p = by_rows;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
 {
     Planes p = {.c = *c, .d = d, .values = values, .has_pairs = c->l->caps->has_dsp};
@@ -555,8 +587,7 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
     if (d->rank < 4 || !fits(&p) || cost_of(&p) >= cost)
         turn(&p);
     p.width = p.has_pairs && int_conv_has_words(c) ? 4 : 1;
-    measure(&p);
-    if (!lower_may_take(c->l, (uint64_t)bytes_of_rows(&p, p.strip)))
+    if (!choose_way(&p))
         return false;
     add_params(&p);
     IntScales scales;

@@ -251,7 +251,7 @@ bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)
     if (cost_of(&p.c) >= cost)
         turn(&p);
     measure(&p);
-    if (p.c.w_out < MIN_COLUMNS || !lower_may_take(l, 4 * (uint64_t)words_of(&p, p.strip)))
+    if (p.c.w_out < MIN_COLUMNS || !lower_take(l))
         return false;
     add_params(&p);
     emit(&p);

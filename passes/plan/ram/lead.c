@@ -251,12 +251,16 @@ typedef struct Reversal {
     bool any;
 } Reversal;
 
-// Iterations of parallel loops are in no order.
+// Iterations are in no order.
+static bool is_in_any_order(const KInst *n)
+{
+    return n->kind == KI_for && (n->flags == KFOR_PARALLEL || n->flags == KFOR_TURNS);
+}
+
 static bool is_reversible(const Kernel *k, const KInst *n, int64_t *sum)
 {
     int64_t lo = 0, hi = 0;
-    if (n->kind != KI_for || n->flags != KFOR_PARALLEL || !k_is_const(k, n->a, &lo) ||
-        !k_is_const(k, n->b, &hi) || hi <= lo)
+    if (!is_in_any_order(n) || !k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi) || hi <= lo)
         return false;
     *sum = lo + lo + (hi - 1 - lo) / n->imm * n->imm; // of the first value and the last
     return true;
@@ -289,9 +293,8 @@ Kernel *lead_reversed(const Kernel *k, Arena *scratch)
     uint32_t inside = 0; // blocks that are open within, or are, something else than a parallel loop
     for (KRef r = 1; r < k->insts.len; r++) {
         const KInst *n = k_inst(k, r);
-        const bool is_parallel = n->kind == KI_for && n->flags == KFOR_PARALLEL;
         copy_reversed(&v, r, inside == 0);
-        inside += kkind_opens(n->kind) && (inside > 0 || !is_parallel);
+        inside += kkind_opens(n->kind) && (inside > 0 || !is_in_any_order(n));
         inside -= kkind_closes(n->kind) && inside > 0;
     }
     return v.any ? v.to : NULL;
@@ -306,7 +309,7 @@ Kernel *lead_serial(const Kernel *k)
     to->insts.cap = k->insts.len;
     for (KRef r = 1; r < to->insts.len; r++) {
         KInst *n = &to->insts.data[r];
-        n->flags = n->kind == KI_for && n->flags == KFOR_PARALLEL ? (uint8_t)KFOR_SERIAL : n->flags;
+        n->flags = is_in_any_order(n) ? (uint8_t)KFOR_SERIAL : n->flags;
     }
     return to;
 }

@@ -26,7 +26,7 @@ typedef struct LeadQuestion {
 } LeadQuestion;
 Lead lead_of(const LeadQuestion *q);
 
-// The kernel with its outermost parallel loops from the end to the begin; NULL: it has none.
+// The kernel with its outermost loops in any order from the end to the begin; NULL: it has none.
 Kernel *lead_reversed(const Kernel *k, Arena *scratch);
 
 // A copy of the kernel for results that lie over what it reads: its parameters may alias, and its loops run

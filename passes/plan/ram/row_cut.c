@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels are groups that run row by row: the cut of their list with the fewest bytes moved whose
-// largest group keeps to a limit, by dynamic programming over estimates. See rows.h.
+// Which kernels are groups that run row by row, and how much scratch memory each gets: the cut of their list
+// with the fewest instructions whose largest group keeps to a limit, by dynamic programming over estimates.
+// See rows.h.
 #include "passes/plan/ram/lead.h"
 #include "passes/plan/ram/rows.h"
 
@@ -30,21 +31,43 @@ static void mark_lasting(Rows *r)
             touch(r, b, p->kernels.len - 1);
 }
 
-static Rows facts_of(Pass *pass)
+static RowWays ways_of(const Plan *p, uint32_t kernel, Arena *scratch)
 {
-    const Plan *p = pass->plan;
+    const PlanKernel *first = &p->kernels.data[kernel];
+    RowWays w = {0};
+    for (const PlanKernel *k = first; k != NULL; k = k->other)
+        w.n++;
+    w.way = ARENA_ARRAY(scratch, RowStage, w.n);
+    w.n = 0;
+    for (const PlanKernel *k = first; k != NULL; k = k->other) {
+        const RowStage s = rows_stage(p, kernel, k == first ? arena_copy(scratch, k, sizeof *k) : k, scratch);
+        uint32_t at = w.n++;
+        for (; at > 0 && w.way[at - 1].insns > s.insns; at--)
+            w.way[at] = w.way[at - 1];
+        w.way[at] = s;
+    }
+    return w;
+}
+
+Rows rows_facts(Pass *pass)
+{
+    Plan *p = pass->plan;
     Arena *a = pass->scratch;
-    Rows r = {.plan = p, .scratch = a};
-    r.stage = ARENA_ARRAY(a, RowStage, p->kernels.len);
+    Rows r = {.plan = p, .scratch = a, .keeps_fastest = pass->options->strips == 3};
+    r.ways = ARENA_ARRAY(a, RowWays, p->kernels.len);
     r.first = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.last = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.lasts = ARENA_ARRAY(a, bool, p->buffers.len);
+    r.is_scratch = ARENA_ARRAY(a, bool, p->buffers.len);
     for (BufId b = 0; b < p->buffers.len; b++)
         r.first[b] = UINT32_MAX;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
-        r.stage[i] = rows_stage(p, i, a);
-        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++)
-            touch(&r, p->kernels.data[i].args.data[j].buf, i);
+        r.ways[i] = ways_of(p, i, a);
+        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
+            const PlanArg *arg = &p->kernels.data[i].args.data[j];
+            touch(&r, arg->buf, i);
+            r.is_scratch[arg->buf] |= rows_is_scratch(p, &p->kernels.data[i], arg);
+        }
     }
     mark_lasting(&r);
     return r;
@@ -57,8 +80,8 @@ static int64_t lowest_unread(const RowGroup *g, BufId buf, int64_t tick)
 {
     int64_t lowest = INT64_MAX;
     for (uint32_t i = 0; i < g->n; i++)
-        for (uint32_t u = 0; u < g->stage[i].uses.len; u++) {
-            const RowUse *use = &g->stage[i].uses.data[u];
+        for (uint32_t u = 0; u < g->stage[i]->uses.len; u++) {
+            const RowUse *use = &g->stage[i]->uses.data[u];
             const int64_t at = use->unread[rows_made(g, i, tick)];
             lowest = use->buf == buf && at < lowest ? at : lowest;
         }
@@ -68,7 +91,7 @@ static int64_t lowest_unread(const RowGroup *g, BufId buf, int64_t tick)
 static bool is_made_by(const RowGroup *g, BufId buf)
 {
     for (uint32_t i = 0; i < g->n; i++)
-        if (g->stage[i].out == buf)
+        if (g->stage[i]->out == buf)
             return true;
     return false;
 }
@@ -76,7 +99,7 @@ static bool is_made_by(const RowGroup *g, BufId buf)
 // Bytes that the result of the group saves when it lies over a value that dies in it.
 static int64_t saved_by(const RowGroup *g, BufId in, int64_t in_bytes, uint32_t maker)
 {
-    const RowStage *out = &g->stage[maker];
+    const RowStage *out = g->stage[maker];
     const int64_t out_bytes = out->rows * out->pitch;
     int64_t lead = 0;
     for (int64_t tick = 0; tick < g->ticks; tick++) {
@@ -103,17 +126,16 @@ static int64_t both_bytes(Lead l, int64_t in, int64_t out)
 }
 
 // The same for a kernel alone, which may run backwards.
-static int64_t saved_alone(const Rows *r, uint32_t kernel, BufId in)
+static int64_t saved_over(const Rows *r, const RowStage *s, BufId in)
 {
-    PlanKernel k = r->plan->kernels.data[kernel];
-    const BufId out = r->stage[kernel].out;
+    PlanKernel k = *s->kernel;
     bool *reads = ARENA_ARRAY(r->scratch, bool, k.args.len),
          *writes = ARENA_ARRAY(r->scratch, bool, k.args.len);
     const LeadQuestion q = {&k, reads, writes, r->plan->buffers.data[in].bytes,
-                            r->plan->buffers.data[out].bytes};
+                            r->plan->buffers.data[s->result].bytes};
     for (uint32_t i = 0; i < k.args.len; i++) {
         reads[i] = k.args.data[i].buf == in;
-        writes[i] = k.args.data[i].buf == out;
+        writes[i] = k.args.data[i].buf == s->result;
     }
     const int64_t a = (int64_t)q.in_bytes, b = (int64_t)q.out_bytes;
     int64_t both = both_bytes(lead_of(&q), a, b);
@@ -125,6 +147,18 @@ static int64_t saved_alone(const Rows *r, uint32_t kernel, BufId in)
     return a + b - both;
 }
 
+static uint64_t saved_alone(const Rows *r, uint32_t kernel, const RowStage *s)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < s->kernel->args.len && s->result != 0; i++) {
+        const PlanArg *a = &s->kernel->args.data[i];
+        const bool is_arena = r->plan->buffers.data[a->buf].region == REGION_ARENA;
+        if (is_arena && a->is_read && !a->is_written && !r->lasts[a->buf] && r->last[a->buf] <= kernel)
+            most = largest(most, saved_over(r, s, a->buf));
+    }
+    return (uint64_t)most;
+}
+
 // The most that one result saves over one value.
 static uint64_t saved_bytes(const Rows *r, const RowGroup *g)
 {
@@ -132,98 +166,202 @@ static uint64_t saved_bytes(const Rows *r, const RowGroup *g)
     const uint32_t end = g->first + g->n - 1;
     for (uint32_t maker = 0; maker < g->n; maker++)
         for (uint32_t i = 0; i < g->n && !g->held[maker].is_inner; i++)
-            for (uint32_t u = 0; u < g->stage[i].uses.len; u++) {
-                const BufId in = g->stage[i].uses.data[u].buf;
-                if (r->lasts[in] || r->last[in] > end || is_made_by(g, in))
-                    continue;
+            for (uint32_t u = 0; u < g->stage[i]->uses.len; u++) {
+                const BufId in = g->stage[i]->uses.data[u].buf;
                 const int64_t bytes = (int64_t)r->plan->buffers.data[in].bytes;
-                most =
-                    largest(most, g->n == 1 ? saved_alone(r, g->first, in) : saved_by(g, in, bytes, maker));
+                if (!r->lasts[in] && r->last[in] <= end && !is_made_by(g, in))
+                    most = largest(most, saved_by(g, in, bytes, maker));
             }
     return (uint64_t)most;
 }
 
-// Is the buffer scratch memory of a kernel of the group, which shares it with the others?
-static bool is_scratch_of(const Plan *p, const RowGroup *g, BufId b)
-{
-    for (uint32_t i = g->first; i < g->first + g->n; i++)
-        for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
-            const PlanArg *a = &p->kernels.data[i].args.data[j];
-            if (a->buf == b && a->is_read && a->is_written)
-                return true;
-        }
-    return false;
-}
-
-// What the arena holds while kernels [first, first + n) run.
-static uint64_t peak_of(const Rows *r, const RowGroup *g, bool is_group)
+// What the values take that the arena holds while kernels [first, end] run, without those that only the group
+// touches.
+static uint64_t value_bytes(const Rows *r, uint32_t first, uint32_t end, const RowGroup *g)
 {
     const Plan *p = r->plan;
-    const uint32_t end = g->first + g->n - 1;
-    uint64_t sum = is_group ? g->window_bytes + g->scratch_bytes : 0;
+    uint64_t sum = 0;
     for (BufId b = 1; b < p->buffers.len; b++) {
-        bool is_inside = false;
-        for (uint32_t i = 0; is_group && i < g->n; i++)
-            is_inside = is_inside || (g->stage[i].out == b && g->held[i].is_inner);
-        const bool is_scratch = is_group && is_scratch_of(p, g, b);
-        if (p->buffers.data[b].region == REGION_ARENA && r->first[b] <= end && r->last[b] >= g->first &&
-            !is_inside && !is_scratch)
+        bool is_inside = p->buffers.data[b].region != REGION_ARENA || r->is_scratch[b];
+        for (uint32_t i = 0; g != NULL && i < g->n; i++)
+            is_inside = is_inside || (g->stage[i]->out == b && g->held[i].is_inner);
+        if (!is_inside && r->first[b] <= end && r->last[b] >= first)
             sum += (p->buffers.data[b].bytes + 3) / 4 * 4;
     }
-    return is_group ? sum - saved_bytes(r, g) : sum;
+    return sum;
+}
+
+static uint64_t peak_of(const Rows *r, const RowGroup *g)
+{
+    return value_bytes(r, g->first, g->first + g->n - 1, g) + g->window_bytes + g->scratch_bytes -
+           saved_bytes(r, g);
+}
+
+static uint64_t peak_alone(const Rows *r, uint32_t kernel, RowStage *s)
+{
+    if (s->alone == 0)
+        s->alone = value_bytes(r, kernel, kernel, NULL) + s->scratch - saved_alone(r, kernel, s);
+    return s->alone;
 }
 
 // --- cutting -------------------------------------------------------------------------------------
 
+// How a group runs: one kernel in one of its ways, or several with at most so much scratch memory each.
+typedef struct Choice {
+    uint64_t peak;
+    double insns;
+    uint32_t way;
+    uint64_t scratch;
+} Choice;
+
 // The best way to run the kernels before one.
 typedef struct Cut {
-    uint64_t peak, moved;
-    uint32_t from; // where its last group begins
+    Choice last;   // its last group,
+    uint32_t from; // which begins there
+    uint64_t peak; // of all groups
+    double insns;
 } Cut;
 
-static bool is_better(const Cut *a, const Cut *b, uint64_t limit)
+// Is the first of two better, of which what is beyond the limit counts most?
+static bool is_better(const uint64_t peak[2], const double insns[2], uint64_t limit)
 {
-    const uint64_t over_a = a->peak > limit ? a->peak : 0, over_b = b->peak > limit ? b->peak : 0;
-    return over_a != over_b ? over_a < over_b : a->moved < b->moved;
+    const uint64_t over[2] = {peak[0] > limit ? peak[0] : 0, peak[1] > limit ? peak[1] : 0};
+    return over[0] != over[1] ? over[0] < over[1] : insns[0] < insns[1];
 }
 
-// False: nor are longer ones groups.
-static bool try_group(const Rows *r, Cut *cuts, uint32_t first, uint32_t n, uint64_t limit)
+static bool is_better_choice(const Choice *a, const Choice *b, uint64_t limit)
 {
-    RowGroup g;
-    const bool is_group = rows_group(r, first, n, &g);
-    if (!is_group && n > 1)
-        return false;
-    const uint64_t own = peak_of(r, &g, is_group);
-    const Cut *before = &cuts[first], at = {.peak = own > before->peak ? own : before->peak,
-                                            .moved = before->moved + (n > 1 ? g.moved_bytes + 64 : 0),
-                                            .from = first};
-    Cut *best = &cuts[first + n];
-    if (best->from == UINT32_MAX || is_better(&at, best, limit))
-        *best = at;
-    return is_group;
+    return is_better((uint64_t[]){a->peak, b->peak}, (double[]){a->insns, b->insns}, limit);
 }
 
-bool rows_cut(Pass *p, uint64_t limit)
+// The fastest ways with so much scratch memory at most each; *most: what one of them takes. False: there are
+// none.
+static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t *most)
 {
-    Plan *plan = p->plan;
-    const uint32_t n = plan->kernels.len;
-    Rows r = facts_of(p);
-    Cut *cuts = ARENA_ARRAY(p->scratch, Cut, n + 1u);
+    *most = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const RowWays *w = &r->ways[g->first + i];
+        uint32_t j = 0;
+        while (j < w->n && (w->way[j].scratch > scratch || (g->n > 1 && w->way[j].out == 0)))
+            j++;
+        if (j == w->n)
+            return false;
+        g->stage[i] = &w->way[j];
+        *most = w->way[j].scratch > *most ? w->way[j].scratch : *most;
+    }
+    return true;
+}
+
+// What moving rows takes: a load and a store a word, in a loop.
+static double insns_of(const RowGroup *g)
+{
+    const double a_byte = 1, a_tick = 30;
+    double sum = a_byte * (double)g->moved_bytes + a_tick * (double)g->ticks;
+    for (uint32_t i = 0; i < g->n; i++)
+        sum += g->stage[i]->insns;
+    return sum;
+}
+
+// The fastest choice that keeps to the limit, or the one with the lowest peak. False: it is no group.
+static bool choose_group(const Rows *r, uint32_t first, uint32_t n, uint64_t limit, Choice *best)
+{
+    uint64_t scratch = UINT64_MAX, most = 0;
     bool any = false;
-    for (uint32_t i = 1; i <= n; i++)
-        cuts[i].from = UINT32_MAX;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t m = 1; i + m <= n && try_group(&r, cuts, i, m, limit); m++) {
-        }
-    for (uint32_t end = n; end > 0; end = cuts[end].from) {
-        RowGroup g;
-        if (end - cuts[end].from < 2)
-            continue;
-        const bool is_group = rows_group(&r, cuts[end].from, end - cuts[end].from, &g);
-        rlx_assert(is_group);
-        rows_join(plan, &g, p->scratch);
+    while (scratch != 0 || !any) {
+        RowGroup g = {.first = first, .n = n};
+        if (!choose_stages(r, &g, scratch, &most) || !rows_group(r, &g))
+            return any;
+        const Choice at = {.peak = peak_of(r, &g), .insns = insns_of(&g), .scratch = most};
+        if (!any || is_better_choice(&at, best, limit))
+            *best = at;
         any = true;
+        if (best->peak <= limit || most == 0 || r->keeps_fastest)
+            return true;
+        scratch = most - 1;
     }
     return any;
+}
+
+static Choice choose_alone(const Rows *r, uint32_t kernel, uint64_t limit)
+{
+    const RowWays *w = &r->ways[kernel];
+    Choice best = {0};
+    for (uint32_t i = 0; i < w->n && (i == 0 || best.peak > limit); i++) {
+        const Choice at = {.peak = peak_alone(r, kernel, &w->way[i]), .insns = w->way[i].insns, .way = i};
+        if (i == 0 || is_better_choice(&at, &best, limit))
+            best = at;
+    }
+    return best;
+}
+
+static void try_cut(Cut *cuts, uint32_t first, uint32_t n, const Choice *c, uint64_t limit)
+{
+    const Cut *before = &cuts[first];
+    Cut *best = &cuts[first + n];
+    const Cut at = {.last = *c,
+                    .from = first,
+                    .peak = c->peak > before->peak ? c->peak : before->peak,
+                    .insns = before->insns + c->insns};
+    if (best->from == UINT32_MAX ||
+        is_better((uint64_t[]){at.peak, best->peak}, (double[]){at.insns, best->insns}, limit))
+        *best = at;
+}
+
+static void find_cuts(const Rows *r, Cut *cuts, uint64_t limit)
+{
+    const uint32_t n = r->plan->kernels.len;
+    for (uint32_t i = 1; i <= n; i++)
+        cuts[i].from = UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        Choice c = choose_alone(r, i, limit);
+        try_cut(cuts, i, 1, &c, limit);
+        for (uint32_t m = 2; m <= ROWS_MAX_STAGES && i + m <= n && choose_group(r, i, m, limit, &c); m++)
+            try_cut(cuts, i, m, &c, limit);
+    }
+}
+
+static void use_way(PlanKernel *k, const RowStage *way)
+{
+    k->kernel = way->kernel->kernel;
+    k->args = way->kernel->args;
+    k->schedule = way->kernel->schedule;
+    k->trade = way->kernel->trade;
+}
+
+static void make_group(const Rows *r, uint32_t first, uint32_t n, uint64_t scratch)
+{
+    RowGroup g = {.first = first, .n = n};
+    uint64_t most = 0;
+    const bool is_group = choose_stages(r, &g, scratch, &most) && rows_group(r, &g);
+    rlx_assert(is_group && most == scratch);
+    rows_join(r->plan, &g, r->scratch);
+}
+
+// By the number of kernels before.
+static Cut *best_cuts(const Rows *r, uint64_t limit)
+{
+    const uint32_t n = r->plan->kernels.len;
+    Cut *cuts = ARENA_ARRAY(r->scratch, Cut, n + 1u);
+    find_cuts(r, cuts, limit);
+    if (cuts[n].peak > limit) // the fastest of those with the lowest peak
+        find_cuts(r, cuts, cuts[n].peak);
+    return cuts;
+}
+
+double rows_insns(const Rows *r, uint64_t limit)
+{
+    return best_cuts(r, limit)[r->plan->kernels.len].insns;
+}
+
+void rows_cut(const Rows *r, uint64_t limit)
+{
+    const uint32_t n = r->plan->kernels.len;
+    const Cut *cuts = best_cuts(r, limit);
+    for (uint32_t end = n; end > 0; end = cuts[end].from) {
+        const uint32_t first = cuts[end].from;
+        if (end - first > 1)
+            make_group(r, first, end - first, cuts[end].last.scratch);
+        else
+            use_way(&r->plan->kernels.data[first], &r->ways[first].way[cuts[end].last.way]);
+    }
 }

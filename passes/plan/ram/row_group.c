@@ -58,7 +58,7 @@ static bool find_link(const RowStage *maker, const RowStage *reader, const RowUs
 
 int64_t rows_made(const RowGroup *g, uint32_t stage, int64_t tick)
 {
-    return clamp((tick + 1 - g->delay[stage]) / g->every[stage], 0, g->stage[stage].rows);
+    return clamp((tick + 1 - g->delay[stage]) / g->every[stage], 0, g->stage[stage]->rows);
 }
 
 int64_t rows_lowest(const RowGroup *g, uint32_t stage, int64_t tick)
@@ -77,13 +77,13 @@ int64_t rows_lowest(const RowGroup *g, uint32_t stage, int64_t tick)
 // The stage waits for those whose values it reads; false: they make rows at different rates.
 static bool set_time(const Rows *r, RowGroup *g, uint32_t reader)
 {
-    const RowStage *s = &g->stage[reader];
+    const RowStage *s = g->stage[reader];
     bool any = false;
     for (uint32_t i = 0; i < s->uses.len; i++)
         for (uint32_t maker = 0; maker < reader; maker++) {
             RowLink l = {.maker = maker, .reader = reader};
-            if (g->stage[maker].out != s->uses.data[i].buf ||
-                !find_link(&g->stage[maker], s, &s->uses.data[i], &l))
+            if (g->stage[maker]->out != s->uses.data[i].buf ||
+                !find_link(g->stage[maker], s, &s->uses.data[i], &l))
                 continue;
             const int64_t every = g->every[maker] * l.step;
             const int64_t delay = g->delay[maker] + g->every[maker] * (l.above - l.step);
@@ -103,8 +103,8 @@ static bool set_time(const Rows *r, RowGroup *g, uint32_t reader)
 
 static bool is_inner(const Rows *r, const RowGroup *g, BufId b)
 {
-    for (uint32_t i = g->first; i < g->first + g->n; i++) {
-        const PlanKernel *k = &r->plan->kernels.data[i];
+    for (uint32_t i = 0; i < g->n; i++) {
+        const PlanKernel *k = g->stage[i]->kernel;
         for (uint32_t j = 0; j < k->args.len; j++)
             if (k->args.data[j].buf == b && (k->args.data[j].byte_offset != 0 || k->args.data[j].below != 0))
                 return false;
@@ -115,7 +115,7 @@ static bool is_inner(const Rows *r, const RowGroup *g, BufId b)
 static void find_window(RowGroup *g, uint32_t stage)
 {
     RowHeld *h = &g->held[stage];
-    const RowStage *s = &g->stage[stage];
+    const RowStage *s = g->stage[stage];
     for (int64_t tick = 0; tick < g->ticks; tick++) {
         const int64_t lowest = rows_lowest(g, stage, tick), before = rows_lowest(g, stage, tick - 1);
         const int64_t rows = rows_made(g, stage, tick) - lowest;
@@ -129,21 +129,19 @@ static void find_window(RowGroup *g, uint32_t stage)
     g->window_bytes += ((uint64_t)(h->rows * s->pitch) + 3) / 4 * 4;
 }
 
-bool rows_group(const Rows *r, uint32_t first, uint32_t n, RowGroup *g)
+bool rows_group(const Rows *r, RowGroup *g)
 {
-    rlx_assert(n >= 1 && first + n <= r->plan->kernels.len);
-    *g = (RowGroup){.first = first, .n = n, .stage = r->stage + first};
-    if (n > ROWS_MAX_STAGES)
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        if (g->stage[i].out == 0 || !set_time(r, g, i))
+    rlx_assert(g->n >= 1 && g->n <= ROWS_MAX_STAGES && g->first + g->n <= r->plan->kernels.len);
+    for (uint32_t i = 0; i < g->n; i++) {
+        const RowStage *s = g->stage[i];
+        if (s->out == 0 || !set_time(r, g, i))
             return false;
-        const int64_t end = g->delay[i] + g->every[i] * g->stage[i].rows;
+        const int64_t end = g->delay[i] + g->every[i] * s->rows;
         g->ticks = end > g->ticks ? end : g->ticks;
-        g->scratch_bytes = g->stage[i].scratch > g->scratch_bytes ? g->stage[i].scratch : g->scratch_bytes;
+        g->scratch_bytes = s->scratch > g->scratch_bytes ? s->scratch : g->scratch_bytes;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        g->held[i].is_inner = is_inner(r, g, g->stage[i].out);
+    for (uint32_t i = 0; i < g->n; i++) {
+        g->held[i].is_inner = is_inner(r, g, g->stage[i]->out);
         if (g->held[i].is_inner)
             find_window(g, i);
     }

@@ -24,7 +24,7 @@ typedef struct Joined {
 static uint32_t window_of(const Joined *j, BufId buf)
 {
     for (uint32_t i = 0; i < j->g->n; i++)
-        if (j->g->stage[i].out == buf && j->g->held[i].is_inner)
+        if (j->g->stage[i]->out == buf && j->g->held[i].is_inner)
             return i;
     return UINT32_MAX;
 }
@@ -39,18 +39,13 @@ static BufId add_buffer(Joined *j, uint64_t bytes, const char *name)
 static void add_windows(Joined *j)
 {
     for (uint32_t i = 0; i < j->g->n; i++) {
-        const uint64_t bytes = (uint64_t)(j->g->held[i].rows * j->g->stage[i].pitch);
-        const char *name = j->plan->buffers.data[j->g->stage[i].out].name;
+        const uint64_t bytes = (uint64_t)(j->g->held[i].rows * j->g->stage[i]->pitch);
+        const char *name = j->plan->buffers.data[j->g->stage[i]->out].name;
         if (j->g->held[i].is_inner)
             j->buf[i] = add_buffer(j, (bytes + WORD - 1) / WORD * WORD, name);
     }
     if (j->g->scratch_bytes != 0)
         j->common = add_buffer(j, j->g->scratch_bytes, "scratch");
-}
-
-static bool is_scratch(const Plan *p, const PlanArg *a)
-{
-    return a->is_read && a->is_written && p->buffers.data[a->buf].region == REGION_ARENA;
 }
 
 // The parameter with this argument, which an earlier stage may have.
@@ -88,9 +83,10 @@ static uint32_t own_param(Joined *j, BufId buf, const KParam *like, DType type)
 // Scratch memory of a stage lies in what all of them share, one piece behind the other.
 static uint32_t scratch_param(Joined *j, const PlanKernel *k, uint32_t i)
 {
-    uint64_t at = 0;
-    for (uint32_t b = 0; b < i; b++)
-        at += is_scratch(j->plan, &k->args.data[b]) ? rows_scratch_bytes(j->plan, &k->args.data[b]) : 0;
+    uint32_t first = 0; // argument with this piece
+    while (k->args.data[first].buf != k->args.data[i].buf)
+        first++;
+    const uint64_t at = rows_scratch_bytes(j->plan, k, first);
     PlanArg a = k->args.data[i];
     a.buf = j->common;
     a.byte_offset += at;
@@ -107,7 +103,7 @@ static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *w
     *window = window_of(j, a->buf);
     if (*window != UINT32_MAX)
         return own_param(j, j->buf[*window], p, p->dtype);
-    return is_scratch(j->plan, a) ? scratch_param(j, k, i) : param_for(j, a, p);
+    return rows_is_scratch(j->plan, k, a) ? scratch_param(j, k, i) : param_for(j, a, p);
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -117,7 +113,7 @@ static KRef made_at(Joined *j, uint32_t stage, int64_t after)
 {
     const RowGroup *g = j->g;
     return k_expr(j->to, "min(max(($ + #) / #, 0), #)", j->tick, after + 1 - g->delay[stage], g->every[stage],
-                  g->stage[stage].rows);
+                  g->stage[stage]->rows);
 }
 
 static KRef lowest_at(Joined *j, uint32_t stage, int64_t after)
@@ -136,7 +132,7 @@ static KRef lowest_at(Joined *j, uint32_t stage, int64_t after)
 static void move_rows(Joined *j, uint32_t stage, const KParam *like)
 {
     Kernel *k = j->to;
-    const int64_t pitch = j->g->stage[stage].pitch, bytes = dtype_info[like->dtype].bytes;
+    const int64_t pitch = j->g->stage[stage]->pitch, bytes = dtype_info[like->dtype].bytes;
     const bool has_words = bytes == 1 && pitch % WORD == 0;
     const int64_t each = pitch / (has_words ? WORD : bytes);
     const uint32_t param = own_param(j, j->buf[stage], like, has_words ? DTYPE_i32 : like->dtype);
@@ -154,9 +150,9 @@ static void move_rows(Joined *j, uint32_t stage, const KParam *like)
 // The parameter of the stage's kernel for its result.
 static const KParam *result_param(const Joined *j, uint32_t stage)
 {
-    const PlanKernel *k = &j->plan->kernels.data[j->g->first + stage];
+    const PlanKernel *k = j->g->stage[stage]->kernel;
     for (uint32_t i = 0; i < k->args.len; i++)
-        if (k->args.data[i].buf == j->g->stage[stage].out)
+        if (k->args.data[i].buf == j->g->stage[stage]->out)
             return &k->kernel->params.data[i];
     diag_bug(__FILE__, __LINE__, "a stage without a result");
 }
@@ -186,7 +182,7 @@ static KRef index_in_window(Copy *c, uint32_t param, KRef index)
     const int64_t bytes = dtype_info[c->from->params.data[param].dtype].bytes;
     if (window == UINT32_MAX)
         return index;
-    return k_expr(j->to, "$ - $ * #", index, j->lowest[window], j->g->stage[window].pitch / bytes);
+    return k_expr(j->to, "$ - $ * #", index, j->lowest[window], j->g->stage[window]->pitch / bytes);
 }
 
 static void copy_inst(Copy *c, KRef r)
@@ -200,14 +196,14 @@ static void copy_inst(Copy *c, KRef r)
         *index = index_in_window(c, (uint32_t)n.imm, *index);
         n.imm = c->param[n.imm];
     }
-    n.flags = n.kind == KI_for && n.flags == KFOR_PARALLEL ? KFOR_SERIAL : n.flags;
+    n.flags = n.kind == KI_for && (n.flags == KFOR_PARALLEL || n.flags == KFOR_TURNS) ? KFOR_SERIAL : n.flags;
     c->map[r] = k_append(c->j->to, &n);
 }
 
 static void copy_loop(Copy *c, KRef r)
 {
     Joined *j = c->j;
-    const RowStage *s = &j->g->stage[c->stage];
+    const RowStage *s = j->g->stage[c->stage];
     const KInst *n = k_inst(c->from, r);
     const KRef lo = k_expr(j->to, "$ * # + #", made_at(j, c->stage, -1), s->span, s->first);
     const KRef hi = k_expr(j->to, "$ * # + #", made_at(j, c->stage, 0), s->span, s->first);
@@ -216,7 +212,7 @@ static void copy_loop(Copy *c, KRef r)
 
 static void copy_stage(Joined *j, uint32_t stage)
 {
-    const PlanKernel *k = &j->plan->kernels.data[j->g->first + stage];
+    const PlanKernel *k = j->g->stage[stage]->kernel;
     Copy c = {.j = j, .from = k->kernel, .stage = stage};
     c.map = ARENA_ARRAY(j->scratch, KRef, c.from->insts.len);
     c.param = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
@@ -224,7 +220,7 @@ static void copy_stage(Joined *j, uint32_t stage)
     for (uint32_t i = 0; i < k->args.len; i++)
         c.param[i] = param_of(j, k, i, &c.window[i]);
     for (KRef r = 1; r < c.from->insts.len; r++)
-        if (r == j->g->stage[stage].loop)
+        if (r == j->g->stage[stage]->loop)
             copy_loop(&c, r);
         else
             copy_inst(&c, r);
@@ -251,23 +247,22 @@ static void emit(Joined *j)
 static void add_facts(Joined *j)
 {
     const RowGroup *g = j->g;
-    PlanKernel *kernels = j->plan->kernels.data;
-    const PlanKernel *last = &kernels[g->first + g->n - 1];
+    const PlanKernel *last = g->stage[g->n - 1]->kernel;
     PlanKernel *pk = j->pk;
     pk->root = last->root;
     pk->anchor = last->anchor;
     pk->is_joined = true;
     pk->schedule = arena_printf(j->plan->arena, "rows of %u kernels in turns", g->n);
-    for (uint32_t i = g->first; i < g->first + g->n; i++) {
-        for (uint32_t b = 0; b < kernels[i].body.len; b++)
-            vec_push(j->plan->arena, &pk->body, kernels[i].body.data[b]);
-        pk->flops += kernels[i].flops;
-        pk->macs += kernels[i].macs;
-        pk->read_bytes += kernels[i].read_bytes;
-        pk->write_bytes += kernels[i].write_bytes;
-        j->to->comment =
-            i == g->first ? kernels[i].kernel->comment
-                          : arena_printf(j->to->arena, "%s; %s", j->to->comment, kernels[i].kernel->comment);
+    for (uint32_t i = 0; i < g->n; i++) {
+        const PlanKernel *k = g->stage[i]->kernel;
+        for (uint32_t b = 0; b < k->body.len; b++)
+            vec_push(j->plan->arena, &pk->body, k->body.data[b]);
+        pk->flops += k->flops;
+        pk->macs += k->macs;
+        pk->read_bytes += k->read_bytes;
+        pk->write_bytes += k->write_bytes;
+        j->to->comment = i == 0 ? k->kernel->comment
+                                : arena_printf(j->to->arena, "%s; %s", j->to->comment, k->kernel->comment);
     }
 }
 
@@ -275,7 +270,7 @@ void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
 {
     rlx_assert(g->n >= 2 && g->first + g->n <= p->kernels.len);
     PlanKernel pk = {0};
-    const Kernel *first = p->kernels.data[g->first].kernel;
+    const Kernel *first = g->stage[0]->kernel->kernel;
     Joined j = {.plan = p, .g = g, .scratch = scratch, .pk = &pk};
     j.to = pk.kernel = kernel_new(first->arena, first->name);
     j.to->may_alias = true; // stages share scratch memory, and windows are moved by words

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels as makers of rows, and which rows of a value a kernel needs for which rows of its own. See rows.h.
+#include "ir/plan/estimate.h"
 #include "passes/plan/ram/rows.h"
 #include "passes/plan/ram/trace.h"
 
 // --- one kernel ----------------------------------------------------------------------------------
 
-static bool is_scratch(const PlanArg *a)
+bool rows_is_scratch(const Plan *p, const PlanKernel *k, const PlanArg *a)
 {
-    return a->is_read && a->is_written;
+    return a->is_read && a->is_written && p->buffers.data[a->buf].region == REGION_ARENA &&
+           a->buf != p->locs.data[k->root].buf;
 }
 
-uint64_t rows_scratch_bytes(const Plan *p, const PlanArg *a)
+uint64_t rows_scratch_bytes(const Plan *p, const PlanKernel *k, uint32_t n)
 {
     enum { ALIGN = 8 };
-    return (p->buffers.data[a->buf].bytes + ALIGN - 1) / ALIGN * ALIGN;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanArg *a = &k->args.data[i];
+        bool is_new = rows_is_scratch(p, k, a);
+        for (uint32_t j = 0; j < i && is_new; j++)
+            is_new = k->args.data[j].buf != a->buf;
+        bytes += is_new ? (p->buffers.data[a->buf].bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
+    }
+    return bytes;
 }
 
 // The loop around all that the kernel does; 0: there is none.
@@ -22,7 +32,7 @@ static KRef only_loop(const Kernel *k)
     KRef loop = 0;
     for (KRef r = 1; r < k->insts.len; r++) {
         const KInst *n = k_inst(k, r);
-        if (kkind_is_expression(n->kind) || kkind_info[n->kind].cls == KIND_NOTHING)
+        if (kkind_is_expression(n->kind) || kkind_info[n->kind].cls == KIND_NOTHING || n->kind == KI_array)
             continue;
         if (loop != 0 || n->kind != KI_for)
             return 0;
@@ -39,7 +49,7 @@ static BufId only_result(const Plan *p, const PlanKernel *k)
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
         const PlanBuffer *b = &p->buffers.data[a->buf];
-        if (!a->is_written || is_scratch(a))
+        if (!a->is_written || rows_is_scratch(p, k, a))
             continue;
         if (b->region != REGION_ARENA || a->begin != 0 || a->end != b->bytes || b->bytes == 0 ||
             (out != 0 && out != a->buf))
@@ -109,7 +119,6 @@ static void add_uses(const Plan *p, const PlanKernel *k, RowStage *s, bool *read
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
         const bool is_arena = p->buffers.data[a->buf].region == REGION_ARENA;
-        s->scratch += is_arena && is_scratch(a) ? rows_scratch_bytes(p, a) : 0;
         reads[i] = is_arena && a->is_read && !a->is_written;
         if (!reads[i] || use_of(s, a->buf) != NULL)
             continue;
@@ -151,15 +160,16 @@ static bool find_uses(const Plan *p, const PlanKernel *k, RowStage *s, Arena *sc
     return l.is_apart;
 }
 
-RowStage rows_stage(const Plan *p, uint32_t kernel, Arena *scratch)
+RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *scratch)
 {
-    rlx_assert(kernel < p->kernels.len);
-    const PlanKernel *k = &p->kernels.data[kernel];
-    RowStage s = {0};
+    rlx_assert(kernel < p->kernels.len && k->kernel != NULL);
+    RowStage s = {.kernel = k};
+    s.insns = k->loop == NULL ? estimate_kernel(p->caps->cpu_name, k->kernel).insns : 0;
+    s.scratch = rows_scratch_bytes(p, k, k->args.len);
     if (k->loop != NULL || k->is_last || k->is_start || k->is_joined || k->stages.len != 0 ||
         kernel < p->prepare.n_kernels || kernel < p->n_check_kernels || k->kernel->custom != NULL)
         return s;
-    s.out = only_result(p, k);
+    s.out = s.result = only_result(p, k);
     if (s.out != 0 && (!find_loop(p, k, &s) || !find_uses(p, k, &s, scratch)))
         s.out = 0;
     return s;

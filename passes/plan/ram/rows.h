@@ -19,9 +19,13 @@ typedef struct RowUse {
     int64_t *begin, *end, *unread;
 } RowUse;
 
-// A kernel as a maker of rows.
+// A kernel, in one of its ways, as a maker of rows.
 typedef struct RowStage {
-    BufId out;           // 0: it makes none
+    const PlanKernel *kernel;
+    double insns;        // of a run, by estimate
+    uint64_t alone;      // what the arena holds while it runs, by estimate; 0: not known yet
+    BufId result;        // the only buffer that it makes; 0: it does something else as well
+    BufId out;           // the same, if it makes it row by row, else 0
     int64_t rows, pitch; // of its result, in bytes from row to row
     KRef loop;           // around all that it does
     int64_t first, span; // row q is made by iterations [first + q * span, first + (q + 1) * span)
@@ -29,10 +33,12 @@ typedef struct RowStage {
     VEC(RowUse) uses;    // of the arena, without scratch memory
 } RowStage;
 
-// What scratch memory of a stage takes, with what the next piece needs to begin at.
-uint64_t rows_scratch_bytes(const Plan *p, const PlanArg *a);
-// Finds out how the kernel makes rows.
-RowStage rows_stage(const Plan *p, uint32_t kernel, Arena *scratch);
+// Is it scratch memory? What a kernel makes is not, though windows may lie in it for a while.
+bool rows_is_scratch(const Plan *p, const PlanKernel *k, const PlanArg *a);
+// What the scratch memory of a kernel's arguments before argument `n` takes, one piece behind the other.
+uint64_t rows_scratch_bytes(const Plan *p, const PlanKernel *k, uint32_t n);
+// Finds out how the kernel makes rows. way: it, or another way of it.
+RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *way, Arena *scratch);
 
 // Row q of stage `reader` reads rows [q * step - below, q * step + above) of the value, as far as they exist.
 typedef struct RowLink {
@@ -49,33 +55,45 @@ typedef struct RowHeld {
 
 typedef struct RowGroup {
     uint32_t first, n; // kernels of the plan
-    const RowStage *stage;
+    const RowStage *stage[ROWS_MAX_STAGES];
     int64_t every[ROWS_MAX_STAGES], delay[ROWS_MAX_STAGES], ticks;
     RowHeld held[ROWS_MAX_STAGES];
     VEC(RowLink) links;
     uint64_t window_bytes, scratch_bytes, moved_bytes;
 } RowGroup;
 
+// The ways in which a kernel can run, by instructions.
+typedef struct RowWays {
+    RowStage *way;
+    uint32_t n;
+} RowWays;
+
 // Facts about the plan that deciding about groups needs.
 typedef struct Rows {
-    const Plan *plan;
+    Plan *plan;
     Arena *scratch;
-    RowStage *stage;        // by kernel
+    RowWays *ways;          // by kernel
     uint32_t *first, *last; // by buffer: kernels that touch it; UINT32_MAX and 0: none
     bool *lasts;            // by buffer: needed from before the first kernel on, or behind the last one
+    bool *is_scratch;       // by buffer: of a kernel
+    bool keeps_fastest;     // groups have their fastest ways, whatever the limit
 } Rows;
 
-// Can kernels [first, first + n) be a group? Fills it.
-bool rows_group(const Rows *r, uint32_t first, uint32_t n, RowGroup *g);
+// Can kernels [first, first + n), whose stages are there, be a group? Fills it.
+bool rows_group(const Rows *r, RowGroup *g);
 // Rows that a stage has made after a tick, and the lowest row of its value that is needed at a tick.
 int64_t rows_made(const RowGroup *g, uint32_t stage, int64_t tick);
 int64_t rows_lowest(const RowGroup *g, uint32_t stage, int64_t tick);
 // Makes one kernel of the group, in place of its first one; the others are gone.
 void rows_join(Plan *p, const RowGroup *g, Arena *scratch);
 
-// Cuts the kernels of a plan into groups, of which each takes at most `limit` bytes of the arena by estimate,
-// so that as few bytes as possible are moved; where that cannot be, with the lowest peak. False: nothing
-// changed.
-bool rows_cut(Pass *p, uint64_t limit);
+// What rows_cut needs to know of the plan as it is now.
+Rows rows_facts(Pass *p);
+// Cuts the kernels of the plan into groups, and chooses ways for them, so that each group takes at most
+// `limit` bytes of the arena and all together as few instructions as possible, by estimate; where that cannot
+// be, with the lowest peak.
+void rows_cut(const Rows *r, uint64_t limit);
+// The instructions of that, by estimate.
+double rows_insns(const Rows *r, uint64_t limit);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions of a kernel on a microcontroller, estimated from its IR: for machines on which nothing can be
 // compiled and run for it (emulate.h counts exactly). Separate from that, because it needs no other program.
-#ifndef COMPILER_BOARD_ESTIMATE_H
-#define COMPILER_BOARD_ESTIMATE_H
+#ifndef IR_PLAN_ESTIMATE_H
+#define IR_PLAN_ESTIMATE_H
 
 #include "ir/kernel/kernel_work.h"
 

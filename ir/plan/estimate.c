@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See estimate.h.
-#include "compiler/board/estimate.h"
+#include "ir/plan/estimate.h"
 #include <string.h>
 
 static const struct {
@@ -8,7 +8,7 @@ static const struct {
     double error, n[WORK_KINDS];
 } rows[] = {
 #define ESTIMATE(cpu, error, ...) {cpu, error, {__VA_ARGS__}},
-#include "compiler/board/estimates.def"
+#include "ir/plan/estimates.def"
 #undef ESTIMATE
 };
 
