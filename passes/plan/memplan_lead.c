@@ -147,7 +147,7 @@ void memplan_overlap(const Planner *m, Arena *scratch, uint64_t enough, PlaceIte
 {
     const Leads all = leads_of(m, scratch);
     const PlaceLeads leads = {all.data, all.len, enough};
-    if (n > MAX_ITEMS && memplan_is_serial(m->pass))
+    if (n > MAX_ITEMS && pass_is_serial(m->pass))
         result->optimal = false; // nobody looked for overlaps
     if (leads.n == 0)
         return;

@@ -181,15 +181,27 @@ static void widen_pair(const Dsp *s, const IntPixel *p)
 // Pixel i of two, run by run, with what lies outside.
 static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
 {
-    const IntWindow w = {.is_joined = s->is_joined,
-                         .runs = s->runs,
-                         .n = s->n,
-                         .each = 2 * dsp_words(s->n),
-                         .x = s->x,
-                         .window = s->window,
-                         .edge = is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8,
-                         .zero = s->zero};
-    int_window_edge(&s->c, &w, p, k_expr(s->c.l->k, "$ + #", s->base, i));
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    uint32_t opened = 0;
+    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &opened);
+    const KRef x = s->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &opened);
+    const KRef row = k_expr(k, "$ + $ * #", p->row, y, c->dh);
+    const KRef column = k_expr(k, "$ + $ * #", p->column, x, c->dw);
+    const int64_t columns = s->is_joined ? c->kw : 1;
+    const KRef lo = k_expr(k, "max(0, 0 - $)", column),
+               hi = k_expr(k, "min(#, # - $)", columns, c->in_w, column);
+    const KRef is_there = k_expr(k, "0 <= $ & $ < # & $ < $", row, row, c->in_h, lo, hi);
+    const KRef zero = k_index(k, 0);
+    KRef from =
+        k_expr(k, "$ + $ * # + ($ * # + $) * #", p->x, y, c->dh * c->stride_h, x, c->dw, lo, c->stride_w);
+    from = k_select(k, is_there, from, zero);
+    const KRef to =
+        k_expr(k, "($ * # + $) * # + $ + #", y, s->runs / c->kh, x, 2 * dsp_words(s->n), s->base, i);
+    k_device(k, is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
+             k_address(k, s->x, from), k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
+             k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, s->n), s->zero);
+    lower_close(c->l, opened);
 }
 
 static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
