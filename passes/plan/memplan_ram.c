@@ -123,7 +123,13 @@ static uint64_t macs_of(const Plan *p)
 }
 
 // Without a limit: the plan with the least memory whose time grows by next to nothing, if that saves much.
-// Time is estimated.
+// Time is estimated, and only for the DSP extension have estimates been compared for all ways to compute.
+static bool may_spare(const Pass *p)
+{
+    const TargetCaps *caps = p->options->caps;
+    return pass_is_serial(p) && caps->has_dsp && !caps->has_mve && p->options->strips == 0;
+}
+
 static void spare(Pass *p, const Saved *saved)
 {
     enum { TIME_PERCENT = 2, MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
@@ -161,7 +167,7 @@ bool memplan_fit(Pass *p)
         rows_cut(&rows, 0);
     }
     memplan_run(p);
-    if (may_choose && !is_limited && p->options->strips == 0)
+    if (may_spare(p) && !is_limited)
         spare(p, &saved);
     const bool fits = !is_limited || excess(p) == 0 || (may_choose && fit_rows(p, &saved));
     if (fits && memplan_lacking(p->plan, BANKS_OF_WEIGHTS) == 0)

@@ -492,7 +492,8 @@ static bool take_way(Grid *g, bool packs, bool joins)
     return g->pixels != 0 && lower_take(g->c.l);
 }
 
-// Pixels packed, where that is possible and pays; rows joined, where that is possible, or as stages need them.
+// Pixels packed, where that is possible and pays; rows joined, where that is possible, or as stages need
+// them.
 static bool choose_way(Grid *g)
 {
     static const struct {
