@@ -31,6 +31,19 @@ static void mark_lasting(Rows *r)
             touch(r, b, p->kernels.len - 1);
 }
 
+// What was found out about a group: its choices, by falling scratch memory.
+typedef struct Choice {
+    uint64_t peak;
+    double insns;
+    uint32_t way; // of one kernel; of several, at most so much scratch memory each:
+    uint64_t scratch;
+} Choice;
+
+typedef struct RowChoices {
+    VEC(Choice) found;
+    bool is_all;
+} RowChoices;
+
 static RowWays ways_of(const Plan *p, uint32_t kernel, Arena *scratch)
 {
     const PlanKernel *first = &p->kernels.data[kernel];
@@ -59,6 +72,7 @@ Rows rows_facts(Pass *pass)
     r.last = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.lasts = ARENA_ARRAY(a, bool, p->buffers.len);
     r.is_scratch = ARENA_ARRAY(a, bool, p->buffers.len);
+    r.choices = ARENA_ARRAY(a, RowChoices, p->kernels.len * (ROWS_MAX_STAGES + 1u));
     for (BufId b = 0; b < p->buffers.len; b++)
         r.first[b] = UINT32_MAX;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
@@ -206,14 +220,6 @@ static uint64_t peak_alone(const Rows *r, uint32_t kernel, RowStage *s)
 
 // --- cutting -------------------------------------------------------------------------------------
 
-// How a group runs: one kernel in one of its ways, or several with at most so much scratch memory each.
-typedef struct Choice {
-    uint64_t peak;
-    double insns;
-    uint32_t way;
-    uint64_t scratch;
-} Choice;
-
 // The best way to run the kernels before one.
 typedef struct Cut {
     Choice last;   // its last group,
@@ -262,24 +268,37 @@ static double insns_of(const RowGroup *g)
     return sum;
 }
 
+// Choice `at` of a group; NULL: there are no more. No choice depends on a limit, and many limits are tried.
+static const Choice *choice_of(const Rows *r, uint32_t first, uint32_t n, uint32_t at)
+{
+    RowChoices *c = &r->choices[(uint64_t)first * (ROWS_MAX_STAGES + 1) + n];
+    RowGroup g = {.first = first, .n = n};
+    uint64_t most = 0;
+    if (at < c->found.len)
+        return &c->found.data[at];
+    const uint64_t before = at != 0 ? c->found.data[at - 1].scratch : UINT64_MAX;
+    c->is_all = c->is_all || before == 0 || !choose_stages(r, &g, at != 0 ? before - 1 : before, &most) ||
+                !rows_group(r, &g);
+    if (c->is_all)
+        return NULL;
+    vec_push(r->scratch, &c->found,
+             ((Choice){.peak = peak_of(r, &g), .insns = insns_of(&g), .scratch = most}));
+    return &c->found.data[at];
+}
+
 // The fastest choice that keeps to the limit, or the one with the lowest peak. False: it is no group.
 static bool choose_group(const Rows *r, uint32_t first, uint32_t n, uint64_t limit, Choice *best)
 {
-    uint64_t scratch = UINT64_MAX, most = 0;
-    bool any = false;
-    while (scratch != 0 || !any) {
-        RowGroup g = {.first = first, .n = n};
-        if (!choose_stages(r, &g, scratch, &most) || !rows_group(r, &g))
-            return any;
-        const Choice at = {.peak = peak_of(r, &g), .insns = insns_of(&g), .scratch = most};
-        if (!any || is_better_choice(&at, best, limit))
-            *best = at;
-        any = true;
-        if (best->peak <= limit || most == 0 || r->keeps_fastest)
-            return true;
-        scratch = most - 1;
+    const Choice *at = choice_of(r, first, n, 0);
+    if (at == NULL)
+        return false;
+    *best = *at;
+    for (uint32_t i = 1; at != NULL && best->peak > limit && !r->keeps_fastest; i++) {
+        at = choice_of(r, first, n, i);
+        if (at != NULL && is_better_choice(at, best, limit))
+            *best = *at;
     }
-    return any;
+    return true;
 }
 
 static Choice choose_alone(const Rows *r, uint32_t kernel, uint64_t limit)

@@ -72,11 +72,12 @@ typedef struct RowWays {
 typedef struct Rows {
     Plan *plan;
     Arena *scratch;
-    RowWays *ways;          // by kernel
-    uint32_t *first, *last; // by buffer: kernels that touch it; UINT32_MAX and 0: none
-    bool *lasts;            // by buffer: needed from before the first kernel on, or behind the last one
-    bool *is_scratch;       // by buffer: of a kernel
-    bool keeps_fastest;     // groups have their fastest ways, whatever the limit
+    RowWays *ways;              // by kernel
+    uint32_t *first, *last;     // by buffer: kernels that touch it; UINT32_MAX and 0: none
+    bool *lasts;                // by buffer: needed from before the first kernel on, or behind the last one
+    bool *is_scratch;           // by buffer: of a kernel
+    struct RowChoices *choices; // what is known of groups, by first kernel and number of kernels
+    bool keeps_fastest;         // groups have their fastest ways, whatever the limit
 } Rows;
 
 // Can kernels [first, first + n), whose stages are there, be a group? Fills it.
