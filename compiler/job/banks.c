@@ -59,8 +59,12 @@ static bool add_bank(Job *j, const char *given, PlanBank bank)
     return true;
 }
 
+// Not one that ends as the macro with the size of another bank does.
 static bool is_name(const char *text, size_t n)
 {
+    const size_t ending = strlen("_BYTES");
+    if (n >= ending && memcmp(text + n - ending, "_BYTES", ending) == 0)
+        return false;
     for (size_t i = 0; i < n; i++)
         if (!isascii((unsigned char)text[i]) || !(isalnum((unsigned char)text[i]) || text[i] == '_'))
             return false;

@@ -254,6 +254,7 @@ def check_one():
 
 
 REFUSED = [(["x=0"], "a name, a size"), (["x=4K,quick"], "a name, a size"), (["8x=4K"], "a name, a size"),
+           (["x=4K", "x_BYTES=4K"], "a name, a size"),
            (["x=4K,cycles=-1"], "a name, a size"), (["x=4K", "x=8K"], "another name"), (["board"], "--board"),
            ([f"x{i}=4K" for i in range(9)], "at most 8"),
            (["near=512,fast", "far=64"], "bytes are needed here"),
