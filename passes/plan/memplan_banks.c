@@ -370,6 +370,34 @@ static uint64_t settle(Search *s, PlaceItem *items, uint32_t bank, uint64_t base
     return align_to(base + r.arena, BLOCK);
 }
 
+static uint64_t end_of_arena(const Search *s)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < s->n_banks; i++) {
+        const PlanBank *b = &s->banks[s->order[i]];
+        end = b->bytes != 0 && b->base + b->bytes > end ? b->base + b->bytes : end;
+    }
+    return end;
+}
+
+// Banks behind each other are a block, so no division takes less than one block does at least. That each bank
+// is packed as well as can be says nothing about other divisions.
+static void bound(Search *s)
+{
+    Plan *p = s->m->plan;
+    PlaceResult r = {0};
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->some[i] = s->items[i];
+        s->m->item[s->ids[i]] = i + 1;
+    }
+    if (s->n != 0) {
+        place_solve(&s->scratch, s->some, s->n, (PlaceBudget){0}, &r);
+        memplan_overlap(s->m, &s->scratch, 1, s->some, s->n, &r);
+    }
+    p->arena_lower_bound = r.lower_bound;
+    p->arena_optimal = p->region_bytes[REGION_ARENA] == r.lower_bound;
+}
+
 void memplan_place_banks(Planner *m, PlaceItem *items, const BufId *ids, uint32_t n)
 {
     Plan *p = m->plan;
@@ -383,15 +411,12 @@ void memplan_place_banks(Planner *m, PlaceItem *items, const BufId *ids, uint32_
     for (uint32_t i = 0; i < s.n_banks; i++)
         if (s.order[i] != s.units[EXCHANGED].bank)
             base = settle(&s, items, s.order[i], base);
-    p->arena_lower_bound = p->region_bytes[REGION_ARENA] = 0;
-    p->arena_optimal = true;
-    for (uint32_t i = 0; i < s.n_banks; i++) {
-        const PlanBank *b = &s.banks[s.order[i]];
-        const uint64_t end = b->base + b->bytes;
-        p->region_bytes[REGION_ARENA] =
-            end > p->region_bytes[REGION_ARENA] && b->bytes != 0 ? end : p->region_bytes[REGION_ARENA];
-        p->arena_lower_bound += b->lower_bound;
-        p->arena_optimal = p->arena_optimal && b->is_optimal;
+    p->region_bytes[REGION_ARENA] = end_of_arena(&s);
+    if (s.n_banks == 1) {
+        p->arena_lower_bound = s.banks[s.order[0]].lower_bound;
+        p->arena_optimal = s.banks[s.order[0]].is_optimal;
+    } else {
+        bound(&s);
     }
     for (uint32_t i = 0; i < n; i++)
         m->item[ids[i]] = i + 1;

@@ -226,6 +226,16 @@ def check_facts():
         return ", ".join(f"{name} {bank['used']}" for name, bank in banks.items())
 
 
+def check_bound():
+    """What is said to be the least that buffers need holds of all divisions, and of none at all."""
+    model = HERE / "../../models/digits/digits.json"
+    whole, parts = (json.loads(checked([RLXC, "inspect", model, "--json", "--no-code", f"--cpu={CPU}", *banks]))
+                    for banks in ((), ("--bank=near=6K,fast", "--bank=far=1M")))
+    arena, bound = parts["arena_bytes"], parts["arena_lower_bound_bytes"]
+    assert bound <= whole["arena_bytes"] <= arena and parts["arena_optimal"] == (arena == bound), (arena, bound)
+    return f"{arena} bytes in two banks, {bound} at least"
+
+
 def check_certificate():
     """The certificate names the banks; static blocks keep the rules of docs/VALIDATION.md."""
     with tempfile.TemporaryDirectory() as folder:
@@ -277,7 +287,7 @@ def check_refused():
 
 
 def main():
-    checks = [("blocks of the caller and a state", check_state, ()), ("inspect", check_facts, ()),
+    checks = [("blocks of the caller and a state", check_state, ()), ("inspect", check_facts, ()), ("lower bound", check_bound, ()),
               ("certificate", check_certificate, ()), ("one bank", check_one, ()),
               ("what is refused", check_refused, ())]
     tools = ("arm-none-eabi-gcc", "arm-none-eabi-nm", "qemu-system-arm")
