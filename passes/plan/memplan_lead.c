@@ -21,6 +21,7 @@ typedef struct Pair {
 typedef struct Overlap {
     Planner *m;
     VEC(Pair) pairs;
+    bool is_partial; // there may be others that nobody looked for
 } Overlap;
 
 typedef VEC(PlaceLead) Leads;
@@ -88,7 +89,9 @@ static void add_pairs_of(Overlap *o, uint32_t at)
     const PlanKernel *k = &o->m->plan->kernels.data[at];
     const BufId *owner = o->m->owner;
     const uint32_t first = o->pairs.len;
-    for (uint32_t i = 0; i < k->args.len && k->loop == NULL && k->macs < MAX_MACS; i++)
+    const bool is_small = k->macs < MAX_MACS;
+    o->is_partial = o->is_partial || (k->loop == NULL && !is_small);
+    for (uint32_t i = 0; i < k->args.len && k->loop == NULL && is_small; i++)
         for (uint32_t j = 0; j < k->args.len; j++)
             if (k->args.data[i].is_read && k->args.data[j].is_written)
                 add_pair(o, at, owner[k->args.data[i].buf], owner[k->args.data[j].buf]);
@@ -137,9 +140,44 @@ void memplan_find_overlaps(Planner *m, uint32_t n)
 {
     Overlap *o = ARENA_NEW(m->pass->scratch, Overlap);
     o->m = m;
+    o->is_partial = pass_is_serial(m->pass) && n > MAX_ITEMS;
     m->overlap = o;
     for (uint32_t i = 0; pass_is_serial(m->pass) && n <= MAX_ITEMS && i < m->plan->kernels.len; i++)
         add_pairs_of(o, i);
+}
+
+// What any overlaps leave: no item lies over one that was there in the step before and is there in the next.
+static uint64_t least_of_all(const PlaceItem *items, uint32_t n)
+{
+    uint64_t least = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t sum = 0;
+        for (uint32_t j = 0; j < n; j++)
+            sum += items[j].first <= items[i].first && items[j].last > items[i].first ? items[j].size : 0;
+        least = sum > least ? sum : least;
+        least = items[i].size > least ? items[i].size : least;
+    }
+    return least;
+}
+
+static void bound_partial(const PlaceItem *items, uint32_t n, PlaceResult *result)
+{
+    result->lower_bound = least_of_all(items, n);
+    result->optimal = result->arena == result->lower_bound;
+}
+
+static void place_over(const PlaceLeads *leads, Arena *scratch, PlaceItem *items, uint32_t n,
+                       PlaceResult *result)
+{
+    PlaceItem *closer = arena_copy(scratch, items, n * sizeof *items);
+    PlaceResult found;
+    place_solve_leads(scratch, closer, n, leads, &found);
+    result->lower_bound = found.lower_bound;
+    result->optimal = result->arena == found.lower_bound;
+    if (found.arena >= result->arena)
+        return;
+    *result = found;
+    memcpy(items, closer, n * sizeof *items);
 }
 
 void memplan_overlap(const Planner *m, Arena *scratch, uint64_t enough, PlaceItem *items, uint32_t n,
@@ -147,19 +185,10 @@ void memplan_overlap(const Planner *m, Arena *scratch, uint64_t enough, PlaceIte
 {
     const Leads all = leads_of(m, scratch);
     const PlaceLeads leads = {all.data, all.len, enough};
-    if (n > MAX_ITEMS && pass_is_serial(m->pass))
-        result->optimal = false; // nobody looked for overlaps
-    if (leads.n == 0)
-        return;
-    PlaceItem *closer = arena_copy(scratch, items, n * sizeof *items);
-    PlaceResult found;
-    place_solve_leads(scratch, closer, n, &leads, &found);
-    result->lower_bound = found.lower_bound;
-    result->optimal = result->arena == found.lower_bound;
-    if (found.arena >= result->arena)
-        return;
-    *result = found;
-    memcpy(items, closer, n * sizeof *items);
+    if (leads.n != 0)
+        place_over(&leads, scratch, items, n, result);
+    if (m->overlap->is_partial)
+        bound_partial(items, n, result);
 }
 
 void memplan_turn(Planner *m, const PlaceItem *items)
