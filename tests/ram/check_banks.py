@@ -229,10 +229,12 @@ def check_facts():
 def check_bound():
     """What is said to be the least that buffers need holds of all divisions, and of none at all."""
     model = HERE / "../../models/digits/digits.json"
-    whole, parts = (json.loads(checked([RLXC, "inspect", model, "--json", "--no-code", f"--cpu={CPU}", *banks]))
+    command = [RLXC, "inspect", model, "--json", "--no-code", f"--cpu={CPU}"]
+    whole, parts = (json.loads(checked([*command, *banks]))
                     for banks in ((), ("--bank=near=6K,fast", "--bank=far=1M")))
     arena, bound = parts["arena_bytes"], parts["arena_lower_bound_bytes"]
-    assert bound <= whole["arena_bytes"] <= arena and parts["arena_optimal"] == (arena == bound), (arena, bound)
+    assert bound <= whole["arena_bytes"] <= arena, (arena, bound)
+    assert parts["arena_optimal"] == (arena == bound), (arena, bound)
     return f"{arena} bytes in two banks, {bound} at least"
 
 
@@ -287,7 +289,8 @@ def check_refused():
 
 
 def main():
-    checks = [("blocks of the caller and a state", check_state, ()), ("inspect", check_facts, ()), ("lower bound", check_bound, ()),
+    checks = [("blocks of the caller and a state", check_state, ()), ("inspect", check_facts, ()),
+              ("lower bound", check_bound, ()),
               ("certificate", check_certificate, ()), ("one bank", check_one, ()),
               ("what is refused", check_refused, ())]
     tools = ("arm-none-eabi-gcc", "arm-none-eabi-nm", "qemu-system-arm")

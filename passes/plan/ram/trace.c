@@ -328,11 +328,12 @@ static void forget_variables(Trace *t, KRef begin, KRef end)
 static void run_at_once(Trace *t, KRef loop, KRef end, Range values)
 {
     const bool holds = (t->has[loop] & HAS_BOTH) == HAS_BOTH && !t->is_held;
-    forget_variables(t, loop, end);
+    const KRef set_end = (t->has[loop] & HAS_SET) != 0 ? end : loop; // variables that matter
+    forget_variables(t, loop, set_end);
     t->value[loop] = values;
     t->is_held = t->is_held || holds;
     run(t, loop + 1, end, 0);
-    forget_variables(t, loop, end);
+    forget_variables(t, loop, set_end);
     if (!holds)
         return;
     t->is_held = false; // whatever an iteration writes may come before what another one reads
