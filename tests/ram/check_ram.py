@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks of bytes under random limits of RAM: what `--ram BYTES` makes of a network of 5 to 40
 layers for a microcontroller must keep to the limit, and give the results of the same network in floats; a
-limit below the least that it can do must be refused with the names of what takes it. The same holds of random
-banks (--bank), which are blocks of their own here. The networks of MLPerf Tiny, where they lie beside the tree
-(../shared/models/mlperf_tiny), must fit what docs/FIRMWARE.md says, and give LiteRT's stored results.
+limit below the least that it can do must be refused with the names of what takes it. The same holds of
+random banks (--bank), which are blocks of their own here. The networks of MLPerf Tiny, where they lie
+beside the tree (../shared/models/mlperf_tiny), must fit what docs/FIRMWARE.md says, and give LiteRT's
+stored results.
 
   check_ram.py RLXC [COUNT [SEED]]   random networks SEED .. SEED + COUNT - 1; without a seed others each day
 
