@@ -62,11 +62,7 @@ Value put_gather_op(Put *w, const char *type)
 
 Value put_concat_op(Put *w, const char *type)
 {
-    Value in[PUT_MAX_INPUTS];
-    rlx_assert(put_node(w)->n_src <= PUT_MAX_INPUTS);
-    for (uint32_t i = 0; i < put_node(w)->n_src; i++)
-        in[i] = put_src(w, i);
-    Onnx__NodeProto *n = put_begin(w, type, in, put_node(w)->n_src);
+    Onnx__NodeProto *n = put_begin(w, type, put_all_src(w), put_node(w)->n_src);
     put_copy_int(w, n, "axis", "axis");
     return put_result(w, n);
 }
