@@ -15,7 +15,8 @@ Value put_same(Put *w, const char *type)
 // greatest of 32 bits and more is no float: there only the least is kept, which is.
 static Value limited(Put *w, Value x, DType from, DType to)
 {
-    const double lo = (double)tensor_saturate(to, -INFINITY), hi = (double)tensor_saturate(to, INFINITY);
+    const double most = (double)INFINITY;
+    const double lo = (double)tensor_saturate(to, -most), hi = (double)tensor_saturate(to, most);
     if (!put_is_float(from) || put_is_float(to) || to == DTYPE_bool)
         return x;
     Tensor limit = tensor_new(&w->file->scratch, from, 0, NULL);
