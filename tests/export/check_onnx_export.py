@@ -56,7 +56,7 @@ DIFFERENT = [
     (r"attention units masked rows", "rows that see nothing are means"),
     (r"attention f64", "computed in f32"),
     (r"cast special", "floats beyond the type"),
-    (r"lstm no (step|batch)", "the last state of no step; no batch ends the process"),
+    (r"lstm no (step|batch|input)", "the last state of no step; no batch ends it; no input: what memory held"),
     (r"pad wrap 4x5 by 3,-2,3,4", "wraps before it cuts"),
     (r"qmatmul .* zero rounded", "rows are rounded in other blocks"),
     (r"resize cubic align_corners down|resize linear (corners of a fractional size|same size by scale)",
