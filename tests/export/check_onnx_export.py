@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime runs what `rlxc convert` writes: op cases of today (test_onnx_export --write leaves models,
-inputs and results of the reference evaluator), and the networks of MLPerf Tiny where they lie beside the tree, whose
-stored results it must give, integers to the bit. What ONNX Runtime itself cannot do or does in another way is
-listed here; nothing else may fail. Exits with 77 when the wheels are missing.
+inputs and results of the reference evaluator), and the networks of MLPerf Tiny where they lie beside the
+tree, whose stored results it must give, integers to the bit. What ONNX Runtime itself cannot do or does in
+another way is listed here; nothing else may fail. Exits with 77 when the wheels are missing.
 
 Usage: check_onnx_export.py RLXC TEST_ONNX_EXPORT CASES..."""
 
@@ -56,7 +56,7 @@ DIFFERENT = [
     (r"attention units masked rows", "rows that see nothing are means"),
     (r"attention f64", "computed in f32"),
     (r"cast special", "floats beyond the type"),
-    (r"lstm no (step|batch|input)", "the last state of no step; no batch ends it; no input: what memory held"),
+    (r"lstm no (step|batch|input)", "the last state of no step; no batch ends it; no input leaves all open"),
     (r"pad wrap 4x5 by 3,-2,3,4", "wraps before it cuts"),
     (r"qmatmul .* zero rounded", "rows are rounded in other blocks"),
     (r"resize cubic align_corners down|resize linear (corners of a fractional size|same size by scale)",
@@ -116,7 +116,7 @@ def check_rest(cases, pipe):
 
 
 def check_all(cases):
-    """What check says of each, in a process of their own: some models end it, and others go on in a new one."""
+    """What check says of each, in a process of their own: some models end it, and a new one goes on."""
     found = []
     while len(found) < len(cases):
         read, write = os.pipe()
