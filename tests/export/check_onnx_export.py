@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime runs what `rlxc convert` writes: all op cases (test_onnx_export --write leaves models, inputs
-and results of the reference evaluator), and the networks of MLPerf Tiny where they lie beside the tree, whose
-stored results it must give, integers to the bit. What ONNX Runtime itself cannot do or does in another way is
-listed here; nothing else may fail. Exits with 77 when the wheels are missing.
+"""ONNX Runtime runs what `rlxc convert` writes: op cases of today (test_onnx_export --write leaves models,
+inputs and results of the reference evaluator), and the networks of MLPerf Tiny where they lie beside the
+tree, whose stored results it must give, integers to the bit. What ONNX Runtime itself cannot do or does in
+another way is listed here; nothing else may fail. Exits with 77 when the wheels are missing.
 
 Usage: check_onnx_export.py RLXC TEST_ONNX_EXPORT CASES..."""
 
@@ -28,7 +28,7 @@ ort.set_default_logger_severity(4)
 
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 NETWORKS = ROOT / "../shared/models/mlperf_tiny"
-FEWEST = 1350  # cases that must agree
+LEAST = 0.75  # of the cases that it takes must agree
 
 # What ONNX Runtime says of models that are right, or of values that ONNX does not define.
 REFUSALS = [
@@ -56,7 +56,7 @@ DIFFERENT = [
     (r"attention units masked rows", "rows that see nothing are means"),
     (r"attention f64", "computed in f32"),
     (r"cast special", "floats beyond the type"),
-    (r"lstm no (step|batch)", "the last state of no step; no batch ends the process"),
+    (r"lstm no (step|batch|input)", "the last state of no step; no batch ends it; no input leaves all open"),
     (r"pad wrap 4x5 by 3,-2,3,4", "wraps before it cuts"),
     (r"qmatmul .* zero rounded", "rows are rounded in other blocks"),
     (r"resize cubic align_corners down|resize linear (corners of a fractional size|same size by scale)",
@@ -108,18 +108,30 @@ def check(case):
     return None
 
 
-def in_child(case):
-    """check, in a process of its own, because some models end it."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(write, (check(case) or "").encode()[:2000])
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return said if status == 0 else f"status {status}"
+def check_rest(cases, pipe):
+    """Writes a line for each case."""
+    with os.fdopen(pipe, "w") as lines:
+        for case in cases:
+            print((check(case) or "").replace("\n", " ")[:2000], file=lines, flush=True)
+
+
+def check_all(cases):
+    """What check says of each, in a process of their own: some models end it, and a new one goes on."""
+    found = []
+    while len(found) < len(cases):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            check_rest(cases[len(found) :], write)
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            found += pipe.read().split("\n")[:-1]
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            found.append(f"status {status}")
+    return found
 
 
 def check_file(program, file):
@@ -130,8 +142,8 @@ def check_file(program, file):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
         if done.returncode:
             return 0, 0, [done.stdout]
-        for case in sorted(pathlib.Path(folder).iterdir()):
-            said = in_child(case)
+        cases = sorted(pathlib.Path(folder).iterdir())
+        for case, said in zip(cases, check_all(cases), strict=True):
             is_known = any(re.search(f"{pattern}", case.name) for pattern, _ in DIFFERENT)
             if not said:
                 agreed += 1
@@ -154,13 +166,14 @@ def check_network(rlxc, case):
 
 def main():
     rlxc, program, *files = sys.argv[1:]
-    total = 0
+    total, taken = 0, 0
     for file in files:
         agreed, refused, wrong = check_file(program, file)
         total += agreed
+        taken += agreed + refused + len(wrong)
         name = pathlib.Path(file).name
         tap.result(not wrong, f"{name}: {agreed} agree, {refused} refused", "\n".join(wrong))
-    tap.result(total >= FEWEST, f"{total} cases agree, {FEWEST} expected")
+    tap.result(total > LEAST * taken, f"{total} of {taken} cases agree")
     cases = sorted((NETWORKS / "cases").glob("*/case_*"))
     for case in cases:
         wrong = check_network(rlxc, case)

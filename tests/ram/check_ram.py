@@ -192,7 +192,7 @@ def program(work, model, cpu, sizes, ram, banks=()):
     taken = [int(re.search(rf"{macro} (\d+)u", header).group(1)) for macro in macros.values()]
     values = {"name": name, "inputs": sizes[0], "outputs": sizes[1], **blocks_of(name, macros)}
     (work / f"{name}_main.c").write_text(MAIN % values)
-    checked(["cc", "-O1", "-ffp-contract=off", f"-I{work}", work / f"{name}_main.c", work / f"{name}.c",
+    checked(["cc", "-O0", "-ffp-contract=off", f"-I{work}", work / f"{name}_main.c", work / f"{name}.c",
              "-o", work / name, "-lm"])
     return work / name, taken if len(banks) > 1 else taken[0]
 

@@ -140,6 +140,8 @@ def run_program(program, folder):
         env={**os.environ, "RLXC_TFLM_RUNS": str(folder)},
     )
     parts = re.split(r"^\[ RUN      \] (\S+)$", done.stdout + done.stderr, flags=re.M)
+    if len(parts) < 3:
+        raise SystemExit(f"{program}: no test ran, status {done.returncode}: {parts[0][:300]}")
     return {
         name: (f"[       OK ] {name}" in text, text)
         for name, text in zip(parts[1::2], parts[2::2], strict=True)

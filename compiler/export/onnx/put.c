@@ -261,6 +261,15 @@ Value put_src(Put *w, uint32_t i)
     return put_has(w, i) ? put_value(w, put_node(w)->src[i]) : "";
 }
 
+const Value *put_all_src(Put *w)
+{
+    const uint32_t n = put_node(w)->n_src;
+    Value *all = ARENA_ARRAY(&w->file->scratch, Value, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = put_src(w, i);
+    return all;
+}
+
 const Shape *put_shape(const Put *w, uint32_t i)
 {
     rlx_assert(put_has(w, i));

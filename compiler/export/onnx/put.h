@@ -12,7 +12,7 @@
 
 // The opset of what is written, where no operator needs a later one.
 #define PUT_CUSTOM_DOMAIN "rlxc.custom"
-enum { PUT_OPSET = 21, PUT_IR_VERSION = 10, PUT_MAX_INPUTS = 256 };
+enum { PUT_OPSET = 21, PUT_IR_VERSION = 10 };
 
 typedef const char *Value;
 
@@ -92,6 +92,7 @@ static inline const Node *put_node(const Put *w)
 }
 Value put_value(Put *w, NodeId id); // constants are written when they are first asked for
 Value put_src(Put *w, uint32_t i);  // of operand i, "" where it is absent
+const Value *put_all_src(Put *w);   // of all operands
 bool put_has(const Put *w, uint32_t i);
 const Shape *put_shape(const Put *w, uint32_t i); // of operand i
 DType put_type(const Put *w, uint32_t i);

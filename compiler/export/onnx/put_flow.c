@@ -98,7 +98,8 @@ static bool has_all_rows(const Put *w)
 Value put_loop(Put *w, const char *type)
 {
     const uint32_t carried = (uint32_t)put_get(w, "carried"), n_results = put_node(w)->n_results;
-    Value in[PUT_MAX_INPUTS], out[NODE_MAX_RESULTS] = {NULL};
+    Value in[NODE_MAX_RESULTS + 3], out[NODE_MAX_RESULTS] = {NULL};
+    rlx_assert(carried < n_results);
     Value trips = put_reshape(w, put_src(w, 0), NULL, 0);
     const AttrVal *most = put_get_list(w, "max_trips");
     if (most->len != 0)
@@ -110,7 +111,6 @@ Value put_loop(Put *w, const char *type)
     in[2 + carried] = put_number(w, DTYPE_i64, 0);
     Onnx__NodeProto *n = put_begin(w, type, in, 3 + carried);
     put_body(w, n, carried);
-    rlx_assert(carried < n_results);
     for (uint32_t i = 0; i < n_results; i++)
         out[i] = put_result(w, n);
     const Value count = out[carried];
@@ -173,13 +173,9 @@ Value put_nms(Put *w, const char *type)
 // A node of a domain of its own: only who has the declaration (--custom) knows what it computes.
 Value put_custom(Put *w, const char *type)
 {
-    Value in[PUT_MAX_INPUTS];
     CustomNames names = {0};
     (void)type;
-    rlx_assert(put_node(w)->n_src <= PUT_MAX_INPUTS);
-    for (uint32_t i = 0; i < put_node(w)->n_src; i++)
-        in[i] = put_src(w, i);
-    Onnx__NodeProto *n = put_begin(w, put_get_text(w, "function"), in, put_node(w)->n_src);
+    Onnx__NodeProto *n = put_begin(w, put_get_text(w, "function"), put_all_src(w), put_node(w)->n_src);
     n->domain = arena_strdup(&w->file->scratch, PUT_CUSTOM_DOMAIN);
     w->file->has_custom = true;
     const char *wrong = custom_read_constants(&w->file->scratch, put_get_text(w, "constants"), &names);

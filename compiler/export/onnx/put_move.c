@@ -15,7 +15,8 @@ Value put_same(Put *w, const char *type)
 // greatest of 32 bits and more is no float: there only the least is kept, which is.
 static Value limited(Put *w, Value x, DType from, DType to)
 {
-    const double lo = (double)tensor_saturate(to, -INFINITY), hi = (double)tensor_saturate(to, INFINITY);
+    const double most = (double)INFINITY;
+    const double lo = (double)tensor_saturate(to, -most), hi = (double)tensor_saturate(to, most);
     if (!put_is_float(from) || put_is_float(to) || to == DTYPE_bool)
         return x;
     Tensor limit = tensor_new(&w->file->scratch, from, 0, NULL);
@@ -62,11 +63,7 @@ Value put_gather_op(Put *w, const char *type)
 
 Value put_concat_op(Put *w, const char *type)
 {
-    Value in[PUT_MAX_INPUTS];
-    rlx_assert(put_node(w)->n_src <= PUT_MAX_INPUTS);
-    for (uint32_t i = 0; i < put_node(w)->n_src; i++)
-        in[i] = put_src(w, i);
-    Onnx__NodeProto *n = put_begin(w, type, in, put_node(w)->n_src);
+    Onnx__NodeProto *n = put_begin(w, type, put_all_src(w), put_node(w)->n_src);
     put_copy_int(w, n, "axis", "axis");
     return put_result(w, n);
 }

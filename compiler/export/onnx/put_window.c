@@ -83,11 +83,13 @@ Value put_conv_transpose(Put *w, const char *type)
     return put_result(w, n);
 }
 
-// Integers of 16 bits are pooled as f32, which holds them.
+// ONNX pools bytes and floats: integers of 16 and 32 bits are pooled as floats that hold them.
 static DType pooled_in(const Put *w)
 {
     const DType t = put_type(w, 0);
-    return !put_is_float(t) && dtype_info[t].bytes == 2 ? DTYPE_f32 : t;
+    if (put_is_float(t) || dtype_info[t].bytes == 1)
+        return t;
+    return dtype_info[t].bytes == 2 ? DTYPE_f32 : DTYPE_f64;
 }
 
 static Onnx__NodeProto *begin_pool(Put *w, const char *type)
@@ -102,6 +104,10 @@ static Onnx__NodeProto *begin_pool(Put *w, const char *type)
 
 Value put_pool(Put *w, const char *type)
 {
+    if (!put_is_float(put_type(w, 0)) && dtype_info[put_type(w, 0)].bytes == 8) {
+        put_fail(w, "a pool of integers of 64 bits has no form in ONNX");
+        return "";
+    }
     Onnx__NodeProto *n = begin_pool(w, type);
     if (put_node(w)->op == OP_avg_pool)
         put_copy_int(w, n, "count_include_pad", "count_include_pad");

@@ -60,7 +60,7 @@ static KRef zero_of(const Dsp *s)
     const int64_t v = s->c.x_zero != 0 ? tensor_get_i64(&zero, 0) : 0;
     const uint32_t byte = (uint32_t)v & 255;
     return s->has_words ? k_integer(s->c.l->k, DTYPE_i32, (int32_t)(byte * 0x01010101u))
-                        : k_integer(s->c.l->k, type_of(s), v);
+                        : k_integer(s->c.l->k, (int)type_of(s), v);
 }
 
 // `n` words (or elements) of the window from `to` on: of the input from x on, or the zero point.

@@ -56,7 +56,7 @@ static void put(const Grid *g, const GridPatch *t, int64_t pixel, KRef at, KRef 
     add_to_sum(g, t, pixel, v);
     if (!t->is_packed) {
         k_store(k, g->window, k_expr(k, "$ + ($ + #)", g->first_window, at, pixel * g->depth),
-                k_cast(k, v, g->window_type), 1);
+                k_cast(k, v, (int)g->window_type), 1);
         return;
     }
     const KRef first = k_expr(k, "$ + $ * #", g->first_window, at, GRID_WORDS),

@@ -334,7 +334,7 @@ static void clear(const Planes *p, KRef from, int64_t n)
         (c->x_zero != 0 && !p->has_pairs ? tensor_get_i64(&zero, 0) : 0) + (is_raised(p) ? SIGN : 0);
     const KRef none = k_integer(k, DTYPE_i32, 0); // packed: else compilers call memset, which small C
                                                   // libraries have by bytes
-    const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, type_of_planes(p), v);
+    const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, (int)type_of_planes(p), v);
     const KRef i = k_loop(k, n / unit(p), KFOR_SERIAL, "i");
     k_store(k, p->planes, k_expr(k, "$ + $", from, i), value, 1);
     k_end(k);
@@ -382,7 +382,7 @@ static void gather_some(const Planes *p, KRef x, KRef to, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         KRef v = k_load(k, p->x, k_expr(k, "$ + #", x, i * p->c.stride_w), 1, 1);
         v = is_raised(p) ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
-        k_store(k, p->planes, k_expr(k, "$ + #", to, i), k_cast(k, v, type_of_planes(p)), 1);
+        k_store(k, p->planes, k_expr(k, "$ + #", to, i), k_cast(k, v, (int)type_of_planes(p)), 1);
     }
 }
 

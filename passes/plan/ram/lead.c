@@ -132,7 +132,7 @@ static bool are_types_alike(const LeadQuestion *q)
     for (uint32_t i = 0; i < k->params.len; i++)
         for (uint32_t j = 0; j < k->params.len; j++) {
             const DType in = k->params.data[i].dtype, out = k->params.data[j].dtype;
-            if (q->reads[i] && q->writes[j] && in != out && !k_is_byte(in) && !k_is_byte(out))
+            if (q->reads[i] && q->writes[j] && in != out && !k_is_byte((int)in) && !k_is_byte((int)out))
                 return false;
         }
     return true;
