@@ -81,7 +81,7 @@ def main():
         folders = [folder for folder in folders if folder.name in sys.argv[2:]]
     rlxc = pathlib.Path(sys.argv[1]).resolve()
     good = check(
-        "here", folders, lambda some: check_ops.run_rlxc(rlxc, some, [*TWICE, "--cpu", "generic", "-O", "1"])
+        "here", folders, lambda some: check_ops.run_rlxc(rlxc, some, [*TWICE, "--cpu", "native", "-O", "1"])
     )
     machine = mcu_rig.machines()[CPU]
     if not mcu_rig.compilers(machine) or not shutil.which(machine.qemu):

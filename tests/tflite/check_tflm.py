@@ -25,7 +25,7 @@ def check_seanet(rlxc, home, chosen):
     tally = peers.Tally("tflite-micro, SEANet")
     for kind, models in seanet.find(home).items():
         for model in models if not chosen or kind in chosen else ():
-            found = seanet.run(rlxc, model, [*TWICE, "--cpu", "generic", "-O", "1"])
+            found = seanet.run(rlxc, model, [*TWICE, "--cpu", "native", "-O", "1"])
             if not found:
                 tally.passed(kind)
             elif found[1]:
@@ -41,7 +41,7 @@ def check_kernels(rlxc, home, chosen):
     programs = kernel_tests.Builder(home, rlxc.parent / "tflm-here").programs(names)
     with tempfile.TemporaryDirectory() as folder:
         found = kernel_tests.run(
-            rlxc, programs, pathlib.Path(folder), [*TWICE, "--cpu", "generic", "-O", "1"]
+            rlxc, programs, pathlib.Path(folder), [*TWICE, "--cpu", "native", "-O", "1"]
         )
     for kind, tests in found.items():
         for test, (passed, text) in tests.items():
