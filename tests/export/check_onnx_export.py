@@ -165,7 +165,7 @@ def check_network(rlxc, case):
 
 
 def main():
-    rlxc, program, *files = sys.argv[1:]
+    rlxc, program, *files = (os.path.abspath(path) for path in sys.argv[1:])
     total, taken = 0, 0
     for file in files:
         agreed, refused, wrong = check_file(program, file)
