@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 16 };
+enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 24 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 
 typedef struct Job {

@@ -6,7 +6,7 @@
 //
 //   test_random [COUNT [SEED [PROCESSES]]]    graphs SEED .. SEED + COUNT - 1; without a seed, or with 0,
 //   others
-//                                             each day, and the same again after five days (rotation.h)
+//                                             each day, and the same again after seven days (rotation.h)
 //   TEST_RANDOM_KEEP=1                        shows failing graphs as they are
 //
 // Prints TAP: a line for each batch, and one for what was covered.
@@ -31,7 +31,7 @@ enum {
     MAX_SHOWN = 8,
     TIME_LIMIT = 240,
     N_CONFIGS = 2,
-    DAYS = 5
+    DAYS = 7
 };
 
 typedef struct Failure {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs generated code of steps (--stream) against that of whole runs, bit for bit: the graphs of test_stream,
-some random stacks, and networks that are not ours where ../shared/models has them. Usage:
+some random stacks, and networks that are not ours where ../shared/models has them. Our networks run as
+generic code or as that of this machine, by turns from day to day (rotation.py). Usage:
 check_stream.py RLXC TEST_STREAM"""
 
 import ctypes
@@ -14,6 +15,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+import rotation  # noqa: E402
 
 RLXC, TEST_STREAM = map(os.path.abspath, sys.argv[1:3])
 HERE = pathlib.Path(__file__).resolve().parent
@@ -444,8 +448,9 @@ def check_others(folder):
 def main():
     with tempfile.TemporaryDirectory() as top:
         for i, (name, *network) in enumerate(NETWORKS):
-            for cpu in ("generic", "native"):
-                report(f"{name}, {cpu}", check_network, top, *network, cpu)
+            for k, cpu in enumerate(("generic", "native")):
+                if rotation.is_taken(i + k, 2):
+                    report(f"{name}, {cpu}", check_network, top, *network, cpu)
             report(f"{name}, longer steps", check_longer, top, *network, ("generic", "native")[i % 2])
         check_others(top)
         for i, path in enumerate(saved_graphs(top)):
