@@ -175,9 +175,11 @@ static bool has_all_values(DType wide, DType narrow)
 static bool shifts_bytes(const Graph *g, const Node *n)
 {
     double by = 0;
+    if (n->op != OP_sub && n->op != OP_add)
+        return false;
     const Node *x = graph_node(g, n->src[0]);
-    return (n->op == OP_sub || n->op == OP_add) && n->dtype == DTYPE_i32 && x->op == OP_cast &&
-           x->shape->rank == n->shape->rank && dtype_info[graph_node(g, x->src[0])->dtype].bits <= 16 &&
+    return n->dtype == DTYPE_i32 && x->op == OP_cast && x->shape->rank == n->shape->rank &&
+           dtype_info[graph_node(g, x->src[0])->dtype].bits <= 16 &&
            is_integer((DType)graph_node(g, x->src[0])->dtype) && node_is_scalar_const(g, n->src[1], &by) &&
            fabs(by) < 1 << 30;
 }
