@@ -3,9 +3,8 @@
 // pass plan_verify's replay, and what it forbids must fail there where the analysis is exact. Places with
 // leads are compared with all orders of few items.
 #include "ir/kernel/kernel_parse.h"
+#include "one_kernel.h"
 #include "passes/plan/place/place.h"
-#include "passes/plan/ram/lead.h"
-#include "unit.h"
 
 static Arena arena;
 
@@ -24,61 +23,21 @@ static Kernel *parse(const char *text)
     return k;
 }
 
-// A plan of one kernel: parameter 0 is its input, parameter 1 its result.
-typedef struct One {
-    Plan plan;
-    PlanKernel kernel;
-    PlanIo input;
-    PlanArg args[3];
-    PlanBuffer buffers[4];
-} One;
-
-static One *one_of(Kernel *k, uint64_t in, uint64_t out)
+static OneKernel *one_of(Kernel *k, uint64_t in, uint64_t out)
 {
-    One *o = ARENA_NEW(&arena, One);
-    k->may_alias = true;
-    o->buffers[1] = (PlanBuffer){.region = REGION_ARENA, .bytes = in, .align = 1, .name = "in"};
-    o->buffers[2] = (PlanBuffer){.region = REGION_ARENA, .bytes = out, .align = 1, .name = "out"};
-    o->args[0] = (PlanArg){.buf = 1, .end = in, .is_read = true};
-    o->args[1] = (PlanArg){.buf = 2, .end = out, .is_written = true};
-    o->kernel = (PlanKernel){.kernel = k};
-    o->kernel.args.data = o->args;
-    o->kernel.args.len = 2;
-    o->input = (PlanIo){.name = "in", .buf = 1, .bytes = in};
-    o->plan = (Plan){.arena = &arena};
-    o->plan.buffers.data = o->buffers;
-    o->plan.buffers.len = 3;
-    o->plan.kernels.data = &o->kernel;
-    o->plan.kernels.len = 1;
-    o->plan.inputs.data = &o->input;
-    o->plan.inputs.len = 1;
+    OneKernel *o = ARENA_NEW(&arena, OneKernel);
+    one_kernel_make(o, &arena, k, in, out);
     return o;
 }
 
-// NULL, or what plan_verify says when the result begins at the input's begin + d.
-static const char *verify_at(One *o, int64_t d)
-{
-    const uint64_t in = o->buffers[1].bytes, out = o->buffers[2].bytes;
-    o->buffers[1].offset = d < 0 ? (uint64_t)-d : 0;
-    o->buffers[2].offset = d < 0 ? 0 : (uint64_t)d;
-    o->plan.region_bytes[REGION_ARENA] = in + out + 6 + (uint64_t)(d < 0 ? -d : d);
-    return plan_verify(&o->plan);
-}
-
-static Lead lead(One *o)
-{
-    static const bool reads[] = {true, false, false}, writes[] = {false, true, false};
-    return lead_of(&(LeadQuestion){&o->kernel, reads, writes, o->buffers[1].bytes, o->buffers[2].bytes});
-}
-
 // The lead is what it should be; nothing that it allows is refused, and all that it forbids is.
-static void assert_lead(One *o, int64_t until, int64_t from)
+static void assert_lead(OneKernel *o, int64_t until, int64_t from)
 {
-    const Lead l = lead(o);
+    const Lead l = one_kernel_lead(o);
     assert_int_equal(l.until, until);
     assert_int_equal(l.from, from);
     for (int64_t d = -(int64_t)o->buffers[2].bytes; d <= (int64_t)o->buffers[1].bytes; d++) {
-        const char *wrong = verify_at(o, d);
+        const char *wrong = one_kernel_verify(o, d);
         if (lead_allows(l, d) && wrong != NULL)
             fail_msg("at %lld: %s", (long long)d, wrong);
         if (!lead_allows(l, d) && wrong == NULL)
@@ -97,7 +56,7 @@ static const char map[] = "kernel k\n"
 static void test_map(void **state)
 {
     (void)state;
-    One *o = one_of(parse(map), 12, 12);
+    OneKernel *o = one_of(parse(map), 12, 12);
     assert_lead(o, 0, 12);
     o->kernel.kernel = lead_reversed(o->kernel.kernel, &arena);
     assert_null(kernel_verify(o->kernel.kernel));
@@ -125,7 +84,7 @@ static const char wider[] = "kernel k\n"
 static void test_wider_pixels(void **state)
 {
     (void)state;
-    One *o = one_of(parse(wider), 10, 20);
+    OneKernel *o = one_of(parse(wider), 10, 20);
     assert_lead(o, -11, 10);
     o->kernel.kernel = lead_reversed(o->kernel.kernel, &arena);
     o->kernel.kernel->may_alias = true;
@@ -164,7 +123,7 @@ static const char rows[] = "kernel k\n"
 static void test_rows(void **state)
 {
     (void)state;
-    One *o = one_of(parse(rows), 24, 24);
+    OneKernel *o = one_of(parse(rows), 24, 24);
     assert_lead(o, -4, 24);
     o->kernel.kernel = lead_reversed(o->kernel.kernel, &arena);
     o->kernel.kernel->may_alias = true;
@@ -195,22 +154,22 @@ static const char planes[] = "kernel k\n"
 static void test_planes_are_in_place(void **state)
 {
     (void)state;
-    One *o = one_of(parse(planes), 12, 12);
+    OneKernel *o = one_of(parse(planes), 12, 12);
     o->buffers[3] = (PlanBuffer){.region = REGION_ARENA, .bytes = 6, .align = 1, .offset = 24, .name = "t"};
     o->args[2] = (PlanArg){.buf = 3, .end = 6, .is_read = true, .is_written = true};
     o->kernel.args.len = 3;
     o->plan.buffers.len = 4;
-    const Lead l = lead(o);
+    const Lead l = one_kernel_lead(o);
     assert_true(l.is_in_place && lead_allows(l, 0) && !lead_allows(l, 1) && !lead_allows(l, -1));
-    assert_null(verify_at(o, 0));
-    assert_non_null(verify_at(o, 1));
-    assert_non_null(verify_at(o, -1));
+    assert_null(one_kernel_verify(o, 0));
+    assert_non_null(one_kernel_verify(o, 1));
+    assert_non_null(one_kernel_verify(o, -1));
 }
 
 static void assert_apart(const char *text)
 {
-    One *o = one_of(parse(text), 12, 12);
-    const Lead l = lead(o);
+    OneKernel *o = one_of(parse(text), 12, 12);
+    const Lead l = one_kernel_lead(o);
     assert_int_equal(l.until, -12);
     assert_int_equal(l.from, 12);
 }

@@ -2,8 +2,7 @@
 // Random kernels whose result lies over what they read: plan_verify must say of every distance what all
 // accesses say, one after the other, and leads must be the distances that pairs of accesses allow. Both say
 // of most loops at once what they do, which this test does not.
-#include "passes/plan/ram/lead.h"
-#include "unit.h"
+#include "one_kernel.h"
 
 enum { MAX_LOOPS = 3, MAX_STEPS = 24, CASES = 3000 };
 
@@ -167,47 +166,10 @@ static Kernel *kernel_of(const Program *p)
         if (s->kind == END)
             loops -= is_loop[--open];
     }
-    k->may_alias = true;
     return k;
 }
 
 // --- what must hold ------------------------------------------------------------------------------
-
-typedef struct One {
-    Plan plan;
-    PlanKernel kernel;
-    PlanIo input;
-    PlanArg args[2];
-    PlanBuffer buffers[3];
-} One;
-
-static void plan_one(One *o, Kernel *k, uint64_t in, uint64_t out)
-{
-    *o = (One){.buffers = {{0},
-                           {.region = REGION_ARENA, .bytes = in, .align = 1, .name = "in"},
-                           {.region = REGION_ARENA, .bytes = out, .align = 1, .name = "out"}},
-               .args = {{.buf = 1, .end = in, .is_read = true}, {.buf = 2, .end = out, .is_written = true}},
-               .kernel = {.kernel = k},
-               .input = {.name = "in", .buf = 1, .bytes = in},
-               .plan = {.arena = &arena}};
-    o->kernel.args.data = o->args;
-    o->kernel.args.len = 2;
-    o->plan.buffers.data = o->buffers;
-    o->plan.buffers.len = 3;
-    o->plan.kernels.data = &o->kernel;
-    o->plan.kernels.len = 1;
-    o->plan.inputs.data = &o->input;
-    o->plan.inputs.len = 1;
-}
-
-static bool verify_at(One *o, int64_t d)
-{
-    o->buffers[1].offset = d < 0 ? (uint64_t)-d : 0;
-    o->buffers[2].offset = d < 0 ? 0 : (uint64_t)d;
-    o->plan.region_bytes[REGION_ARENA] =
-        o->buffers[1].bytes + o->buffers[2].bytes + (uint64_t)(d < 0 ? -d : d);
-    return plan_verify(&o->plan) == NULL;
-}
 
 // The distances at which a read meets what was written before, as those of all pairs of accesses.
 typedef struct Distances {
@@ -233,22 +195,21 @@ static Distances find_distances(const Program *p, int64_t in, int64_t out)
 
 static void test_random_kernels(void **state)
 {
-    static const bool reads[] = {true, false}, writes[] = {false, true};
     uint32_t n = 0, n_wrong = 0, n_exact = 0;
     (void)state;
     for (uint32_t i = 0; i < CASES; i++, arena_reset(&arena)) {
         Program p = random_program();
-        One o;
+        OneKernel o;
         if (!run_program(&p))
             continue;
         const int64_t in = p.most[0] - p.least[0] + 1, out = p.most[1] - p.least[1] + 1;
         const Distances all = find_distances(&p, in, out);
-        plan_one(&o, kernel_of(&p), (uint64_t)in, (uint64_t)out);
-        const Lead l = lead_of(&(LeadQuestion){&o.kernel, reads, writes, (uint64_t)in, (uint64_t)out});
+        one_kernel_make(&o, &arena, kernel_of(&p), (uint64_t)in, (uint64_t)out);
+        const Lead l = one_kernel_lead(&o);
         for (int64_t d = -out; d <= in; d++, n++) {
             const bool is_wrong = all.is_wrong[d + out];
             n_wrong += is_wrong;
-            if (verify_at(&o, d) == is_wrong || (lead_allows(l, d) && is_wrong))
+            if ((one_kernel_verify(&o, d) == NULL) == is_wrong || (lead_allows(l, d) && is_wrong))
                 fail_msg("case %u at %lld: wrong is %d", i, (long long)d, is_wrong);
         }
         if (p.has_when)
