@@ -32,6 +32,29 @@ bool kop_is_defined(KOp op, int type)
     return strcmp(meaning[op][kt_is_float(type) ? 0 : 1], "NONE") != 0;
 }
 
+// Does `lo <= x`, or one of the conditions that `a` joins, say that x is too large for b, which is `x < hi`?
+static bool contradicts(const Kernel *k, KRef a, KRef b)
+{
+    const KInst *x = k_inst(k, a), *y = k_inst(k, b);
+    int64_t lo = 0, hi = 0;
+    if (x->kind != KI_op || y->kind != KI_op || y->kop != KOP_lt || !k_is_const(k, y->b, &hi))
+        return false;
+    if (x->kop == KOP_and)
+        return contradicts(k, x->a, b) || contradicts(k, x->b, b);
+    return x->kop == KOP_le && x->b == y->a && k_inst(k, y->a)->dtype == KT_INDEX &&
+           k_is_const(k, x->a, &lo) && lo >= hi;
+}
+
+static KRef fold_and(Kernel *k, KRef a, KRef b)
+{
+    int64_t v = 0;
+    if (k_is_const(k, a, &v))
+        return v ? b : a;
+    if (k_is_const(k, b, &v))
+        return v ? a : b;
+    return a == b ? a : contradicts(k, a, b) ? k_integer(k, DTYPE_bool, 0) : 0;
+}
+
 static KRef fold_bool(Kernel *k, KOp op, KRef a, KRef b)
 {
     int64_t x = 0, y = 0;
@@ -40,7 +63,7 @@ static KRef fold_bool(Kernel *k, KOp op, KRef a, KRef b)
     case KOP_not:
         return has_x ? k_integer(k, DTYPE_bool, !x) : 0;
     case KOP_and:
-        return has_x ? (x ? b : a) : has_y ? (y ? a : b) : a == b ? a : 0;
+        return fold_and(k, a, b);
     case KOP_or:
         return has_x ? (x ? a : b) : has_y ? (y ? b : a) : a == b ? a : 0;
     default:

@@ -116,6 +116,10 @@ static void test_index_folding(void **state)
     assert_int_equal(k_and(k, always, test), test);
     assert_int_equal(k_or(k, test, always), always);
     assert_int_equal(k_select(k, always, i, j), i);
+    // Conditions that exclude each other, as of a window that is larger than its image.
+    assert_int_equal(value_of(k, k_expr(k, "0 <= $ & $ < -2", i, i)), 0);
+    assert_int_equal(value_of(k, k_expr(k, "0 <= $ & $ < $ & 0 <= $ & $ < 0", i, i, j, j, j)), 0);
+    assert_int_not_equal(k_expr(k, "0 <= $ & $ < 1", i, i), k_expr(k, "0 <= $ & $ < 0", i, i));
     k_end(k);
     k_end(k);
     assert_null(kernel_verify(k));
