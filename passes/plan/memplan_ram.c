@@ -111,6 +111,16 @@ static bool fit_rows(Pass *p, const Saved *saved)
         least = over < least ? over : least;
         wanted = wanted > over ? wanted - over : 0;
     }
+    // Which cut has the lowest peak is an estimate, too: one that may take what was needed may need less.
+    for (uint32_t i = 0; i < ATTEMPTS && ram + least > state; i++) {
+        const uint64_t at = ram + least - state;
+        if (try_rows(p, saved, &rows, at))
+            return true;
+        if (excess(p) >= least)
+            break;
+        best = at;
+        least = excess(p);
+    }
     return try_rows(p, saved, &rows, best);
 }
 

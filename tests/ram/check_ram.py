@@ -241,6 +241,7 @@ def check_random(seed):
         for ram in sorted({fewest, rng.randint(fewest, most)}):
             path, arena = program(work, work / "net.rlx", cpu, sizes, ram)
             assert arena <= ram, f"{arena} bytes where {ram} are allowed"
+            assert ram != fewest or arena == fewest, f"{arena} bytes, where {fewest} were said to be the least"
             assert checked([path], input=inputs) == wanted, f"other results in {ram} bytes"
 
         def run(path, where):
@@ -298,13 +299,15 @@ def check_network(name, limit):
         sizes = [len(values) for values in data[0]]
         inputs, wanted = (b"".join(bytes(v & 255 for v in pair[i]) for pair in data) for i in (0, 1))
         taken = []
-        for ram in (0, limit):
+        fewest = least(pathlib.Path(folder), NETWORKS / f"{name}.tflite")
+        for ram in (0, limit, fewest):
             path, arena = program(pathlib.Path(folder), NETWORKS / f"{name}.tflite", "cortex-m4", sizes, ram)
             assert ram == 0 or arena <= ram, f"{arena} bytes where {ram} are allowed"
             found = checked([path], input=inputs)
             assert cases and found == wanted, f"other results than LiteRT's, {arena} bytes"
             taken.append(arena)
-        return f"{taken[0]} bytes, {taken[1]} with --ram {limit}"
+        assert taken[2] == fewest, f"{taken[2]} bytes, where {fewest} were said to be the least"
+        return f"{taken[0]} bytes, {taken[1]} with --ram {limit}, {fewest} at least"
 
 
 def main():
