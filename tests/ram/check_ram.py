@@ -241,7 +241,7 @@ def check_random(seed):
         for ram in sorted({fewest, rng.randint(fewest, most)}):
             path, arena = program(work, work / "net.rlx", cpu, sizes, ram)
             assert arena <= ram, f"{arena} bytes where {ram} are allowed"
-            assert ram != fewest or arena == fewest, f"{arena} bytes, where {fewest} were said to be the least"
+            assert ram != fewest or arena == fewest, f"{arena} bytes, {fewest} were said to be least"
             assert checked([path], input=inputs) == wanted, f"other results in {ram} bytes"
 
         def run(path, where):
