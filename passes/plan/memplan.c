@@ -304,12 +304,13 @@ static bool are_buffers_placed(const Plan *p)
     return true;
 }
 
-void memplan_run(Pass *p)
+void memplan_run(Pass *p, LeadMemo *known)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->n_check_kernels <= p->plan->kernels.len);
     if (pass_is_serial(p))
         align_closely(p->plan, p->scratch);
     Planner m = planner_of(p);
+    m.known = known;
     settle_buffers(&m);
     place_buffers(&m);
 }
