@@ -108,14 +108,8 @@ static void place_arena(Planner *m)
 void memplan_for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
 {
     const Plan *p = m->plan;
-    for (uint32_t i = 0; i < p->inputs.len; i++)
-        fn(m, p->inputs.data[i].buf);
-    for (uint32_t i = 0; i < p->outputs.len; i++)
-        fn(m, p->outputs.data[i].buf);
-    for (uint32_t i = 0; i < p->kept.len; i++)
-        fn(m, p->kept.data[i].buf);
-    for (uint32_t i = 0; i < p->sizes.len; i++)
-        fn(m, p->sizes.data[i].buf);
+    for (uint32_t i = 0; plan_io(p, i) != NULL; i++)
+        fn(m, plan_io(p, i)->buf);
     for (uint32_t i = 0; i < p->checks.len; i++)
         fn(m, p->checks.data[i].buf);
     for (uint32_t i = 0; i < p->experts.layers.len; i++)
