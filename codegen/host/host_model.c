@@ -7,28 +7,19 @@
 // The largest part of the arena in which nothing is between runs.
 static void find_scratch(const Plan *p, uint64_t *begin, uint64_t *bytes)
 {
-    const struct {
-        const PlanIo *io;
-        uint32_t n;
-    } lists[] = {{p->inputs.data, p->inputs.len},
-                 {p->outputs.data, p->outputs.len},
-                 {p->kept.data, p->kept.len},
-                 {p->sizes.data, p->sizes.len}};
-    enum { N_LISTS = sizeof lists / sizeof *lists };
     *begin = *bytes = 0;
     const uint64_t all = host_first_bytes(p);
     for (uint64_t at = 0, next = 0; at < all; at = next) {
         uint64_t free_to = all; // from `at` on
         next = free_to;
-        for (uint32_t l = 0; l < N_LISTS; l++)
-            for (uint32_t i = 0; i < lists[l].n; i++) {
-                const PlanBuffer *b = &p->buffers.data[lists[l].io[i].buf];
-                const uint64_t end = (b->offset + b->bytes + 63u) / 64u * 64u;
-                if (b->region != REGION_ARENA || b->bytes == 0 || end <= at)
-                    continue;
-                free_to = b->offset < free_to ? b->offset : free_to;
-                next = end < next ? end : next;
-            }
+        for (uint32_t i = 0; plan_io(p, i) != NULL; i++) {
+            const PlanBuffer *b = &p->buffers.data[plan_io(p, i)->buf];
+            const uint64_t end = (b->offset + b->bytes + 63u) / 64u * 64u;
+            if (b->region != REGION_ARENA || b->bytes == 0 || end <= at)
+                continue;
+            free_to = b->offset < free_to ? b->offset : free_to;
+            next = end < next ? end : next;
+        }
         if (free_to > at && free_to - at > *bytes) {
             *begin = at;
             *bytes = free_to - at;
@@ -254,8 +245,7 @@ static void emit_variants(const HostEmit *e, const HostEmit *largest, const char
     number(out, "bucket", has_buckets ? bucket : 0);
     member(out, "moe", moe);
     member(out, "device", e->device != NULL ? arena_printf(e->arena, "&device%s", e->suffix) : "NULL");
-    member(out, "fallback",
-           has_fallback ? arena_printf(e->arena, "&%s_model" HOST_FALLBACK, name) : "NULL");
+    member(out, "fallback", has_fallback ? arena_printf(e->arena, "&%s_model" HOST_FALLBACK, name) : "NULL");
     number(out, "fallback_weights", has_fallback ? host_fallback_weights(e) : 0);
 }
 

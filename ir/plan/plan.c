@@ -402,3 +402,20 @@ uint32_t plan_peak_step(const Plan *p)
     }
     return at;
 }
+
+const PlanIo *plan_io(const Plan *p, uint32_t i)
+{
+    const struct {
+        const PlanIo *io;
+        uint32_t n;
+    } lists[] = {{p->inputs.data, p->inputs.len},
+                 {p->outputs.data, p->outputs.len},
+                 {p->kept.data, p->kept.len},
+                 {p->sizes.data, p->sizes.len}};
+    for (uint32_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        if (i < lists[l].n)
+            return &lists[l].io[i];
+        i -= lists[l].n;
+    }
+    return NULL;
+}

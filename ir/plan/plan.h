@@ -225,10 +225,10 @@ typedef struct PlanKernel {
     uint64_t flops, macs;
     uint64_t read_bytes, write_bytes;
     PlanTrade trade;
-    const char *schedule; // "tile v1r3c4o", what the cost model chose; NULL: there is one way
-    const Loc *operands;  // of a custom op: where its operands lie as dense rows
-    const Loc *results;   // of a loop: places of all its results; 0 = nobody wants it
-    PlanLoop *loop;       // NULL: a plain kernel
+    const char *schedule;     // "tile v1r3c4o", what the cost model chose; NULL: there is one way
+    const Loc *operands;      // of a custom op: where its operands lie as dense rows
+    const Loc *results;       // of a loop: places of all its results; 0 = nobody wants it
+    PlanLoop *loop;           // NULL: a plain kernel
     struct PlanKernel *other; // another way, with less scratch memory; the memory plan chooses. NULL: none
     PlanThreads threads;
     PlanDispatch launch;
@@ -392,6 +392,9 @@ static inline bool plan_buffer_is_live(const PlanBuffer *b, uint32_t step)
 }
 // The bank in which a buffer lies; NULL: its region has none.
 const PlanBank *plan_bank_of(const Plan *p, const PlanBuffer *b);
+// The i-th of what the program reads and writes: inputs, outputs, values that are kept, sizes. NULL: there
+// are no more.
+const PlanIo *plan_io(const Plan *p, uint32_t i);
 // Banks of RAM, or of constants.
 uint32_t plan_count_banks(const Plan *p, bool is_weights);
 // Bytes of the state block: states, params, their flags and marks, and what is prepared of them.

@@ -54,14 +54,10 @@ static const char *check_buffer(const Plan *p, const PlanBuffer *b)
     return NULL;
 }
 
-static const char *check_ios(const Plan *p, const PlanIo *io, uint32_t n)
+static const char *check_io(const Plan *p, const PlanIo *io)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const PlanBank *b = io[i].bytes != 0 ? plan_bank_of(p, &p->buffers.data[io[i].buf]) : NULL;
-        if (b != NULL && b->base != 0)
-            return arena_printf(p->arena, "%s is not in the first bank", io[i].name);
-    }
-    return NULL;
+    const PlanBank *b = io->bytes != 0 ? plan_bank_of(p, &p->buffers.data[io->buf]) : NULL;
+    return b != NULL && b->base != 0 ? arena_printf(p->arena, "%s is not in the first bank", io->name) : NULL;
 }
 
 const char *plan_check_banks(const Plan *p)
@@ -76,14 +72,7 @@ const char *plan_check_banks(const Plan *p)
         wrong = check_buffer(p, &p->buffers.data[b]);
     if (wrong == NULL && plan_count_banks(p, false) != 0 && state != plan_state_bytes(p))
         wrong = "the state block is not in one bank";
-    const struct {
-        const PlanIo *io;
-        uint32_t n;
-    } lists[] = {{p->inputs.data, p->inputs.len},
-                 {p->outputs.data, p->outputs.len},
-                 {p->kept.data, p->kept.len},
-                 {p->sizes.data, p->sizes.len}};
-    for (uint32_t i = 0; i < sizeof lists / sizeof *lists && wrong == NULL; i++)
-        wrong = check_ios(p, lists[i].io, lists[i].n);
+    for (uint32_t i = 0; plan_io(p, i) != NULL && wrong == NULL; i++)
+        wrong = check_io(p, plan_io(p, i));
     return wrong;
 }

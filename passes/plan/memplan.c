@@ -108,14 +108,8 @@ static void place_arena(Planner *m)
 void memplan_for_exchanged(Planner *m, void (*fn)(Planner *m, BufId b))
 {
     const Plan *p = m->plan;
-    for (uint32_t i = 0; i < p->inputs.len; i++)
-        fn(m, p->inputs.data[i].buf);
-    for (uint32_t i = 0; i < p->outputs.len; i++)
-        fn(m, p->outputs.data[i].buf);
-    for (uint32_t i = 0; i < p->kept.len; i++)
-        fn(m, p->kept.data[i].buf);
-    for (uint32_t i = 0; i < p->sizes.len; i++)
-        fn(m, p->sizes.data[i].buf);
+    for (uint32_t i = 0; plan_io(p, i) != NULL; i++)
+        fn(m, plan_io(p, i)->buf);
     for (uint32_t i = 0; i < p->checks.len; i++)
         fn(m, p->checks.data[i].buf);
     for (uint32_t i = 0; i < p->experts.layers.len; i++)
@@ -304,12 +298,13 @@ static bool are_buffers_placed(const Plan *p)
     return true;
 }
 
-void memplan_run(Pass *p)
+void memplan_run(Pass *p, LeadMemo *known)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->n_check_kernels <= p->plan->kernels.len);
     if (pass_is_serial(p))
         align_closely(p->plan, p->scratch);
     Planner m = planner_of(p);
+    m.known = known;
     settle_buffers(&m);
     place_buffers(&m);
 }

@@ -6,6 +6,7 @@
 
 #include "passes/pass.h"
 #include "passes/plan/place/place.h"
+#include "passes/plan/ram/lead.h"
 
 typedef struct Planner {
     Pass *pass;
@@ -18,6 +19,7 @@ typedef struct Planner {
     bool is_latency;         // memory is not used again where that costs a barrier
     uint32_t *item;          // by buffer: 1 + its item for the placer, 0: none
     struct Overlap *overlap; // memplan_find_overlaps
+    LeadMemo *known;         // what it found in plans before this one
 } Planner;
 
 static inline PlanBuffer *planner_buffer(const Planner *m, BufId b)
@@ -30,8 +32,8 @@ static inline bool planner_is_arena(const Planner *m, BufId b)
     return b != 0 && planner_buffer(m, b)->region == REGION_ARENA;
 }
 
-// Places all buffers of the plan as its kernels are now.
-void memplan_run(Pass *p);
+// Places all buffers of the plan as its kernels are now. known: of all plans of these kernels.
+void memplan_run(Pass *p, LeadMemo *known);
 // The same, with kernels that run row by row in turns where the plan takes too much otherwise (--ram). False:
 // it takes too much in any case, which it has reported.
 bool memplan_fit(Pass *p);

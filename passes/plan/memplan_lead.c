@@ -14,8 +14,7 @@ enum { MAX_MACS = 1 << 28 };
 typedef struct Pair {
     uint32_t at;
     BufId in, out;
-    Lead lead[2];     // forwards, backwards
-    Kernel *reversed; // NULL: it cannot run backwards, or has other inputs that die
+    LeadWays ways; // not backwards where other inputs of the kernel die
 } Pair;
 
 typedef struct Overlap {
@@ -66,21 +65,15 @@ static bool has_pair(const Overlap *o, uint32_t at, BufId in, BufId out)
 static void add_pair(Overlap *o, uint32_t at, BufId in, BufId out)
 {
     Planner *m = o->m;
-    PlanKernel k = m->plan->kernels.data[at];
+    const PlanKernel *k = &m->plan->kernels.data[at];
     Arena *scratch = m->pass->scratch;
-    bool *reads = ARENA_ARRAY(scratch, bool, k.args.len), *writes = ARENA_ARRAY(scratch, bool, k.args.len);
+    bool *reads = ARENA_ARRAY(scratch, bool, k->args.len), *writes = ARENA_ARRAY(scratch, bool, k->args.len);
     if (in == out || has_pair(o, at, in, out) || !dies_here(m, in, at) || !begins_here(m, out, at) ||
-        !find_args(m, &k, in, false, reads) || !find_args(m, &k, out, true, writes))
+        !find_args(m, k, in, false, reads) || !find_args(m, k, out, true, writes))
         return;
-    const LeadQuestion q = {&k, reads, writes, m->plan->buffers.data[in].bytes,
+    const LeadQuestion q = {k, reads, writes, m->plan->buffers.data[in].bytes,
                             m->plan->buffers.data[out].bytes};
-    Pair pair = {.at = at, .in = in, .out = out, .lead[0] = lead_of(&q)};
-    pair.lead[1] = pair.lead[0];
-    pair.reversed = lead_reversed(k.kernel, scratch);
-    if (pair.reversed != NULL) {
-        k.kernel = pair.reversed;
-        pair.lead[1] = lead_of(&q);
-    }
+    const Pair pair = {.at = at, .in = in, .out = out, .ways = lead_ways(m->known, &q, scratch)};
     vec_push(scratch, &o->pairs, pair);
 }
 
@@ -96,8 +89,9 @@ static void add_pairs_of(Overlap *o, uint32_t at)
             if (k->args.data[i].is_read && k->args.data[j].is_written)
                 add_pair(o, at, owner[k->args.data[i].buf], owner[k->args.data[j].buf]);
     for (uint32_t i = first; o->pairs.len - first > 1 && i < o->pairs.len; i++) {
-        o->pairs.data[i].reversed = NULL; // all of them would have to agree
-        o->pairs.data[i].lead[1] = o->pairs.data[i].lead[0];
+        LeadWays *w = &o->pairs.data[i].ways;
+        w->reversed = NULL; // all of them would have to agree
+        w->lead[1] = w->lead[0];
     }
 }
 
@@ -117,7 +111,7 @@ static Leads leads_of(const Planner *m, Arena *scratch)
     Leads leads = {0};
     for (uint32_t i = 0; i < m->overlap->pairs.len; i++) {
         const Pair *p = &m->overlap->pairs.data[i];
-        const Lead *a = &p->lead[0], *b = &p->lead[1];
+        const Lead *a = &p->ways.lead[0], *b = &p->ways.lead[1];
         const PlanBuffer *in = planner_buffer(m, p->in), *out = planner_buffer(m, p->out);
         const int64_t align = (int64_t)(in->align < out->align ? in->align : out->align);
         const int64_t until = a->until > b->until ? a->until : b->until;
@@ -202,9 +196,9 @@ void memplan_turn(Planner *m, const PlaceItem *items)
         const int64_t d = (int64_t)out->offset - (int64_t)in->offset;
         if (in->offset >= out->offset + out->size || out->offset >= in->offset + in->size)
             continue;
-        if (!lead_allows(p->lead[0], d)) {
-            rlx_assert(p->reversed != NULL && lead_allows(p->lead[1], d));
-            k->kernel = p->reversed;
+        if (!lead_allows(p->ways.lead[0], d)) {
+            rlx_assert(p->ways.reversed != NULL && lead_allows(p->ways.lead[1], d));
+            k->kernel = p->ways.reversed;
         }
         k->kernel = lead_serial(k->kernel);
     }

@@ -90,18 +90,18 @@ static bool try_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t lim
 {
     restore(p->plan, saved);
     rows_cut(rows, limit);
-    memplan_run(p);
+    memplan_run(p, rows->known);
     return excess(p) == 0;
 }
 
 // Rows in turns and less scratch memory, with limits that fall until the plan keeps to the one that was
 // given. False: none does; the plan is that with the least.
-static bool fit_rows(Pass *p, const Saved *saved)
+static bool fit_rows(Pass *p, const Saved *saved, LeadMemo *known)
 {
     const uint64_t state = plan_state_bytes(p->plan), ram = pass_ram(p->options);
     uint64_t wanted = ram > state ? ram - state : 0, best = 0, least = UINT64_MAX;
     restore(p->plan, saved);
-    const Rows rows = rows_facts(p);
+    const Rows rows = rows_facts(p, known);
     for (uint32_t i = 0; i < ATTEMPTS; i++) {
         const uint64_t at = i + 1 < ATTEMPTS ? wanted : 0; // at last the lowest peak
         if (try_rows(p, saved, &rows, at))
@@ -140,14 +140,14 @@ static bool may_spare(const Pass *p)
     return pass_is_serial(p) && caps->has_dsp && !caps->has_mve && p->options->strips == 0;
 }
 
-static void spare(Pass *p, const Saved *saved)
+static void spare(Pass *p, const Saved *saved, LeadMemo *known)
 {
     enum { TIME_PERCENT = 2, MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
     const uint64_t had = p->plan->region_bytes[REGION_ARENA], enough = had - had * MEMORY_PERCENT / 100;
     if (had == 0 || macs_of(p->plan) > MAX_MACS)
         return;
     restore(p->plan, saved);
-    const Rows rows = rows_facts(p);
+    const Rows rows = rows_facts(p, known);
     const double most = rows_insns(&rows, UINT64_MAX) * (1 + TIME_PERCENT / 100.0);
     uint64_t low = 0, high = enough + 1;
     while (low + had / 256 < high) {
@@ -159,27 +159,28 @@ static void spare(Pass *p, const Saved *saved)
     }
     if (high <= enough) {
         rows_cut(&rows, high);
-        memplan_run(p);
+        memplan_run(p, known);
         if (p->plan->region_bytes[REGION_ARENA] <= enough)
             return;
         restore(p->plan, saved);
     }
-    memplan_run(p);
+    memplan_run(p, known);
 }
 
 bool memplan_fit(Pass *p)
 {
     const bool is_limited = (pass_ram(p->options) != 0 || p->options->n_banks != 0) && p->frame == NULL;
+    LeadMemo known = {0};
     const bool may_choose = pass_is_serial(p);
     const Saved saved = may_choose ? save(p) : (Saved){0};
     if (may_choose && p->options->strips >= 2) {
-        const Rows rows = rows_facts(p);
+        const Rows rows = rows_facts(p, &known);
         rows_cut(&rows, 0);
     }
-    memplan_run(p);
+    memplan_run(p, &known);
     if (may_spare(p) && !is_limited)
-        spare(p, &saved);
-    const bool fits = !is_limited || excess(p) == 0 || (may_choose && fit_rows(p, &saved));
+        spare(p, &saved, &known);
+    const bool fits = !is_limited || excess(p) == 0 || (may_choose && fit_rows(p, &saved, &known));
     if (fits && memplan_lacking(p->plan, BANKS_OF_WEIGHTS) == 0)
         return true;
     report(p);

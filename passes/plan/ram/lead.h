@@ -29,6 +29,18 @@ Lead lead_of(const LeadQuestion *q);
 // The kernel with its outermost loops in any order from the end to the begin; NULL: it has none.
 Kernel *lead_reversed(const Kernel *k, Arena *scratch);
 
+// Leads forwards, and backwards where `reversed` is the kernel that runs so (NULL: there is none).
+typedef struct LeadWays {
+    Lead lead[2];
+    Kernel *reversed;
+} LeadWays;
+
+// Answers that were found before: memory is planned several times, mostly with the same kernels.
+typedef struct LeadKnown LeadKnown;
+typedef VEC(LeadKnown) LeadMemo;
+// Asks once for each kernel and question; the answers are in `arena`.
+LeadWays lead_ways(LeadMemo *known, const LeadQuestion *q, Arena *arena);
+
 // A copy of the kernel for results that lie over what it reads: its parameters may alias, and its loops run
 // in order.
 Kernel *lead_serial(const Kernel *k);

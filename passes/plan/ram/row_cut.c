@@ -2,7 +2,6 @@
 // Which kernels are groups that run row by row, and how much scratch memory each gets: the cut of their list
 // with the fewest instructions whose largest group keeps to a limit, by dynamic programming over estimates.
 // See rows.h.
-#include "passes/plan/ram/lead.h"
 #include "passes/plan/ram/rows.h"
 
 // --- facts ---------------------------------------------------------------------------------------
@@ -62,11 +61,11 @@ static RowWays ways_of(const Plan *p, uint32_t kernel, Arena *scratch)
     return w;
 }
 
-Rows rows_facts(Pass *pass)
+Rows rows_facts(Pass *pass, LeadMemo *known)
 {
     Plan *p = pass->plan;
     Arena *a = pass->scratch;
-    Rows r = {.plan = p, .scratch = a, .keeps_fastest = pass->options->strips == 3};
+    Rows r = {.plan = p, .scratch = a, .known = known, .keeps_fastest = pass->options->strips == 3};
     r.ways = ARENA_ARRAY(a, RowWays, p->kernels.len);
     r.first = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.last = ARENA_ARRAY(a, uint32_t, p->buffers.len);
@@ -142,23 +141,19 @@ static int64_t both_bytes(Lead l, int64_t in, int64_t out)
 // The same for a kernel alone, which may run backwards.
 static int64_t saved_over(const Rows *r, const RowStage *s, BufId in)
 {
-    PlanKernel k = *s->kernel;
-    bool *reads = ARENA_ARRAY(r->scratch, bool, k.args.len),
-         *writes = ARENA_ARRAY(r->scratch, bool, k.args.len);
-    const LeadQuestion q = {&k, reads, writes, r->plan->buffers.data[in].bytes,
+    const PlanKernel *k = s->kernel;
+    bool *reads = ARENA_ARRAY(r->scratch, bool, k->args.len),
+         *writes = ARENA_ARRAY(r->scratch, bool, k->args.len);
+    const LeadQuestion q = {k, reads, writes, r->plan->buffers.data[in].bytes,
                             r->plan->buffers.data[s->result].bytes};
-    for (uint32_t i = 0; i < k.args.len; i++) {
-        reads[i] = k.args.data[i].buf == in;
-        writes[i] = k.args.data[i].buf == s->result;
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        reads[i] = k->args.data[i].buf == in;
+        writes[i] = k->args.data[i].buf == s->result;
     }
     const int64_t a = (int64_t)q.in_bytes, b = (int64_t)q.out_bytes;
-    int64_t both = both_bytes(lead_of(&q), a, b);
-    k.kernel = lead_reversed(k.kernel, r->scratch);
-    if (k.kernel != NULL) {
-        const int64_t back = both_bytes(lead_of(&q), a, b);
-        both = back < both ? back : both;
-    }
-    return a + b - both;
+    const LeadWays w = lead_ways(r->known, &q, r->scratch);
+    const int64_t there = both_bytes(w.lead[0], a, b), back = both_bytes(w.lead[1], a, b);
+    return a + b - (back < there ? back : there);
 }
 
 static uint64_t saved_alone(const Rows *r, uint32_t kernel, const RowStage *s)

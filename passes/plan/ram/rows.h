@@ -9,6 +9,7 @@
 #define PASSES_PLAN_RAM_ROWS_H
 
 #include "passes/pass.h"
+#include "passes/plan/ram/lead.h"
 
 enum { ROWS_MAX_STAGES = 24 };
 
@@ -76,6 +77,7 @@ typedef struct Rows {
     uint32_t *first, *last;     // by buffer: kernels that touch it; UINT32_MAX and 0: none
     bool *lasts;                // by buffer: needed from before the first kernel on, or behind the last one
     bool *is_scratch;           // by buffer: of a kernel
+    LeadMemo *known;            // leads of kernels alone
     struct RowChoices *choices; // what is known of groups, by first kernel and number of kernels
     bool keeps_fastest;         // groups have their fastest ways, whatever the limit
 } Rows;
@@ -89,7 +91,7 @@ int64_t rows_lowest(const RowGroup *g, uint32_t stage, int64_t tick);
 void rows_join(Plan *p, const RowGroup *g, Arena *scratch);
 
 // What rows_cut needs to know of the plan as it is now.
-Rows rows_facts(Pass *p);
+Rows rows_facts(Pass *p, LeadMemo *known);
 // Cuts the kernels of the plan into groups, and chooses ways for them, so that each group takes at most
 // `limit` bytes of the arena and all together as few instructions as possible, by estimate; where that cannot
 // be, with the lowest peak.
