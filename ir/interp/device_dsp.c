@@ -209,11 +209,6 @@ CallResult interp_dsp_eight_u8(Call *c)
 
 // --- bytes ---------------------------------------------------------------------------------------
 
-static int32_t saturated(int64_t v)
-{
-    return v < INT8_MIN ? INT8_MIN : v > INT8_MAX ? INT8_MAX : (int32_t)v;
-}
-
 // The sum, or what counts in its stead; *tail: where the words behind the weights begin, then those behind
 // the exceptions.
 static int64_t without_exceptions(Words *a, int64_t *tail, int64_t j, int64_t scaled)
@@ -237,7 +232,7 @@ typedef struct PairBytes {
 } PairBytes;
 
 // Channel j of a block, from its sum. *tail becomes the end of the block.
-static int32_t byte_of(Words *a, const PairBytes *p, int64_t *tail, int64_t j, int32_t sum)
+static int8_t byte_of(Words *a, const PairBytes *p, int64_t *tail, int64_t j, int32_t sum)
 {
     static const int64_t plain_place[DSP_BLOCK] = {0, 2, 1, 3};
     const int64_t shift = a->c->constant + (j % 2 != 0 ? 8 : 0), by = j % 2 != 0 ? 256 : 1;
@@ -245,12 +240,12 @@ static int32_t byte_of(Words *a, const PairBytes *p, int64_t *tail, int64_t j, i
     if (words_read(a, 2, from) >= 0) {
         const int64_t product = scaled * words_read(a, 2, from + plain_place[j]);
         *tail += DSP_PLAIN_TAIL;
-        return saturated(((product >> 32) + p->high * by) >> shift);
+        return words_saturated(((product >> 32) + p->high * by) >> shift);
     }
     const int64_t at = from + 1 + j * 3;
     const uint64_t low = (uint32_t)words_read(a, 2, at + 1), high = (uint32_t)words_read(a, 2, at + 2);
     *tail += DSP_OWN_TAIL;
-    return saturated(((scaled * words_read(a, 2, at) + (int64_t)(high << 32 | low)) >> 32) >> shift);
+    return words_saturated(((scaled * words_read(a, 2, at) + (int64_t)(high << 32 | low)) >> 32) >> shift);
 }
 
 // A block of both pixels, whose words begin at w.
@@ -264,7 +259,7 @@ static int64_t bytes_of_block(Words *a, const PairBytes *p, int64_t block, int64
         two_sums(a, p->input, pixel, (const int64_t[]){w + j / 2 * 2, w + DSP_BLOCK + j / 2, 2}, p->steps,
                  sum);
         tail = w + DSP_BLOCK + 2 * p->steps;
-        const int8_t y = (int8_t)byte_of(a, p, &tail, j, (int32_t)sum[j % 2]);
+        const int8_t y = byte_of(a, p, &tail, j, (int32_t)sum[j % 2]);
         words_write_byte(a, p->y[pixel], p->at[pixel] + block * DSP_BLOCK + j, y);
     }
     return tail;
@@ -358,7 +353,7 @@ static int32_t read_bytes(Words *a, int64_t at)
 }
 
 // The byte of a sum of the channel at w.
-static int32_t byte_of_taps(Words *a, int64_t w, int64_t sum)
+static int8_t byte_of_taps(Words *a, int64_t w, int64_t sum)
 {
     int64_t factor = read_bytes(a, w + DSP_TAPS + 4);
     uint64_t start = (uint64_t)call_int(a->c, 7, a->t) << 32;
@@ -372,7 +367,7 @@ static int32_t byte_of_taps(Words *a, int64_t w, int64_t sum)
                 break;
             }
     }
-    return saturated((sum * factor + (int64_t)start) >> (32 + a->c->constant));
+    return words_saturated((sum * factor + (int64_t)start) >> (32 + a->c->constant));
 }
 
 static void window(Words *a, int64_t plane, int64_t w, int64_t to, int64_t pitch)
@@ -383,7 +378,7 @@ static void window(Words *a, int64_t plane, int64_t w, int64_t to, int64_t pitch
         const int32_t x = words_read(a, 1, i / 3 * DSP_BLOCK * pitch + at / 2) >> (at % 2 != 0 ? 16 : 0);
         sum += (uint32_t)((int16_t)x * words_read_byte(a, 2, w + i, DTYPE_i8));
     }
-    const int8_t y = (int8_t)byte_of_taps(a, w, (int32_t)sum);
+    const int8_t y = byte_of_taps(a, w, (int32_t)sum);
     words_write_byte(a, 0, to, y);
 }
 

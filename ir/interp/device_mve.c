@@ -115,8 +115,7 @@ static int8_t byte_of(Words *a, int64_t *tail, int64_t j, int64_t sum, int64_t h
     *tail = at + (first < 0 ? MVE_OWN_TAIL : MVE_BLOCK);
     const int64_t product = sum * words_read(a, 2, at + j);
     const int64_t v = ((int64_t)((uint64_t)product + start) >> 32) + half;
-    const int64_t y = v >> shift;
-    return (int8_t)(y < INT8_MIN ? INT8_MIN : y > INT8_MAX ? INT8_MAX : y);
+    return words_saturated(v >> shift);
 }
 
 // One pixel, whose window is at x, to y.

@@ -36,3 +36,8 @@ void words_write_byte(Words *a, uint32_t operand, int64_t i, int8_t v)
     a->is_wrong =
         a->is_wrong || !param_write(a->c, a->t, element(a, operand, i, sizeof v), &v, sizeof v, a->is_poison);
 }
+
+int8_t words_saturated(int64_t v)
+{
+    return (int8_t)(v < INT8_MIN ? INT8_MIN : v > INT8_MAX ? INT8_MAX : v);
+}

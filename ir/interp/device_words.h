@@ -18,5 +18,7 @@ void words_write(Words *a, uint32_t operand, int64_t i, int32_t v);
 // type: DTYPE_i8 or DTYPE_u8.
 int32_t words_read_byte(Words *a, uint32_t operand, int64_t i, DType type);
 void words_write_byte(Words *a, uint32_t operand, int64_t i, int8_t v);
+// The nearest number that a byte holds.
+int8_t words_saturated(int64_t v);
 
 #endif

@@ -99,8 +99,7 @@ enum {
     OF_COLUMNS = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
     OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7,
     TO_PAIR = 1 << 3 | 1 << 4,
-    TO_EDGE = 1 << 4,
-    OF_WORDS = 1 << 3
+    TO_EDGE = 1 << 4
 };
 
 static const KDeviceAccess accesses[] = {
@@ -108,7 +107,7 @@ static const KDeviceAccess accesses[] = {
     {KDEV_dsp_pair_u8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0},
     {KDEV_dsp_edge_i8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0},
     {KDEV_dsp_edge_u8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0},
-    {KDEV_dsp_bytes2, 1, OF_WORDS, false, words, 0, 0, 0, 0},
+    {KDEV_dsp_bytes2, 1, OF_ROW, false, words, 0, 0, 0, 0},
     {KDEV_dsp_eight_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
     {KDEV_dsp_eight_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
     {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},

@@ -128,13 +128,40 @@ void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, con
 int64_t int_scales_high(const RequantScale *scale, int64_t n);
 // The nearest sum that gives what exception i has to give; 0 where none is near.
 int64_t int_scale_instead(const RequantScale *c, uint32_t i);
+// Has the channel numbers of its own, where others have only a factor and start at high * 2^32?
+bool int_scale_is_own(const RequantScale *c, int64_t high);
+// Can a device function scale a channel with a shift that all share? Starts are to lie between -limit and
+// limit.
+bool int_scale_fits(const RequantScale *c, int64_t shift, int64_t limit);
+
+// --- what schedules ask and derive (int_conv_facts.c) --------------------------------------------
+
+bool int_conv_is_signed(const IntConv *c);
+// Is it a constant, or none?
+bool int_conv_knows_bias(const IntConv *c);
+bool int_conv_knows_zero(const IntConv *c);
+// The zero point of the input; 0 if there is none, or it is no constant.
+int64_t int_conv_zero_value(const IntConv *c);
+// The zero point as i32.
+KRef int_conv_zero(const IntConv *c);
 // The narrowest type for n of these values.
 DType int_conv_weight_type(const int32_t *values, int64_t n);
-// Bias - zero * sum of the weights + added, by output channel, where these are constants.
+bool int_conv_has_byte_weights(const IntConv *c, const int32_t *values);
+// Bias - zero * sum of the weights, by output channel, where these are constants.
+int64_t *int_conv_begins(const IntConv *c, const int32_t *values, int64_t zero);
+// The same + added, as i32.
 uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero, int64_t added);
-// The zero point of the input, which it has, as i32.
-KRef int_conv_zero(const IntConv *c);
-// One input channel a group: can four of them be read as a word?
+// Do the columns of a window, with all channels of the group, follow each other in the input?
+bool int_conv_is_joined(const IntConv *c);
+// Does the size of an axis depend on the run?
+bool int_conv_has_live_axes(const IntConv *c, const Domain *d);
+// How the result is stored.
+const Access *int_conv_result(const IntConv *c, const Domain *d);
+// Rows become columns.
+void int_conv_turn(IntConv *c);
+// The largest number up to `most` that divides n.
+int64_t int_conv_step(int64_t n, int64_t most);
+// Can four channels be read as a word?
 bool int_conv_has_words(const IntConv *c);
 // The input, where its channels are words, as i32: four channels to an element.
 uint32_t int_conv_words(const IntConv *c);

@@ -20,7 +20,7 @@ static bool makes_bytes(const Dsp *s)
 static int64_t row_bytes(const Dsp *s)
 {
     const Lower *l = s->c.l;
-    const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const Access *y = int_conv_result(&s->c, s->d);
     const int64_t bytes = s->c.oc * s->c.w_out;
     const bool is_dense = s->d->rank == 4 && y->stride[2] == bytes && lower_loc(l, l->root)->offset == 0;
     return is_dense && bytes % WORD == 0 ? bytes : 0;

@@ -29,18 +29,6 @@ typedef struct Bytes {
 
 // --- weights -------------------------------------------------------------------------------------
 
-DType int_conv_weight_type(const int32_t *v, int64_t n)
-{
-    int32_t least = 0, most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        least = v[i] < least ? v[i] : least;
-        most = v[i] > most ? v[i] : most;
-    }
-    return least >= INT8_MIN && most <= INT8_MAX ? DTYPE_i8
-           : least >= 0 && most <= UINT8_MAX     ? DTYPE_u8
-                                                 : DTYPE_i16;
-}
-
 // [run][block][tap][input channel][output channel of the block]
 static void pack(const void *ctx, void *bytes)
 {
@@ -57,22 +45,6 @@ static void pack(const void *ctx, void *bytes)
                     tensor_set_i64(&out, at++, b->values[(o * c->ic + i) * taps + tap]);
         first += width;
     }
-}
-
-uint32_t int_conv_begin_param(const IntConv *c, const int32_t *values, int64_t zero, int64_t added)
-{
-    Lower *l = c->l;
-    const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
-    const Tensor bias = tensor_if_const(l->g, c->bias);
-    int32_t *begin = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
-    for (int64_t o = 0; o < n; o++) {
-        int64_t sum = 0; // what does not fit i32 wraps, as sums do
-        for (int64_t i = 0; i < each; i++)
-            sum += values[o * each + i];
-        sum = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - zero * sum + added;
-        begin[o] = (int32_t)(uint32_t)(uint64_t)sum;
-    }
-    return lower_param_data(l, "begin", DTYPE_i32, begin, (uint64_t)n * 4);
 }
 
 // --- loops ---------------------------------------------------------------------------------------
@@ -147,15 +119,6 @@ static void add_products(const Bytes *b, const Block *at, KRef x, KRef w)
     }
 }
 
-// How many channels an iteration takes: so many that nothing is left.
-static int64_t step_of(int64_t channels)
-{
-    for (int64_t step = MAX_STEP; step > 1; step--)
-        if (channels % step == 0)
-            return step;
-    return 1;
-}
-
 // The sums of a block. row, column: of tap 0 in the input; x: index of the image.
 static void add_taps(const Bytes *b, const Block *at, KRef row, KRef column, KRef x)
 {
@@ -165,7 +128,7 @@ static void add_taps(const Bytes *b, const Block *at, KRef row, KRef column, KRe
     const Taps rows = taps_inside(b, row, c->kh, c->dh, c->in_h);
     Taps columns = taps_inside(b, column, c->kw, c->dw, c->in_w);
     const Taps all = {k_index(k, 0), k_index(k, c->ic)};
-    const int64_t step = step_of(c->ic), each = c->ic * at->width;
+    const int64_t step = int_conv_step(c->ic, MAX_STEP), each = c->ic * at->width;
     const KRef first =
         b->is_apart ? k_expr(k, "$ * #", at->first, c->ic) : k_expr(k, "$ * #", at->run, c->ic);
     KRef w = k_expr(k, "($ * # + $) * #", at->run, b->length, at->first, c->kh * c->kw * c->ic);
@@ -249,22 +212,6 @@ static bool fits(const IntConv *c, const Domain *d)
            shape_numel(lower_node(l, c->w)->shape) > 0;
 }
 
-KRef int_conv_zero(const IntConv *c)
-{
-    Lower *l = c->l;
-    if (!node_is_const(l->g, c->x_zero))
-        return operand_scalar(l, c->x_zero, k_index(l->k, 0), DTYPE_i32);
-    const Tensor zero = tensor_of_const(l->g, c->x_zero);
-    return k_integer(l->k, DTYPE_i32, tensor_get_i64(&zero, 0));
-}
-
-bool int_conv_has_words(const IntConv *c)
-{
-    const int64_t offset = lower_loc(c->l, c->x)->offset;
-    return c->stride_c == 1 && c->group % 4 == 0 && offset % 4 == 0 && c->stride_n % 4 == 0 &&
-           c->stride_h % 4 == 0 && c->stride_w % 4 == 0;
-}
-
 static bool stays_inside(int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t pad,
                          int64_t in)
 {
@@ -296,11 +243,9 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     *packing = b;
     b.weights = lower_param_filled(l, node_name(l->g, c->w), b.type, pack, packing,
                                    (uint64_t)w.numel * dtype_info[b.type].bytes);
-    const bool knows_begin = c->bias == 0 || node_is_const(l->g, c->bias);
-    if (b.is_inside && knows_begin && c->x_zero != 0 && node_is_const(l->g, c->x_zero)) {
-        const Tensor x_zero = tensor_of_const(l->g, c->x_zero);
-        b.begin = 1 + int_conv_begin_param(c, b.values, tensor_get_i64(&x_zero, 0), 0);
-    } else if (c->x_zero != 0)
+    if (b.is_inside && c->x_zero != 0 && int_conv_knows_bias(c) && int_conv_knows_zero(c))
+        b.begin = 1 + int_conv_begin_param(c, b.values, int_conv_zero_value(c), 0);
+    else if (c->x_zero != 0)
         b.zero = int_conv_zero(c);
     IntAhead ahead;
     if (!int_ahead_choose(&ahead, c, d, b.values, b.is_inside)) {

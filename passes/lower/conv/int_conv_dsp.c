@@ -16,11 +16,6 @@ enum {
     LEAST_STEPS = 2, // below, windows take longer than products
 };
 
-static bool is_signed(const Dsp *s)
-{
-    return lower_node(s->c.l, s->c.x)->dtype == DTYPE_i8;
-}
-
 // --- weights -------------------------------------------------------------------------------------
 
 // The channel in place j of a block; -1: none.
@@ -47,15 +42,9 @@ static int64_t weight(const Dsp *s, int64_t group, int64_t o, int64_t run, int64
 static const int64_t *begin_of(const Dsp *s)
 {
     const IntConv *c = &s->c;
-    const Graph *g = c->l->g;
-    const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
-    const Tensor bias = tensor_if_const(g, c->bias), zero = tensor_if_const(g, c->x_zero);
-    int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
-    for (int64_t o = 0; o < n; o++) {
-        begin[o] = (c->bias != 0 ? tensor_get_i64(&bias, o) : 0) - s->moved[o];
-        for (int64_t i = 0; s->is_row && c->x_zero != 0 && i < each; i++)
-            begin[o] -= tensor_get_i64(&zero, 0) * s->values[o * each + i];
-    }
+    int64_t *begin = int_conv_begins(c, s->values, s->is_row ? int_conv_zero_value(c) : 0);
+    for (int64_t o = 0; o < c->group * c->oc; o++)
+        begin[o] -= s->moved[o];
     return begin;
 }
 
@@ -172,7 +161,7 @@ static void widen_pair(const Dsp *s, const IntPixel *p)
     const KRef to = k_expr(k, "$ + $ * #", s->base, turn, 2 * rows * dsp_words(s->n));
     const KRef skip = k_expr(k, "$ * #", turn, c->dh * c->stride_h);
     const int64_t pitch = s->is_joined ? c->dh * c->stride_h : c->dw * c->stride_w;
-    k_device(k, is_signed(s) ? KDEV_dsp_pair_i8 : KDEV_dsp_pair_u8, k_address(k, s->window, to),
+    k_device(k, int_conv_is_signed(&s->c) ? KDEV_dsp_pair_i8 : KDEV_dsp_pair_u8, k_address(k, s->window, to),
              k_address(k, s->x, k_add(k, p[0].x, skip)), k_address(k, s->x, k_add(k, p[1].x, skip)),
              k_index(k, rows), k_index(k, s->n), k_index(k, pitch), s->zero);
     lower_close(c->l, opened);
@@ -198,7 +187,7 @@ static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
     from = k_select(k, is_there, from, zero);
     const KRef to =
         k_expr(k, "($ * # + $) * # + $ + #", y, s->runs / c->kh, x, 2 * dsp_words(s->n), s->base, i);
-    k_device(k, is_signed(s) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
+    k_device(k, int_conv_is_signed(&s->c) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
              k_address(k, s->x, from), k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
              k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, s->n), s->zero);
     lower_close(c->l, opened);
@@ -237,7 +226,7 @@ static void call_sums(const Dsp *s, const Blocks *b, KRef at, KRef count)
     Kernel *k = s->c.l->k;
     const KRef from = s->is_row ? b->p->x : k_index(k, 0);
     const KDevice f = !s->is_row ? (b->pixels == 2 ? KDEV_dsp_sums2 : KDEV_dsp_sums1)
-                                 : (is_signed(s) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
+                                 : (int_conv_is_signed(&s->c) ? KDEV_dsp_row_i8 : KDEV_dsp_row_u8);
     const KRef sums = k_address(k, s->sums, k_index(k, 0));
     const KRef x = k_address(k, s->is_row ? s->x : s->window, from);
     const KRef w = int_dsp_words(s, b, at);
@@ -344,12 +333,10 @@ typedef struct Inputs {
 
 static Inputs inputs_of(const Dsp *s)
 {
-    const Graph *g = s->c.l->g;
-    const Tensor zero = tensor_if_const(g, s->c.x_zero);
-    const bool knows_zero = s->c.x_zero == 0 || node_is_const(g, s->c.x_zero);
-    const int64_t z = s->c.x_zero != 0 && knows_zero ? tensor_get_i64(&zero, 0) : 0;
-    const int64_t least = is_signed(s) ? INT8_MIN : 0, most = is_signed(s) ? INT8_MAX : UINT8_MAX;
-    return knows_zero ? (Inputs){least - z, most - z} : (Inputs){-UINT8_MAX, UINT8_MAX};
+    const int64_t z = int_conv_zero_value(&s->c);
+    const int64_t least = int_conv_is_signed(&s->c) ? INT8_MIN : 0,
+                  most = int_conv_is_signed(&s->c) ? INT8_MAX : UINT8_MAX;
+    return int_conv_knows_zero(&s->c) ? (Inputs){least - z, most - z} : (Inputs){-UINT8_MAX, UINT8_MAX};
 }
 
 // Can the sums of channel o and the next one be kept in one word?
@@ -386,22 +373,17 @@ static bool fits_block(const Dsp *s, int64_t first)
 static bool fits(const Dsp *s)
 {
     const IntConv *c = &s->c;
-    const bool knows_bias = c->bias == 0 || node_is_const(c->l->g, c->bias);
+    const TargetCaps *caps = c->l->caps;
     const bool is_dense = c->stride_c == 1 || c->ic == 1;
-    if (!c->l->caps->has_dsp || c->l->caps->threads > 1 || !knows_bias || !is_dense ||
-        s->steps < LEAST_STEPS || c->oc < 2 || (c->group > 1 && c->oc < DSP_BLOCK))
-        return false;
-    for (int64_t i = 0; i < c->group * c->oc * c->ic * c->kh * c->kw; i++)
-        if (s->values[i] < INT8_MIN || s->values[i] > INT8_MAX)
-            return false;
-    return true;
+    return caps->has_dsp && caps->threads <= 1 && int_conv_knows_bias(c) && is_dense &&
+           s->steps >= LEAST_STEPS && c->oc >= 2 && (c->group == 1 || c->oc >= DSP_BLOCK) &&
+           int_conv_has_byte_weights(c, s->values);
 }
 
 // Can a device function write what the kernel stores?
 static bool stores_bytes(const Dsp *s)
 {
-    const Lower *l = s->c.l;
-    const Access *y = domain_access(s->d, l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const Access *y = int_conv_result(&s->c, s->d);
     return s->scale != NULL && !s->is_row && int_dsp_pixels(s) > 1 && y->stride[1] == 1 && s->shift >= 1 &&
            s->shift <= DSP_MAX_SHIFT;
 }
@@ -414,12 +396,8 @@ static bool is_bytes(const Dsp *s, int64_t first)
     for (int64_t g = 0; g < s->c.group; g++)
         for (int64_t j = 0; j < s->width; j++) {
             const RequantScale *c = &s->scale[g * s->c.oc + first + j];
-            if (c->shift != s->shift || c->factor < 0 || c->factor > INT32_MAX || c->start <= -limit ||
-                c->start >= limit || (c->n_exceptions > 0 && s->c.group > 1))
+            if (!int_scale_fits(c, s->shift, limit) || (c->n_exceptions > 0 && s->c.group > 1))
                 return false;
-            for (uint32_t i = 0; i < c->n_exceptions; i++)
-                if (int_scale_instead(c, i) == 0)
-                    return false;
         }
     return true;
 }
@@ -518,15 +496,14 @@ static void add_params(Dsp *s)
 bool int_dsp_begin(Dsp *s, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
     *s = (Dsp){.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
-    s->is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
+    s->is_joined = int_conv_is_joined(c);
     s->runs = s->is_joined ? c->kh : c->kh * c->kw;
     s->n = s->is_joined ? c->kw * c->ic : c->ic;
     s->steps = s->runs * dsp_words(s->n);
     if (!fits(s))
         return false;
-    const bool knows_zero = c->x_zero == 0 || node_is_const(c->l->g, c->x_zero);
-    s->is_row = int_dsp_pixels(s) == 1 && s->runs == 1 && is_inside && knows_zero && s->n % 4 == 0 &&
-                c->group == 1 && c->oc > DSP_BLOCK;
+    s->is_row = int_dsp_pixels(s) == 1 && s->runs == 1 && is_inside && int_conv_knows_zero(c) &&
+                s->n % 4 == 0 && c->group == 1 && c->oc > DSP_BLOCK;
     s->width = s->is_row ? DSP_ROW_BLOCK : DSP_BLOCK;
     return true;
 }

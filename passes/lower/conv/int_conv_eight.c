@@ -2,7 +2,6 @@
 // int_conv with products of pairs of halfwords that takes little scratch memory: one pixel at a time, whose
 // bytes are widened in the loop over the products. What is no single run of bytes is copied, a byte an
 // element; the sums of eight channels are an array, not memory of the arena. See int_conv_dsp.h.
-#include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
 #include "passes/lower/conv/int_conv_dsp.h"
@@ -14,17 +13,10 @@ static DType type_of(const Dsp *s)
     return (DType)lower_node(s->c.l, s->c.x)->dtype;
 }
 
-static bool has_words(const IntConv *c)
-{
-    return c->stride_c == 1 && c->ic % WORD == 0 && lower_loc(c->l, c->x)->offset % WORD == 0 &&
-           c->stride_n % WORD == 0 && c->stride_h % WORD == 0 && c->stride_w % WORD == 0;
-}
-
 bool int_eight_choose(Dsp *s)
 {
     const IntConv *c = &s->c;
-    const bool knows_zero = c->x_zero == 0 || node_is_const(c->l->g, c->x_zero);
-    if (!knows_zero || c->group > 1 || c->oc <= DSP_BLOCK)
+    if (!int_conv_knows_zero(c) || c->group > 1 || c->oc <= DSP_BLOCK)
         return false;
     s->is_copied = !s->is_row;
     if (s->is_copied) {
@@ -32,7 +24,7 @@ bool int_eight_choose(Dsp *s)
         s->runs = 1;
         s->n = ceil_div(c->kh * c->kw * c->ic, WORD) * WORD;
         s->steps = dsp_words(s->n);
-        s->has_words = has_words(c);
+        s->has_words = int_conv_has_words(c);
     }
     s->width = DSP_ROW_BLOCK;
     s->is_eight = true;
@@ -56,8 +48,7 @@ void int_eight_params(Dsp *s)
 
 static KRef zero_of(const Dsp *s)
 {
-    const Tensor zero = tensor_if_const(s->c.l->g, s->c.x_zero);
-    const int64_t v = s->c.x_zero != 0 ? tensor_get_i64(&zero, 0) : 0;
+    const int64_t v = int_conv_zero_value(&s->c);
     const uint32_t byte = (uint32_t)v & 255;
     return s->has_words ? k_integer(s->c.l->k, DTYPE_i32, (int32_t)(byte * 0x01010101u))
                         : k_integer(s->c.l->k, (int)type_of(s), v);
@@ -120,7 +111,7 @@ void int_eight_emit(const Dsp *s, const Blocks *b)
     const KRef zero = k_index(k, 0);
     const KRef at = lower_open_count(k, int_dsp_blocks(b->run), KFOR_SERIAL, "b", &opened);
     const KRef x = s->is_copied ? k_address(k, s->window, zero) : k_address(k, s->x, b->p->x);
-    k_device(k, type_of(s) == DTYPE_i8 ? KDEV_dsp_eight_i8 : KDEV_dsp_eight_u8, s->eight, x,
+    k_device(k, int_conv_is_signed(&s->c) ? KDEV_dsp_eight_i8 : KDEV_dsp_eight_u8, s->eight, x,
              int_dsp_words(s, b, at), k_index(k, s->steps / 2));
     int_dsp_store(s, b, at, zero);
     lower_close(s->c.l, opened);

@@ -93,7 +93,7 @@ static void add_elements(const Grid *g, const GridPatch *t, const Block *b, cons
     Kernel *k = g->c.l->k;
     uint32_t opened = 0;
     const int64_t products = b->width * values_of(t), most = grid_is_rest(g, t) ? 1 : UNROLLED / products;
-    const int64_t step = grid_step(n, most < 1 ? 1 : most < GRID_MAX_STEP ? most : GRID_MAX_STEP);
+    const int64_t step = int_conv_step(n, most < 1 ? 1 : most < GRID_MAX_STEP ? most : GRID_MAX_STEP);
     const KRef w = k_expr(k, "($ * # + $) * #", t->group, g->c.oc, b->first, g->depth);
     KRef i = lo;
     if (step < n) {
@@ -370,7 +370,7 @@ static Range range_of(const Grid *g, int64_t chunks)
 {
     const IntConv *c = &g->c;
     const int64_t taps = c->kh * c->kw, n = g->depth / chunks;
-    const int64_t least = lower_node(c->l, c->x)->dtype == DTYPE_i8 ? INT8_MIN : 0, most = least + UINT8_MAX;
+    const int64_t least = int_conv_is_signed(c) ? INT8_MIN : 0, most = least + UINT8_MAX;
     Range all = {0, 0};
     for (int64_t o = 0; o < c->group * c->oc; o++)
         for (int64_t first = 0; first < g->depth; first += n) {
@@ -430,14 +430,9 @@ static bool fits(const Grid *g)
 {
     const IntConv *c = &g->c;
     const Lower *l = c->l;
-    const bool knows_bias = c->bias == 0 || node_is_const(l->g, c->bias);
-    const bool knows_zero = c->x_zero == 0 || node_is_const(l->g, c->x_zero);
-    for (uint32_t i = 0; i < g->d.rank; i++)
-        if (lower_knows(l, &g->d.live[i]))
-            return false;
-    return !l->caps->has_dsp && l->strip.window == NULL && knows_bias && knows_zero &&
-           k_is_byte(lower_node(c->l, c->x)->dtype) && (c->stride_c == 1 || c->ic == 1) && c->oc > 1 &&
-           (c->group == 1 || c->oc >= LEAST_OF_GROUP);
+    return !l->caps->has_dsp && l->strip.window == NULL && int_conv_knows_bias(c) && int_conv_knows_zero(c) &&
+           !int_conv_has_live_axes(c, &g->d) && k_is_byte(lower_node(c->l, c->x)->dtype) &&
+           (c->stride_c == 1 || c->ic == 1) && c->oc > 1 && (c->group == 1 || c->oc >= LEAST_OF_GROUP);
 }
 
 // Elements of the windows of a tile.
@@ -452,21 +447,12 @@ static uint64_t sums_of(const Grid *g)
     return (uint64_t)(g->width * (g->is_packed ? packed : g->pixels));
 }
 
-static bool are_bytes(const Grid *g)
-{
-    for (int64_t i = 0; i < g->c.group * g->c.oc * g->depth; i++)
-        if (g->values[i] < INT8_MIN || g->values[i] > INT8_MAX)
-            return false;
-    return true;
-}
-
 static void add_params(Grid *g)
 {
     const IntConv *c = &g->c;
     Lower *l = c->l;
-    const Tensor zero = tensor_if_const(l->g, c->x_zero);
     const int64_t n = c->group * c->oc * g->depth;
-    g->zero = c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0;
+    g->zero = int_conv_zero_value(c);
     g->type = g->is_raised ? DTYPE_u8 : int_conv_weight_type(g->values, n);
     Grid *packing = ARENA_NEW(l->pass->perm, Grid);
     *packing = *g;
@@ -513,8 +499,8 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
     Grid g = {.c = *c, .d = *d, .values = values, .is_inside = is_inside, .depth = c->ic * c->kh * c->kw};
     if (!fits(&g))
         return false;
-    g.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
-    g.is_raised = c->l->caps->is_narrow && are_bytes(&g);
+    g.is_joined = int_conv_is_joined(c);
+    g.is_raised = c->l->caps->is_narrow && int_conv_has_byte_weights(c, values);
     g.is_copied = !is_inside || c->kh > 1 || !g.is_joined;
     if (!choose_way(&g))
         return false;

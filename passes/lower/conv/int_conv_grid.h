@@ -53,8 +53,6 @@ static inline bool grid_is_rest(const Grid *g, const GridPatch *t)
     return t->pixels < g->pixels && g->c.w_out >= SELDOM * g->pixels;
 }
 
-// The largest number up to `most` that divides n.
-int64_t grid_step(int64_t n, int64_t most);
 // Makes the windows of a patch: pixel after pixel, or word after word of elements.
 void grid_copy_windows(const Grid *g, GridPatch *t);
 // Adds up the windows of a patch in the input.

@@ -4,14 +4,6 @@
 // raised, the elements of each window are added up on the way.
 #include "passes/lower/conv/int_conv_grid.h"
 
-int64_t grid_step(int64_t n, int64_t most)
-{
-    for (int64_t step = most; step > 1; step--)
-        if (n % step == 0)
-            return step;
-    return 1;
-}
-
 // A loop over the runs of a window: where they begin.
 typedef struct Run {
     KRef row, column;   // of the input, pixel 0
@@ -100,7 +92,7 @@ static void copy_inside(const Grid *g, const GridPatch *t)
     const int64_t pitch = g->c.sw * g->c.stride_w, turns = t->is_packed ? 1 : t->pixels;
     for (int64_t p = 0; p < turns; p++) {
         const Run r = open_runs(g, t);
-        const int64_t step = grid_step(r.n, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
+        const int64_t step = int_conv_step(r.n, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
         const KRef i = k_for(k, k_index(k, 0), k_index(k, r.n), step, KFOR_SERIAL, "i");
         for (int64_t s = 0; s < step; s++) {
             const KRef at = k_expr(k, "$ + #", i, s);
@@ -154,7 +146,7 @@ void grid_sum_windows(const Grid *g, GridPatch *t)
     Kernel *k = g->c.l->k;
     open_sums(g, t);
     for (int64_t p = 0; p < t->pixels; p++) {
-        const int64_t step = grid_step(g->depth, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
+        const int64_t step = int_conv_step(g->depth, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
         const KRef i = k_for(k, k_index(k, 0), k_index(k, g->depth), step, KFOR_SERIAL, "i");
         for (int64_t s = 0; s < step; s++)
             add_to_sum(g, t, p, input_at(g, t->x, k_expr(k, "$ + #", i, s), p * g->c.sw * g->c.stride_w));

@@ -38,11 +38,6 @@ static int64_t n_pixels(const Mve *s)
     return s->c.n * s->c.h * s->c.w_out;
 }
 
-static bool is_signed(const Mve *s)
-{
-    return lower_node(s->c.l, s->c.x)->dtype == DTYPE_i8;
-}
-
 static int64_t length(const Mve *s)
 {
     return s->runs * s->n;
@@ -64,21 +59,6 @@ static int32_t weight(const Mve *s, int64_t group, int64_t o, int64_t i)
     const int64_t run = i / s->n, element = i % s->n;
     const int64_t tap = s->is_joined ? run * c->kw + element / c->ic : run;
     return s->values[((group * c->oc + o) * c->ic + element % c->ic) * c->kh * c->kw + tap];
-}
-
-// The bias, and what the zero point adds.
-static const int64_t *begin_of(const Mve *s)
-{
-    const IntConv *c = &s->c;
-    const int64_t n = c->group * c->oc, each = c->ic * c->kh * c->kw;
-    const Tensor bias = tensor_if_const(c->l->g, c->bias);
-    int64_t *begin = ARENA_ARRAY(c->l->pass->perm, int64_t, n);
-    for (int64_t o = 0; o < n; o++) {
-        begin[o] = c->bias != 0 ? tensor_get_i64(&bias, o) : 0;
-        for (int64_t i = 0; i < each; i++)
-            begin[o] -= s->zero * s->values[o * each + i];
-    }
-    return begin;
 }
 
 static void pack_sums(const Mve *s, int64_t group, int64_t first, unsigned char **out)
@@ -107,7 +87,7 @@ static void pack(const void *ctx, void *bytes)
 
 static KDevice window_function(const Mve *s)
 {
-    return is_signed(s) ? KDEV_mve_window_i8 : KDEV_mve_window_u8;
+    return int_conv_is_signed(&s->c) ? KDEV_mve_window_i8 : KDEV_mve_window_u8;
 }
 
 // Windows of pixels that follow each other, `step` elements apart, of which none leaves the input.
@@ -139,26 +119,13 @@ static void copy_even(const Mve *s, KRef x, KRef pixels)
              k_expr(k, "$ * #", pixels, s->n), one, zero, one, zero, zero);
 }
 
-// Of the taps of a row or column of the kernel, those inside of the input: lo .. lo + n - 1.
-typedef struct Taps {
-    KRef lo, n;
-} Taps;
-
-// at: where tap 0 is.
-static Taps taps_inside(Kernel *k, KRef at, int64_t taps, int64_t dilation, int64_t in)
-{
-    const KRef lo = k_expr(k, "(max(0, 0 - $) + #) / #", at, dilation - 1, dilation);
-    const KRef hi = k_expr(k, "min(#, (max(0, # - $) + #) / #)", taps, in, at, dilation - 1, dilation);
-    return (Taps){lo, k_expr(k, "max(0, $ - $)", hi, lo)};
-}
-
 // The window of a pixel at the border: first the zero point, then what is inside.
 static void copy_border(const Mve *s, const IntPixel *p, KRef to)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
-    const Taps y = taps_inside(k, p->row, c->kh, c->dh, c->in_h);
-    const Taps x = taps_inside(k, p->column, c->kw, c->dw, c->in_w);
+    const MveTaps y = mve_taps_inside(k, p->row, c->kh, c->dh, c->in_h);
+    const MveTaps x = mve_taps_inside(k, p->column, c->kw, c->dw, c->in_w);
     const KRef is_there = k_expr(k, "0 < $ & 0 < $", y.n, x.n);
     const KRef from =
         k_expr(k, "$ + $ * # + $ * #", p->x, y.lo, c->dh * c->stride_h, x.lo, c->dw * c->stride_w);
@@ -250,7 +217,7 @@ static void emit_bytes(const Mve *s, const Blocks *b)
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
     const IntPixel p = int_pixel_of(c, s->d, b->first, b->group);
-    const Access *y = domain_access(s->d, c->l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const Access *y = int_conv_result(c, s->d);
     const bool is_one = n_pixels(s) == 1;
     const KRef high = k_index(k, mve_high(&s->scales));
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
@@ -345,17 +312,11 @@ static void emit(const Mve *s)
 static bool fits(const Mve *s)
 {
     const IntConv *c = &s->c;
-    const Lower *l = c->l;
-    const bool knows =
-        (c->bias == 0 || node_is_const(l->g, c->bias)) && (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
+    const TargetCaps *caps = c->l->caps;
     const bool is_dense = c->stride_c == 1 || c->ic == 1;
-    if (!l->caps->has_mve || l->caps->threads > 1 || !knows || !is_dense || length(s) < MVE_BLOCK ||
-        c->oc < 2 || (c->group > 1 && c->oc < MVE_BLOCK))
-        return false;
-    for (int64_t i = 0; i < c->group * c->oc * c->ic * c->kh * c->kw; i++)
-        if (s->values[i] < INT8_MIN || s->values[i] > INT8_MAX)
-            return false;
-    return true;
+    return caps->has_mve && caps->threads <= 1 && int_conv_knows_bias(c) && int_conv_knows_zero(c) &&
+           is_dense && length(s) >= MVE_BLOCK && c->oc >= 2 && (c->group == 1 || c->oc >= MVE_BLOCK) &&
+           int_conv_has_byte_weights(c, s->values);
 }
 
 static bool is_even(const Mve *s)
@@ -388,7 +349,8 @@ static uint64_t bytes_of_windows(const Mve *s)
 static void add_params(Mve *s)
 {
     Lower *l = s->c.l;
-    const bool is_in_place = n_pixels(s) == 1 && s->is_even && is_signed(s) && s->n % MVE_INPUTS == 0;
+    const bool is_in_place =
+        n_pixels(s) == 1 && s->is_even && int_conv_is_signed(&s->c) && s->n % MVE_INPUTS == 0;
     s->x = lower_param(l, s->c.x, PARAM_READ);
     for (int64_t o = 0; o < s->c.oc; o += MVE_BLOCK) {
         s->group_words += words_of_sums(s);
@@ -397,7 +359,7 @@ static void add_params(Mve *s)
             s->sums_at = s->group_words;
         }
     }
-    s->begin = begin_of(s);
+    s->begin = int_conv_begins(&s->c, s->values, s->zero);
     Mve *packing = ARENA_NEW(l->pass->perm, Mve);
     *packing = *s;
     s->weights = lower_param_filled(l, node_name(l->g, s->c.w), DTYPE_i32, pack, packing,
@@ -412,13 +374,12 @@ bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool
 {
     Lower *l = c->l;
     Mve s = {.c = *c, .d = d, .values = values, .is_inside = is_inside};
-    s.is_joined = c->kw == 1 || (c->dw == 1 && c->stride_w == c->ic);
+    s.is_joined = int_conv_is_joined(c);
     s.runs = s.is_joined ? c->kh : c->kh * c->kw;
     s.n = s.is_joined ? c->kw * c->ic : c->ic;
     if (!fits(&s))
         return false;
-    const Tensor zero = tensor_if_const(l->g, c->x_zero);
-    s.zero = (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0) - (is_signed(&s) ? 0 : 128);
+    s.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     s.is_even = is_even(&s);
     s.to = s.is_even && c->sw * c->stride_w == s.n ? s.n : mve_padded(length(&s));
     if (mve_scales_find(c, d, c->oc, &s.scales))

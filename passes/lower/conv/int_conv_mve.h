@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What schedules for vectors of bytes share: how device functions bring sums back to bytes (ir/kernel/mve.h).
+// What schedules for vectors of bytes share: how device functions bring sums back to bytes (ir/kernel/mve.h),
+// and which taps are inside of the input.
 #ifndef PASSES_LOWER_CONV_INT_CONV_MVE_H
 #define PASSES_LOWER_CONV_INT_CONV_MVE_H
 
@@ -22,5 +23,12 @@ int64_t mve_high(const MveScales *s);
 int64_t mve_tail_words(const MveScales *s, int64_t first);
 void mve_pack_tail(const MveScales *s, int64_t group, int64_t first, unsigned char **out);
 void mve_put(unsigned char **out, int64_t word);
+
+// Of the taps of a row or column of the kernel, those inside of the input: lo .. lo + n - 1.
+typedef struct MveTaps {
+    KRef lo, n;
+} MveTaps;
+// at: where tap 0 is.
+MveTaps mve_taps_inside(Kernel *k, KRef at, int64_t taps, int64_t dilation, int64_t in);
 
 #endif

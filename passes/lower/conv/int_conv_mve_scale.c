@@ -16,7 +16,7 @@ static Tail tail_of(const MveScales *s, int64_t first)
     for (int64_t g = 0; g < s->groups; g++)
         for (int64_t j = 0; j < MVE_BLOCK; j++) {
             const RequantScale *c = &s->of[g * s->channels + first + j];
-            t.is_own = t.is_own || c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32);
+            t.is_own = t.is_own || int_scale_is_own(c, s->high);
             t.n_exceptions = c->n_exceptions > t.n_exceptions ? c->n_exceptions : t.n_exceptions;
         }
     return t;
@@ -65,19 +65,9 @@ int64_t mve_high(const MveScales *s)
     return s->high - (INT64_C(1) << (s->shift - 1));
 }
 
-static bool is_in_range(const MveScales *s, const RequantScale *c)
-{
-    const int64_t limit = INT64_C(1) << 54;
-    for (uint32_t i = 0; i < c->n_exceptions; i++)
-        if (int_scale_instead(c, i) == 0)
-            return false;
-    return c->shift == s->shift && c->factor >= 0 && c->factor <= INT32_MAX && c->start > -limit &&
-           c->start < limit;
-}
-
 static bool is_result_even(const IntConv *c, const Domain *d)
 {
-    const Access *y = domain_access(d, c->l->root, d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const Access *y = int_conv_result(c, d);
     const int64_t pitch = y->stride[d->rank - 1];
     return y->stride[1] == 1 && (c->h == 1 || y->stride[2] == c->w_out * pitch) &&
            (c->n == 1 || y->stride[0] == c->h * c->w_out * pitch);
@@ -98,6 +88,13 @@ bool mve_scales_find(const IntConv *c, const Domain *d, int64_t channels, MveSca
     bool fits =
         s->shift >= 1 && s->shift <= MVE_MAX_SHIFT && s->high >= INT32_MIN / 2 && s->high <= INT32_MAX / 2;
     for (int64_t i = 0; i < n && fits; i++)
-        fits = is_in_range(s, &s->of[i]);
+        fits = int_scale_fits(&s->of[i], s->shift, INT64_C(1) << 54);
     return fits;
+}
+
+MveTaps mve_taps_inside(Kernel *k, KRef at, int64_t taps, int64_t dilation, int64_t in)
+{
+    const KRef lo = k_expr(k, "(max(0, 0 - $) + #) / #", at, dilation - 1, dilation);
+    const KRef hi = k_expr(k, "min(#, (max(0, # - $) + #) / #)", taps, in, at, dilation - 1, dilation);
+    return (MveTaps){lo, k_expr(k, "max(0, $ - $)", hi, lo)};
 }

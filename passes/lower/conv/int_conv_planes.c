@@ -275,13 +275,12 @@ static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
 static void load_column(const Planes *p, KRef x, KRef *even, KRef *odd)
 {
     Kernel *k = p->c.l->k;
-    const bool is_signed = lower_node(p->c.l, p->c.x)->dtype == DTYPE_i8;
     KRef v = k_load(k, p->x, x, 1, 1);
     if (p->width == 1) {
         *even = k_add(k, k_cast(k, v, DTYPE_i32), p->offset);
         return;
     }
-    v = is_signed ? v : k_xor(k, v, k_integer(k, DTYPE_i32, (int32_t)0x80808080u));
+    v = int_conv_is_signed(&p->c) ? v : k_xor(k, v, k_integer(k, DTYPE_i32, (int32_t)0x80808080u));
     *even = k_even8(k, p->offset, v);
     *odd = k_odd8(k, p->offset, v);
 }
@@ -316,7 +315,7 @@ static int64_t columns_of(const Planes *p)
 // Where loads of bytes have no signs, signed inputs are raised.
 static bool is_raised(const Planes *p)
 {
-    return !p->has_pairs && p->c.l->caps->is_narrow && lower_node(p->c.l, p->c.x)->dtype == DTYPE_i8;
+    return !p->has_pairs && p->c.l->caps->is_narrow && int_conv_is_signed(&p->c);
 }
 
 static DType type_of_planes(const Planes *p)
@@ -327,11 +326,8 @@ static DType type_of_planes(const Planes *p)
 // `n` elements of the planes become the zero point.
 static void clear(const Planes *p, KRef from, int64_t n)
 {
-    const IntConv *c = &p->c;
-    Kernel *k = c->l->k;
-    const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
-    const int64_t v =
-        (c->x_zero != 0 && !p->has_pairs ? tensor_get_i64(&zero, 0) : 0) + (is_raised(p) ? SIGN : 0);
+    Kernel *k = p->c.l->k;
+    const int64_t v = (p->has_pairs ? 0 : int_conv_zero_value(&p->c)) + (is_raised(p) ? SIGN : 0);
     const KRef none = k_integer(k, DTYPE_i32, 0); // packed: else compilers call memset, which small C
                                                   // libraries have by bytes
     const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, (int)type_of_planes(p), v);
@@ -469,39 +465,20 @@ static void emit_planes(const Planes *p)
 
 // --- which convolutions --------------------------------------------------------------------------
 
-static void swap(int64_t *a, int64_t *b)
-{
-    const int64_t was = *a;
-    *a = *b;
-    *b = was;
-}
-
-// Rows become columns.
 static void turn(Planes *p)
 {
-    IntConv *c = &p->c;
     p->is_turned = !p->is_turned;
-    swap(&c->h, &c->w_out);
-    swap(&c->in_h, &c->in_w);
-    swap(&c->kh, &c->kw);
-    swap(&c->sh, &c->sw);
-    swap(&c->dh, &c->dw);
-    swap(&c->pad_h, &c->pad_w);
-    swap(&c->stride_h, &c->stride_w);
+    int_conv_turn(&p->c);
 }
 
 static bool fits(const Planes *p)
 {
     const IntConv *c = &p->c;
-    const Lower *l = c->l;
     const bool is_reused = c->kh > c->sh || c->kw > c->sw;
-    bool is_known =
-        (c->bias == 0 || node_is_const(l->g, c->bias)) && (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
-    for (uint32_t i = 0; i < p->d->rank; i++)
-        if (lower_knows(l, &p->d->live[i]))
-            return false;
-    return c->ic == 1 && c->group > 1 && c->h * c->w_out >= MIN_OUTPUTS && is_reused && c->kh <= MAX_TAPS &&
-           c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 && (p->has_pairs || is_known);
+    const bool is_known = int_conv_knows_bias(c) && int_conv_knows_zero(c);
+    return !int_conv_has_live_axes(c, p->d) && c->ic == 1 && c->group > 1 && c->h * c->w_out >= MIN_OUTPUTS &&
+           is_reused && c->kh <= MAX_TAPS && c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 &&
+           (p->has_pairs || is_known);
 }
 
 static int64_t bytes_of_rows(const Planes *p, int64_t n)
@@ -535,10 +512,9 @@ static void add_params(Planes *p)
                                     (uint64_t)(channels * taps) * dtype_info[p->type].bytes);
     p->planes = lower_param_scratch(l, "planes", type_of_planes(p),
                                     (uint64_t)(p->width * p->rows * p->pitch / unit(p)));
-    const Tensor zero = tensor_if_const(l->g, c->x_zero);
-    const int64_t z = c->x_zero != 0 && node_is_const(l->g, c->x_zero) ? tensor_get_i64(&zero, 0) : 0;
+    const int64_t zero = int_conv_zero_value(c) + (is_raised(p) ? SIGN : 0);
     if (!p->has_pairs)
-        p->begin = 1 + int_conv_begin_param(c, p->values, z + (is_raised(p) ? SIGN : 0), 0);
+        p->begin = 1 + int_conv_begin_param(c, p->values, zero, 0);
 }
 
 // What load_column adds.
@@ -546,13 +522,12 @@ static KRef offset_of(const Planes *p)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const int64_t moved = p->width > 1 && lower_node(c->l, c->x)->dtype == DTYPE_u8 ? SIGN : 0;
-    if (c->x_zero != 0 && !node_is_const(c->l->g, c->x_zero)) {
+    const int64_t moved = p->width > 1 && !int_conv_is_signed(c) ? SIGN : 0;
+    if (!int_conv_knows_zero(c)) {
         const KRef offset = k_sub(k, k_integer(k, DTYPE_i32, moved), int_conv_zero(c));
         return p->width > 1 ? k_pack_b(k, offset, offset) : offset;
     }
-    const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
-    const int64_t offset = moved - (c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0);
+    const int64_t offset = moved - int_conv_zero_value(c);
     const uint32_t half = (uint32_t)offset & 65535;
     return k_integer(k, DTYPE_i32, p->width > 1 ? (int32_t)(half << 16 | half) : offset);
 }

@@ -5,18 +5,17 @@
 #include "ir/kernel/dsp.h"
 #include "passes/lower/conv/int_conv_dsp.h"
 
-// Pixels that follow each other, in the input and the result, and all of whose channels become bytes: the
-// loop over them is in a device function. Not where RAM is limited: rows of loops can be made in turns.
+// Do pixels follow each other, in the input and the result?
 static bool has_points(const Dsp *s)
 {
     const IntConv *c = &s->c;
-    const Access *y = domain_access(s->d, c->l->root, s->d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const Access *y = int_conv_result(c, s->d);
     const int64_t last = y->stride[s->d->rank - 1], rows = s->d->rank > 3 ? y->stride[2] : c->w_out * last;
-    return c->l->pass->options->ram == 0 && s->is_inside && lower_node(c->l, c->x)->dtype == DTYPE_i8 &&
-           c->group == 1 && c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && s->n_runs == 1 &&
-           s->run[0].is_bytes && c->ic % DSP_BLOCK == 0 && c->stride_w == c->ic &&
-           c->stride_h == c->w_out * c->ic && (c->n == 1 || c->stride_n == c->h * c->stride_h) &&
-           last == c->oc && rows == c->w_out * c->oc && (c->n == 1 || y->stride[0] == c->h * rows);
+    return c->l->pass->options->ram == 0 && s->is_inside && int_conv_is_signed(c) && c->group == 1 &&
+           c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && s->n_runs == 1 && s->run[0].is_bytes &&
+           c->ic % DSP_BLOCK == 0 && c->stride_w == c->ic && c->stride_h == c->w_out * c->ic &&
+           (c->n == 1 || c->stride_n == c->h * c->stride_h) && last == c->oc && rows == c->w_out * c->oc &&
+           (c->n == 1 || y->stride[0] == c->h * rows);
 }
 
 bool int_points_emit(const Dsp *s)

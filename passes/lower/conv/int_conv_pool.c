@@ -24,8 +24,7 @@ static bool fits(const IntConv *c, const Domain *d, const int32_t *values)
     bool is_equal = c->ic == 1 && c->oc == 1 && c->kh * c->kw > 1;
     for (int64_t i = 1; i < n && is_equal; i++)
         is_equal = values[i] == values[0];
-    return is_equal && !lower_knows(l, &d->live[1]) && (c->bias == 0 || node_is_const(l->g, c->bias)) &&
-           (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
+    return is_equal && !lower_knows(l, &d->live[1]) && int_conv_knows_bias(c) && int_conv_knows_zero(c);
 }
 
 // Adds the windows of a block of channels to vars: of channels 0 and 2, of 1 and 3; or one. x: index of tap
@@ -90,13 +89,11 @@ bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, boo
         return false;
     Lower *l = c->l;
     const bool has_halves = l->caps->has_dsp && int_conv_has_words(c) && c->kh * c->kw <= MAX_HALF_TAPS &&
-                            values[0] >= -HALF && values[0] <= HALF && lower_node(l, c->x)->dtype == DTYPE_i8;
+                            values[0] >= -HALF && values[0] <= HALF && int_conv_is_signed(c);
     Pool p = {.c = *c, .d = d, .width = has_halves ? 4 : 1, .weight = values[0]};
     p.x = has_halves ? int_conv_words(c) : lower_param(l, c->x, PARAM_READ);
-    if (c->bias != 0 || c->x_zero != 0) {
-        const Tensor zero = tensor_if_const(l->g, c->x_zero);
-        p.begin = 1 + int_conv_begin_param(c, values, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0, 0);
-    }
+    if (c->bias != 0 || c->x_zero != 0)
+        p.begin = 1 + int_conv_begin_param(c, values, int_conv_zero_value(c), 0);
     if (c->dh * c->stride_h == c->kw * c->dw * c->stride_w) { // rows follow each other
         p.c.kw *= c->kh;
         p.c.kh = 1;

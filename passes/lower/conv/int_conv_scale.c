@@ -33,9 +33,18 @@ int64_t int_scale_instead(const RequantScale *c, uint32_t i)
     return 0;
 }
 
-static bool has_own(const IntScales *s, const RequantScale *c)
+bool int_scale_is_own(const RequantScale *c, int64_t high)
 {
-    return c->n_exceptions > 0 || c->start != s->high * (INT64_C(1) << 32);
+    return c->n_exceptions > 0 || c->start != high * (INT64_C(1) << 32);
+}
+
+bool int_scale_fits(const RequantScale *c, int64_t shift, int64_t limit)
+{
+    for (uint32_t i = 0; i < c->n_exceptions; i++)
+        if (int_scale_instead(c, i) == 0)
+            return false;
+    return c->shift == shift && c->factor >= 0 && c->factor <= INT32_MAX && c->start > -limit &&
+           c->start < limit;
 }
 
 int64_t int_scales_high(const RequantScale *scale, int64_t n)
@@ -61,7 +70,7 @@ static void add_own(const IntConv *c, IntScales *s)
     int32_t *exception = ARENA_ARRAY(a, int32_t, (size_t)(s->n_own * k * 2));
     for (int64_t i = 0, at = 0; i < n; i++) {
         const RequantScale *of = &s->of[i];
-        if (!has_own(s, of))
+        if (!int_scale_is_own(of, s->high))
             continue;
         start[at] = of->start;
         for (int64_t e = 0; e < k; e++) {
@@ -90,7 +99,7 @@ bool int_scales_find(const IntConv *c, IntScales *s)
     int32_t *factor = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
     for (int64_t i = 0; i < n; i++) {
         const RequantScale *of = &s->of[i];
-        s->n_own += has_own(s, of);
+        s->n_own += int_scale_is_own(of, s->high);
         s->n_exceptions = of->n_exceptions > s->n_exceptions ? of->n_exceptions : s->n_exceptions;
         factor[i] = (int32_t)of->factor;
         if (of->shift != s->shift || of->factor != factor[i])

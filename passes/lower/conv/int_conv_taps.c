@@ -2,7 +2,6 @@
 // Depthwise convolutions of 3 x 3 for microcontrollers with the DSP extension: the whole loop over the
 // windows of four channels is a device function (ir/kernel/dsp.h), which all such layers of a network share.
 // Sizes are its arguments. Other depthwise convolutions are loops of their own (int_conv_planes.c).
-#include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
 #include "passes/lower/conv/conv.h"
@@ -13,8 +12,8 @@ enum { MAX_BYTES = 4096, MAX_PAD = 2, MIN_COLUMNS = 3 };
 typedef struct Taps {
     IntConv c; // rows and columns as they are walked
     const Domain *d;
-    Tensor bias; // if there is one
-    const int32_t *values;
+    const int32_t *values; // of the weights, less their zero points
+    const int64_t *bias;   // by channel
     const RequantScale *scale;
     int64_t high;
     bool is_turned;       // they have changed places
@@ -29,16 +28,11 @@ static int64_t channels_of(const Taps *p)
     return p->c.group;
 }
 
-static bool has_own(const Taps *p, const RequantScale *s)
-{
-    return s->n_exceptions > 0 || s->start != p->high * (INT64_C(1) << 32);
-}
-
 // What stands behind the records for a channel.
 static int64_t own_bytes(const Taps *p, int64_t channel)
 {
     const RequantScale *s = &p->scale[channel];
-    return has_own(p, s) ? DSP_TAPS_OWN + 8 * (int64_t)s->n_exceptions : 0;
+    return int_scale_is_own(s, p->high) ? DSP_TAPS_OWN + 8 * (int64_t)s->n_exceptions : 0;
 }
 
 static void put_word(uint8_t **out, int64_t v)
@@ -68,9 +62,9 @@ static void pack(const void *ctx, void *bytes)
         const uint8_t *const record = out;
         for (int64_t i = 0; i < DSP_TAPS; i++)
             *out++ = (uint8_t)p->values[o * DSP_TAPS + (p->is_turned ? i % 3 * 3 + i / 3 : i)];
-        put_word(&out, p->c.bias != 0 ? tensor_get_i64(&p->bias, o) : 0);
-        put_word(&out, has_own(p, s) ? INT32_MIN + (own - record) : s->factor);
-        if (has_own(p, s))
+        put_word(&out, p->bias[o]);
+        put_word(&out, int_scale_is_own(s, p->high) ? INT32_MIN + (own - record) : s->factor);
+        if (int_scale_is_own(s, p->high))
             put_own(s, &own);
     }
 }
@@ -91,18 +85,16 @@ static void emit_block(const Taps *p, KRef image, KRef first, KRef rows, KRef bl
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const bool is_signed = lower_node(c->l, c->x)->dtype == DTYPE_i8;
-    const Tensor zero = tensor_if_const(c->l->g, c->x_zero);
     const KRef from = k_expr(k, "$ * # - #", first, c->sh, c->pad_h), none = k_index(k, 0);
     const KRef n = k_expr(k, "($ - 1) * # + 3", rows, c->sh);
     const KRef lo = k_expr(k, "max(0, 0 - $)", from), hi = k_expr(k, "min($, # - $)", n, c->in_h, from);
     const KRef x =
         k_expr(k, "$ * # + ($ + $) * # + $ * #", image, c->stride_n, from, lo, c->stride_h, block, DSP_BLOCK);
     const int64_t end = (c->w_out - 1) * c->sw + 3 - c->pad_w, columns = end < c->in_w ? end : c->in_w;
-    const int64_t shape = dsp_shape(c->pad_w, p->pitch, c->x_zero != 0 ? tensor_get_i64(&zero, 0) : 0);
-    k_device(k, is_signed ? KDEV_dsp_planes_i8 : KDEV_dsp_planes_u8, k_address(k, p->planes, none),
-             k_address(k, p->x, x), lo, k_sub(k, hi, lo), n, k_index(k, columns), k_index(k, c->stride_h),
-             k_index(k, c->stride_w), k_index(k, shape));
+    const int64_t shape = dsp_shape(c->pad_w, p->pitch, int_conv_zero_value(c));
+    k_device(k, int_conv_is_signed(c) ? KDEV_dsp_planes_i8 : KDEV_dsp_planes_u8,
+             k_address(k, p->planes, none), k_address(k, p->x, x), lo, k_sub(k, hi, lo), n,
+             k_index(k, columns), k_index(k, c->stride_h), k_index(k, c->stride_w), k_index(k, shape));
     const KRef channel = k_expr(k, "$ * #", block, DSP_BLOCK);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         result_at(p, image, channel, first),
@@ -135,23 +127,13 @@ static void emit(const Taps *p)
 
 // --- which convolutions --------------------------------------------------------------------------
 
-static void swap(int64_t *a, int64_t *b)
-{
-    const int64_t was = *a;
-    *a = *b;
-    *b = was;
-}
-
-// Rows become columns.
 static void turn(Taps *p)
 {
-    IntConv *c = &p->c;
+    const int64_t row = p->y_row;
     p->is_turned = !p->is_turned;
-    swap(&c->h, &c->w_out);
-    swap(&c->in_h, &c->in_w);
-    swap(&c->pad_h, &c->pad_w);
-    swap(&c->stride_h, &c->stride_w);
-    swap(&p->y_row, &p->y_col);
+    int_conv_turn(&p->c);
+    p->y_row = p->y_col;
+    p->y_col = row;
 }
 
 // Instructions, but for what both orders need.
@@ -164,16 +146,11 @@ static int64_t cost_of(const IntConv *c)
 
 static bool has_scales(const Taps *p)
 {
-    const RequantScale *first = &p->scale[0];
-    for (int64_t o = 0; o < channels_of(p); o++) {
-        const RequantScale *s = &p->scale[o];
-        if (s->shift != first->shift || s->factor < 0 || s->factor > INT32_MAX)
+    const int64_t shift = p->scale[0].shift;
+    for (int64_t o = 0; o < channels_of(p); o++)
+        if (!int_scale_fits(&p->scale[o], shift, INT64_MAX))
             return false;
-        for (uint32_t i = 0; i < s->n_exceptions; i++)
-            if (int_scale_instead(s, i) == 0)
-                return false;
-    }
-    return first->shift >= 1 && first->shift <= DSP_MAX_SHIFT && p->high >= INT32_MIN && p->high <= INT32_MAX;
+    return shift >= 1 && shift <= DSP_MAX_SHIFT && p->high >= INT32_MIN && p->high <= INT32_MAX;
 }
 
 static bool is_near(int64_t out, int64_t stride, int64_t pad, int64_t in)
@@ -185,20 +162,13 @@ static bool is_near(int64_t out, int64_t stride, int64_t pad, int64_t in)
 static bool fits(const Taps *p)
 {
     const IntConv *c = &p->c;
-    const Lower *l = c->l;
-    const bool is_known =
-        (c->bias == 0 || node_is_const(l->g, c->bias)) && (c->x_zero == 0 || node_is_const(l->g, c->x_zero));
-    if (!l->caps->has_dsp || l->caps->threads > 1 || c->ic != 1 || c->oc != 1 || c->kh != 3 || c->kw != 3 ||
-        c->dh != 1 || c->dw != 1 || c->sh != c->sw || c->sw > 2 || !is_known || p->d->rank != 4 ||
-        !int_conv_has_words(c))
+    const TargetCaps *caps = c->l->caps;
+    if (!caps->has_dsp || caps->threads > 1 || c->ic != 1 || c->oc != 1 || c->kh != 3 || c->kw != 3 ||
+        c->dh != 1 || c->dw != 1 || c->sh != c->sw || c->sw > 2 || p->d->rank != 4)
         return false;
-    for (uint32_t i = 0; i < p->d->rank; i++)
-        if (lower_knows(l, &p->d->live[i]))
-            return false;
-    for (int64_t i = 0; i < channels_of(p) * DSP_TAPS; i++)
-        if (p->values[i] < INT8_MIN || p->values[i] > INT8_MAX)
-            return false;
-    return is_near(c->h, c->sh, c->pad_h, c->in_h) && is_near(c->w_out, c->sw, c->pad_w, c->in_w);
+    return int_conv_knows_bias(c) && int_conv_knows_zero(c) && int_conv_has_words(c) &&
+           !int_conv_has_live_axes(c, p->d) && int_conv_has_byte_weights(c, p->values) &&
+           is_near(c->h, c->sh, c->pad_h, c->in_h) && is_near(c->w_out, c->sw, c->pad_w, c->in_w);
 }
 
 static int64_t words_of(const Taps *p, int64_t strip)
@@ -221,7 +191,7 @@ static void add_params(Taps *p)
     int64_t bytes = channels_of(p) * DSP_TAPS_BYTES;
     for (int64_t o = 0; o < channels_of(p); o++)
         bytes += own_bytes(p, o);
-    p->bias = tensor_if_const(l->g, p->c.bias);
+    p->bias = int_conv_begins(&p->c, p->values, 0);
     p->x = lower_param(l, p->c.x, PARAM_READ);
     p->y = lower_param(l, l->root, PARAM_WRITE);
     Taps *packing = ARENA_NEW(l->pass->perm, Taps);
@@ -238,7 +208,7 @@ bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)
     if (!fits(&p))
         return false;
     p.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
-    const Access *y = domain_access(d, l->root, d->has_out_space ? SPACE_OUT : SPACE_IN);
+    const Access *y = int_conv_result(c, d);
     if (p.scale == NULL || y->stride[1] != 1)
         return false;
     p.high = int_scales_high(p.scale, channels_of(&p));
