@@ -245,7 +245,10 @@ const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
 
 bool rawfile_create(RawWriter *w, Diag *d, const char *path)
 {
+    struct stat st;
     *w = (RawWriter){.diag = d, .path = path, .fd = -1};
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) // a link would be replaced
+        return cannot(d, (Span){0}, E0002, path, strerror(EISDIR));
     interrupt_hold();
     // A name is taken where a process of the same number was killed: in containers most have small ones.
     for (int i = 0; i < MAX_STALE && w->fd < 0 && (i == 0 || errno == EEXIST); i++) {
@@ -283,6 +286,14 @@ bool rawfile_append(void *writer, const void *bytes, size_t n)
     return true;
 }
 
+bool rawfile_append_parts(RawWriter *w, const FilePart *parts, uint32_t n_parts)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < n_parts && ok; i++)
+        ok = rawfile_append(w, parts[i].data, parts[i].len);
+    return ok;
+}
+
 bool rawfile_commit(RawWriter *w, bool is_complete)
 {
     rlx_assert(w->fd >= 0 && w->temporary != NULL);
@@ -303,10 +314,5 @@ bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_
 {
     rlx_assert(parts != NULL || n_parts == 0);
     RawWriter w;
-    if (!rawfile_create(&w, d, path))
-        return false;
-    bool ok = true;
-    for (uint32_t i = 0; i < n_parts && ok; i++)
-        ok = rawfile_append(&w, parts[i].data, parts[i].len);
-    return rawfile_commit(&w, ok);
+    return rawfile_create(&w, d, path) && rawfile_commit(&w, rawfile_append_parts(&w, parts, n_parts));
 }

@@ -370,6 +370,12 @@ with tempfile.TemporaryDirectory() as folder:
         failed.append(f"rlxc compile to a full disk: {got.returncode}, {got.stderr}")
     if sorted(os.listdir(folder)) != made or any(os.path.getsize(os.path.join(folder, n)) != 3 for n in made):
         failed.append(f"rlxc compile to a full disk leaves {os.listdir(folder)}")
+with tempfile.TemporaryDirectory() as folder:
+    os.mkdir(os.path.join(folder, "digits.c"))
+    command = [rlxc, "compile", model, "-o", folder, "--name", "digits", "--no-validate"]
+    got = subprocess.run(command, capture_output=True, text=True)
+    if got.returncode != 1 or "Is a directory" not in got.stderr or os.listdir(folder) != ["digits.c"]:
+        failed.append(f"rlxc compile where a folder has the name of a file: {got}, {os.listdir(folder)}")
 
 for line in failed:
     print(line, file=sys.stderr)

@@ -275,7 +275,7 @@ static bool is_there(Arena *a, const char *name)
 }
 
 // Tensors of 1 KiB and more go to NAME.onnx.data where all of them are too large; a folder that does not
-// exist is reported.
+// exist, or stands where the file should be, is reported, and then there is no NAME.onnx.data either.
 static const char *check_outside(Arena *a)
 {
     Diag d = diag_new(a);
@@ -299,6 +299,11 @@ static const char *check_outside(Arena *a)
     unlink(arena_printf(a, "%s/m.onnx.data", folder));
     if (export_onnx(t.g, "/no/such/folder/m.onnx", &d) || d.n_errors != 1)
         return "a folder that does not exist was not reported";
+    if (unlink(path) != 0 || mkdir(path, 0777) != 0 || export_onnx_with(t.g, path, &d, 1000) ||
+        d.n_errors != 2)
+        return "a folder in the place of the file was not reported";
+    if (rmdir(path) != 0 || is_there(a, "m.onnx.data"))
+        return "the weights of a file that was not written are there";
     return NULL;
 }
 
