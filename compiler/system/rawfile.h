@@ -56,7 +56,7 @@ void rawfile_release_pages(void);
 
 // A file under a temporary name in the same folder. create and append report nothing twice; commit renames it
 // to its path when it is complete, else removes it. False: reported (append: at commit). A path that is a
-// folder is reported by create, before other files that belong to it are in place.
+// folder, pipe or device is reported by create, before other files that belong to it are in place.
 typedef struct RawWriter {
     Diag *diag;
     const char *path, *temporary;
