@@ -377,6 +377,14 @@ with tempfile.TemporaryDirectory() as folder:
     if got.returncode != 1 or "Is a directory" not in got.stderr or os.listdir(folder) != ["digits.c"]:
         failed.append(f"rlxc compile where a folder has the name of a file: {got}, {os.listdir(folder)}")
 
+digits = os.path.join(root, "models", "digits", "digits.json")
+with tempfile.TemporaryDirectory() as folder:
+    os.mkdir(os.path.join(folder, "digits.json"))
+    command = [rlxc, "convert", digits, os.path.join(folder, "digits.json")]
+    got = subprocess.run(command, capture_output=True, text=True)
+    if got.returncode != 1 or os.listdir(folder) != ["digits.json"]:
+        failed.append(f"rlxc convert where a folder has the name of a file: {got}, {os.listdir(folder)}")
+
 # Nothing but files is replaced: not /dev/null, nor the link /dev/stdout, which root could.
 with tempfile.TemporaryDirectory() as folder:
     pipe, *links = (os.path.join(folder, name) for name in ("pipe", "null", "stdout"))
@@ -385,7 +393,7 @@ with tempfile.TemporaryDirectory() as folder:
         os.symlink(to, link)
     for path in (pipe, *links):
         before = os.lstat(path).st_ino
-        got = subprocess.run([rlxc, "convert", model, path], capture_output=True, text=True)
+        got = subprocess.run([rlxc, "convert", digits, path], capture_output=True, text=True)
         is_refused = got.returncode == 1 and "it is not a regular file" in got.stderr
         if not is_refused or os.lstat(path).st_ino != before:
             failed.append(f"rlxc convert to a {os.path.basename(path)}: {got}")
