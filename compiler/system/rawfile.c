@@ -336,3 +336,9 @@ bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_
     RawWriter w;
     return rawfile_create(&w, d, path) && rawfile_commit(&w, rawfile_append_parts(&w, parts, n_parts));
 }
+
+bool rawfile_write_text(Diag *d, const char *path, const char *text)
+{
+    const FilePart part = {text, strlen(text)};
+    return rawfile_write(d, path, &part, 1);
+}

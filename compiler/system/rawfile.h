@@ -69,5 +69,6 @@ bool rawfile_commit(RawWriter *w, bool is_complete);
 
 // Writes the parts one after the other to a temporary name in the same folder, then renames it to path.
 bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts);
+bool rawfile_write_text(Diag *d, const char *path, const char *text);
 
 #endif
