@@ -35,13 +35,12 @@ static bool build(Job *j, const char *dir, const char *text)
 {
     Arena *a = j->cli->arena;
     Strings argv = {0};
-    const FilePart part = {text, strlen(text)};
     tool_add_command(a, native_compiler(), &argv);
     native_add_words(a, "-O3 -std=gnu99 -shared -fPIC -w -pthread", &argv);
     native_add_words(a, j->cpu.cc_flags, &argv);
     native_add_words(a, "probe.c -o probe.so", &argv);
     cli_progress("compiling what measures the machine");
-    return rawfile_write(j->cli->diag, output_path(a, dir, "probe.c"), &part, 1) &&
+    return rawfile_write_text(j->cli->diag, output_path(a, dir, "probe.c"), text) &&
            native_start(j, dir, &argv, "probe.c");
 }
 

@@ -91,8 +91,7 @@ static bool write_texts(const Emulation *e, const char *dir)
     bool ok = job_write(e->job, dir);
     for (uint32_t i = 0; i < N_TEXTS && ok; i++) {
         const char *text = text_of(e->job->cli->arena, texts[i].lines);
-        const FilePart part = {text, strlen(text)};
-        ok = rawfile_write(e->job->cli->diag, output_path(e->job->cli->arena, dir, texts[i].name), &part, 1);
+        ok = rawfile_write_text(e->job->cli->diag, output_path(e->job->cli->arena, dir, texts[i].name), text);
     }
     return ok;
 }

@@ -112,8 +112,8 @@ static bool write_parts(Cli *cli, const char *dir, const CacheParts *parts)
     OutputFiles files;
     bool ok = output_begin(&files, cli->diag, dir, parts->data.len);
     for (uint32_t i = 0; i < parts->data.len && ok; i++) {
-        RawWriter *w = output_add(&files, parts->report.files.data[i].name);
-        ok = w != NULL && rawfile_append(w, parts->data.data[i], parts->report.files.data[i].len);
+        const FilePart part = {parts->data.data[i], parts->report.files.data[i].len};
+        ok = output_add_parts(&files, parts->report.files.data[i].name, &part, 1);
     }
     return output_end(&files, ok);
 }

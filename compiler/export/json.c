@@ -5,7 +5,6 @@
 #include "compiler/import/import.h"
 #include "compiler/import/tensors/safetensors.h"
 #include "compiler/system/json_scan.h"
-#include "compiler/system/rawfile.h"
 #include "ir/graph/intern.h"
 
 #include <math.h>
@@ -473,8 +472,12 @@ bool import_export_json(const Graph *g, const char *json_path, Diag *d)
     FilePart text = {doc.out.data, doc.out.len};
     if (g->notes != NULL)
         doc.weights.notes = *g->notes;
-    bool ok = !doc.weights.tensors.len || safetensors_write(d, weights_path, &doc.weights);
-    ok = ok && rawfile_write(d, json_path, &text, 1);
+    OutputFiles files;
+    bool ok = output_begin(&files, d, "", 2);
+    if (doc.weights.tensors.len != 0)
+        ok = ok && safetensors_write(&files, weights_path, &doc.weights);
+    ok = ok && output_add_parts(&files, json_path, &text, 1);
+    ok = output_end(&files, ok);
     arena_free(&doc.scratch);
     return ok;
 }

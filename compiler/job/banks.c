@@ -28,6 +28,11 @@ bool banks_read_size(const char *text, size_t n, uint64_t *out)
     return true;
 }
 
+static bool is_word(const char *text, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(text, word, n) == 0;
+}
+
 // A word behind the size.
 static bool read_word(const char *word, size_t n, PlanBank *bank)
 {
@@ -37,15 +42,17 @@ static bool read_word(const char *word, size_t n, PlanBank *bank)
     } speeds[] = {{"fast", FAST_CYCLES}, {"slow", SLOW_CYCLES}};
     const size_t key = strlen("cycles=");
     for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++)
-        if (strlen(speeds[i].word) == n && memcmp(word, speeds[i].word, n) == 0) {
+        if (is_word(word, n, speeds[i].word)) {
             bank->cycles = speeds[i].cycles;
             return true;
         }
     if (n > key && memcmp(word, "cycles=", key) == 0)
         return str_parse_f64(word + key, n - key, &bank->cycles) && bank->cycles >= 0 && bank->cycles <= 1e6;
-    bank->is_copied = bank->is_copied || (n == 6 && memcmp(word, "copied", n) == 0);
-    bank->is_weights = bank->is_weights || bank->is_copied || (n == 7 && memcmp(word, "weights", n) == 0);
-    return (n == 6 && memcmp(word, "copied", n) == 0) || (n == 7 && memcmp(word, "weights", n) == 0);
+    if (!is_word(word, n, "copied") && !is_word(word, n, "weights"))
+        return false;
+    bank->is_copied = bank->is_copied || *word == 'c';
+    bank->is_weights = true;
+    return true;
 }
 
 static bool add_bank(Job *j, const char *given, PlanBank bank)
@@ -54,7 +61,7 @@ static bool add_bank(Job *j, const char *given, PlanBank bank)
         if (strcmp(j->pipeline.banks.data[i].name, bank.name) == 0)
             return wrong(j, given, "another name than that of an earlier bank");
     if (j->pipeline.banks.len == PLAN_MAX_BANKS)
-        return wrong(j, given, "at most 8 banks");
+        return wrong(j, given, arena_printf(j->cli->arena, "at most %d banks", PLAN_MAX_BANKS));
     vec_push(j->cli->arena, &j->pipeline.banks, bank);
     return true;
 }

@@ -106,7 +106,5 @@ bool tune_file_write(Diag *d, const char *path, TuneFile *file)
     sort(file);
     for (uint32_t i = 0; i < file->choices.len; i++)
         str_printf(&s, "%s%s%s\n", file->choices.data[i].question, arrow, file->choices.data[i].answer);
-    const char *text = str_text(&s);
-    const FilePart part = {text, strlen(text)};
-    return rawfile_write(d, path, &part, 1);
+    return rawfile_write_text(d, path, str_text(&s));
 }

@@ -139,8 +139,7 @@ static const char *hash_of(const Job *j, const char *command)
 
 static bool write_text(Job *j, const char *dir, const char *name, const char *text)
 {
-    const FilePart part = {text, strlen(text)};
-    return rawfile_write(j->cli->diag, output_path(j->cli->arena, dir, name), &part, 1);
+    return rawfile_write_text(j->cli->diag, output_path(j->cli->arena, dir, name), text);
 }
 
 // run.c is what a program does that runs the model.

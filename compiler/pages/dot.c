@@ -85,6 +85,5 @@ bool pages_write_dot(Job *j, const char *path)
 {
     rlx_assert(j->plan != NULL);
     const char *text = print_graph(j);
-    const FilePart part = {text, strlen(text)};
-    return strcmp(path, "-") == 0 ? fputs(text, stdout) >= 0 : rawfile_write(j->cli->diag, path, &part, 1);
+    return strcmp(path, "-") == 0 ? fputs(text, stdout) >= 0 : rawfile_write_text(j->cli->diag, path, text);
 }

@@ -12,15 +12,10 @@ static bool is_in(const Plan *p, BufId b, uint32_t i)
     return buf->region == region && buf->bank == i && buf->shares == 0 && plan_has_bytes(buf);
 }
 
-static uint64_t used_by(const PlanBank *b)
-{
-    return b->state != 0 ? (b->bytes + 63) / 64 * 64 + b->state : b->bytes;
-}
-
 static void text_of_bank(const PlanBank *b, Str *out)
 {
     str_printf(out, "bank    %s%s: %llu of %llu bytes, ", b->name, b->is_weights ? " (weights)" : "",
-               (unsigned long long)used_by(b), (unsigned long long)b->size);
+               (unsigned long long)plan_bank_used(b), (unsigned long long)b->size);
     str_printf(out, "%llu bytes read and written in a run, at ", (unsigned long long)b->traffic);
     str_f64(out, b->cycles);
     str_add(out, " cycles a byte\n");
@@ -72,9 +67,9 @@ void inspect_banks_json(const Plan *p, Str *out)
         str_printf(out,
                    ", \"used\": %llu, \"bytes\": %llu, \"state_bytes\": %llu, \"lower_bound\": %llu, "
                    "\"optimal\": %s, \"traffic\": %llu, \"buffers\": [",
-                   (unsigned long long)used_by(b), (unsigned long long)b->bytes, (unsigned long long)b->state,
-                   (unsigned long long)b->lower_bound, b->is_optimal ? "true" : "false",
-                   (unsigned long long)b->traffic);
+                   (unsigned long long)plan_bank_used(b), (unsigned long long)b->bytes,
+                   (unsigned long long)b->state, (unsigned long long)b->lower_bound,
+                   b->is_optimal ? "true" : "false", (unsigned long long)b->traffic);
         json_of_buffers(p, i, out);
         str_add(out, "]}");
     }

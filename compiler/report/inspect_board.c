@@ -3,10 +3,26 @@
 #include "compiler/report/inspect_board.h"
 #include "compiler/system/json_text.h"
 
+static bool is_counted(const Measures *m)
+{
+    return m->run != NULL && m->run->unknown == NULL;
+}
+
+static bool has_code(const Measures *m)
+{
+    return m->code != NULL && m->code->unknown == NULL;
+}
+
+// What the graph of calls says of a run; NULL: nothing.
+static const StackEntry *stack_bound(const Measures *m)
+{
+    return has_code(m) ? call_graph_entry(&m->code->stack, "run") : NULL;
+}
+
 bool measures_kernel(const Measures *m, const PlanKernel *k, uint64_t *insns, uint64_t *cycles)
 {
-    const bool is_counted = m->run != NULL && m->run->unknown == NULL && k->function != NULL;
-    const BoardFunction *f = is_counted ? board_function(m->run, k->function) : NULL;
+    const bool has_function = is_counted(m) && k->function != NULL;
+    const BoardFunction *f = has_function ? board_function(m->run, k->function) : NULL;
     if (f == NULL || f->calls == 0)
         return false;
     *insns = f->insns / f->calls;
@@ -42,21 +58,19 @@ typedef struct Used {
 // The most that a run can take, or took.
 static uint64_t stack_of(const Measures *m)
 {
-    const uint64_t counted = m->run != NULL && m->run->unknown == NULL ? m->run->stack_bytes : 0;
-    const StackEntry *most =
-        m->code != NULL && m->code->unknown == NULL ? call_graph_entry(&m->code->stack, "run") : NULL;
+    const uint64_t counted = is_counted(m) ? m->run->stack_bytes : 0;
+    const StackEntry *most = stack_bound(m);
     return most != NULL && most->bytes > counted ? most->bytes : counted;
 }
 
 static Used used_of(const Job *j, const Measures *m)
 {
     const Board *b = &j->board;
-    const bool is_counted = m->run != NULL && m->run->unknown == NULL;
-    Used u = {.has_code = m->code != NULL && m->code->unknown == NULL, .has_time = is_counted};
+    Used u = {.has_code = has_code(m), .has_time = is_counted(m)};
     u.ram = j->emitted.arena_bytes + j->emitted.state_bytes + stack_of(m) +
             (u.has_code ? m->code->data_bytes + m->code->bss_bytes : 0);
     u.flash = j->emitted.weight_bytes + (u.has_code ? m->code->code_bytes + m->code->const_bytes : 0);
-    u.ms = is_counted ? (double)m->run->cycles / (b->mhz * 1e3) : 0;
+    u.ms = u.has_time ? (double)m->run->cycles / (b->mhz * 1e3) : 0;
     u.has_banks = plan_count_banks(j->plan, false) > 1;
     for (uint32_t i = 0; i < b->n_banks && !u.has_banks; i++)
         if (b->bank[i].bytes >= j->emitted.arena_bytes &&
@@ -148,18 +162,17 @@ static void print_run(const Job *j, const BoardCounts *run)
 // What the counted run used, and what the graph of calls allows.
 static void print_stack(const Measures *m)
 {
-    const bool is_counted = m->run != NULL && m->run->unknown == NULL;
-    const StackEntry *most = m->code->unknown == NULL ? call_graph_entry(&m->code->stack, "run") : NULL;
-    if (is_counted)
+    const StackEntry *most = stack_bound(m);
+    if (is_counted(m))
         printf("stack   %llu bytes in that run, ", (unsigned long long)m->run->stack_bytes);
-    else if (m->code->unknown == NULL)
+    else if (has_code(m))
         printf("stack   ");
     if (most != NULL) {
         printf("at most %llu bytes by the graph of calls (%s)", (unsigned long long)most->bytes, most->path);
         for (uint32_t i = 0; i < most->libraries.len; i++)
             printf("%s %s", i == 0 ? " and what these take:" : ",", most->libraries.data[i]);
         printf("\n");
-    } else if (is_counted || m->code->unknown == NULL) {
+    } else if (is_counted(m) || has_code(m)) {
         printf("no bound: %s\n", m->code->unknown != NULL ? m->code->unknown : m->code->stack.unknown);
     }
 }

@@ -22,6 +22,12 @@ RawWriter *output_add(OutputFiles *f, const char *name)
     return w;
 }
 
+bool output_add_parts(OutputFiles *f, const char *name, const FilePart *parts, uint32_t n_parts)
+{
+    RawWriter *w = output_add(f, name);
+    return w != NULL && rawfile_append_parts(w, parts, n_parts);
+}
+
 bool output_end(OutputFiles *f, bool is_complete)
 {
     rlx_assert(f->n <= f->most);

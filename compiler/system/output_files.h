@@ -18,6 +18,8 @@ typedef struct OutputFiles {
 bool output_begin(OutputFiles *f, Diag *d, const char *dir, uint32_t most);
 // The next file, for rawfile_append. NULL: reported.
 RawWriter *output_add(OutputFiles *f, const char *name);
+// The next file, with these parts one after the other. False: it is not complete; output_end says why.
+bool output_add_parts(OutputFiles *f, const char *name, const FilePart *parts, uint32_t n_parts);
 // Puts all in place, or removes what was made. False: the latter.
 bool output_end(OutputFiles *f, bool is_complete);
 

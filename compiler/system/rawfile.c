@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char not_regular[] = "it is not a regular file";
 enum { COPIED_UP_TO = 64 * 1024, MAX_MAPPINGS = 64, MAX_STALE = 100 };
 
 // What is mapped, for rawfile_release_pages and rawfile_find; files beyond the limit just keep their pages.
@@ -150,7 +151,7 @@ static const char *open_regular(Arena *a, const char *path, RawFile *out, struct
     if (fstat(fd, st) != 0)
         wrong = strerror(errno);
     else if (!S_ISREG(st->st_mode))
-        wrong = S_ISDIR(st->st_mode) ? "it is a folder" : "it is not a regular file";
+        wrong = S_ISDIR(st->st_mode) ? "it is a folder" : not_regular;
     else if (a != NULL ? !load(a, fd, path, (size_t)st->st_size, out) : !load_once(fd, path, st, out))
         wrong = errno ? strerror(errno) : "it became shorter";
     close(fd);
@@ -243,9 +244,31 @@ const char *rawfile_resolve(Arena *a, const char *dir, const char *name)
     return leads_inside(dir, path) ? path : NULL;
 }
 
+// Why no file may take the place of what is there. NULL: it may, which is also true of a link to a file or
+// folder, but not of one to a device or to what a process has open (/dev/stdout).
+static const char *why_not_replaced(const char *path)
+{
+    static const char open_files[] = "/proc/";
+    char to[sizeof open_files] = "";
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return NULL;
+    if (S_ISDIR(st.st_mode))
+        return strerror(EISDIR);
+    const bool is_link = S_ISLNK(st.st_mode);
+    if (is_link && readlink(path, to, sizeof to - 1) > 0 && strcmp(to, open_files) == 0)
+        return not_regular;
+    if (is_link && (stat(path, &st) != 0 || S_ISDIR(st.st_mode)))
+        return NULL;
+    return S_ISREG(st.st_mode) ? NULL : not_regular;
+}
+
 bool rawfile_create(RawWriter *w, Diag *d, const char *path)
 {
+    const char *why = why_not_replaced(path);
     *w = (RawWriter){.diag = d, .path = path, .fd = -1};
+    if (why != NULL)
+        return cannot(d, (Span){0}, E0002, path, why);
     interrupt_hold();
     // A name is taken where a process of the same number was killed: in containers most have small ones.
     for (int i = 0; i < MAX_STALE && w->fd < 0 && (i == 0 || errno == EEXIST); i++) {
@@ -283,6 +306,14 @@ bool rawfile_append(void *writer, const void *bytes, size_t n)
     return true;
 }
 
+bool rawfile_append_parts(RawWriter *w, const FilePart *parts, uint32_t n_parts)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < n_parts && ok; i++)
+        ok = rawfile_append(w, parts[i].data, parts[i].len);
+    return ok;
+}
+
 bool rawfile_commit(RawWriter *w, bool is_complete)
 {
     rlx_assert(w->fd >= 0 && w->temporary != NULL);
@@ -303,10 +334,11 @@ bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_
 {
     rlx_assert(parts != NULL || n_parts == 0);
     RawWriter w;
-    if (!rawfile_create(&w, d, path))
-        return false;
-    bool ok = true;
-    for (uint32_t i = 0; i < n_parts && ok; i++)
-        ok = rawfile_append(&w, parts[i].data, parts[i].len);
-    return rawfile_commit(&w, ok);
+    return rawfile_create(&w, d, path) && rawfile_commit(&w, rawfile_append_parts(&w, parts, n_parts));
+}
+
+bool rawfile_write_text(Diag *d, const char *path, const char *text)
+{
+    const FilePart part = {text, strlen(text)};
+    return rawfile_write(d, path, &part, 1);
 }

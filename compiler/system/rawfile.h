@@ -55,7 +55,8 @@ typedef struct FilePart {
 void rawfile_release_pages(void);
 
 // A file under a temporary name in the same folder. create and append report nothing twice; commit renames it
-// to its path when it is complete, else removes it. False: reported (append: at commit).
+// to its path when it is complete, else removes it. False: reported (append: at commit). A path that is a
+// folder, pipe or device is reported by create, before other files that belong to it are in place.
 typedef struct RawWriter {
     Diag *diag;
     const char *path, *temporary;
@@ -63,9 +64,11 @@ typedef struct RawWriter {
 } RawWriter;
 bool rawfile_create(RawWriter *w, Diag *d, const char *path);
 bool rawfile_append(void *writer, const void *bytes, size_t n);
+bool rawfile_append_parts(RawWriter *w, const FilePart *parts, uint32_t n_parts);
 bool rawfile_commit(RawWriter *w, bool is_complete);
 
 // Writes the parts one after the other to a temporary name in the same folder, then renames it to path.
 bool rawfile_write(Diag *d, const char *path, const FilePart *parts, uint32_t n_parts);
+bool rawfile_write_text(Diag *d, const char *path, const char *text);
 
 #endif

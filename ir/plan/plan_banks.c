@@ -2,6 +2,7 @@
 // Banks of memory (PlanBank): where buffers are in them, and what plan_verify asks of that. Separate from
 // plan.c, because few plans have banks.
 #include "ir/plan/plan_check.h"
+#include "ir/plan/plan_table.h"
 
 uint32_t plan_count_banks(const Plan *p, bool is_weights)
 {
@@ -27,8 +28,7 @@ static const char *check_bank(const Plan *p, uint32_t at)
 {
     const PlanBank *b = &p->banks.data[at];
     const Region region = b->is_weights ? REGION_WEIGHTS : REGION_ARENA;
-    const uint64_t block = b->state != 0 ? (b->bytes + 63) / 64 * 64 + b->state : b->bytes;
-    if (block > b->size || (b->bytes != 0 && b->base + b->bytes > p->region_bytes[region]))
+    if (plan_bank_used(b) > b->size || (b->bytes != 0 && b->base + b->bytes > p->region_bytes[region]))
         return arena_printf(p->arena, "bank %s: more than it has", b->name);
     for (uint32_t i = 0; i < at; i++) {
         const PlanBank *o = &p->banks.data[i];

@@ -32,6 +32,11 @@ PlanNodes plan_nodes(const Plan *p, Arena *a);
 NodeId plan_buffer_node(const PlanNodes *n, BufId b);
 // "a, b, c": names of its nodes, "" for none.
 const char *plan_buffer_nodes(const PlanNodes *n, BufId b, Arena *a);
+// What a bank holds, with the state behind.
+static inline uint64_t plan_bank_used(const PlanBank *b)
+{
+    return b->state != 0 ? (b->bytes + 63) / 64 * 64 + b->state : b->bytes;
+}
 // Has it bytes in its region at some time? (Those of outer plans have none of this one, and constants none
 // that are numbers in the text of kernels.)
 static inline bool plan_has_bytes(const PlanBuffer *b)

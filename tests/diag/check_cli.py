@@ -370,6 +370,35 @@ with tempfile.TemporaryDirectory() as folder:
         failed.append(f"rlxc compile to a full disk: {got.returncode}, {got.stderr}")
     if sorted(os.listdir(folder)) != made or any(os.path.getsize(os.path.join(folder, n)) != 3 for n in made):
         failed.append(f"rlxc compile to a full disk leaves {os.listdir(folder)}")
+with tempfile.TemporaryDirectory() as folder:
+    os.mkdir(os.path.join(folder, "digits.c"))
+    command = [rlxc, "compile", model, "-o", folder, "--name", "digits", "--no-validate"]
+    got = subprocess.run(command, capture_output=True, text=True)
+    if got.returncode != 1 or "Is a directory" not in got.stderr or os.listdir(folder) != ["digits.c"]:
+        failed.append(f"rlxc compile where a folder has the name of a file: {got}, {os.listdir(folder)}")
+
+digits = os.path.join(root, "models", "digits", "digits.json")
+with tempfile.TemporaryDirectory() as folder:
+    os.mkdir(os.path.join(folder, "digits.json"))
+    command = [rlxc, "convert", digits, os.path.join(folder, "digits.json")]
+    got = subprocess.run(command, capture_output=True, text=True)
+    if got.returncode != 1 or os.listdir(folder) != ["digits.json"]:
+        failed.append(f"rlxc convert where a folder has the name of a file: {got}, {os.listdir(folder)}")
+
+# Nothing but files is replaced: not /dev/null, nor the link /dev/stdout, which root could.
+with tempfile.TemporaryDirectory() as folder:
+    pipe, *links = (os.path.join(folder, name) for name in ("pipe", "null", "stdout"))
+    os.mkfifo(pipe)
+    for link, to in zip(links, ("/dev/null", "/proc/self/fd/1")):
+        os.symlink(to, link)
+    for path in (pipe, *links):
+        before = os.lstat(path).st_ino
+        got = subprocess.run([rlxc, "convert", digits, path], capture_output=True, text=True)
+        is_refused = got.returncode == 1 and "it is not a regular file" in got.stderr
+        if not is_refused or os.lstat(path).st_ino != before:
+            failed.append(f"rlxc convert to a {os.path.basename(path)}: {got}")
+    if len(os.listdir(folder)) != 3:
+        failed.append(f"rlxc convert to what is no file leaves {os.listdir(folder)}")
 
 for line in failed:
     print(line, file=sys.stderr)

@@ -41,6 +41,13 @@ static bool reads(Arena *a, const char *header, size_t n, const char *message, S
     return ok;
 }
 
+static bool write_file(Diag *d, const char *path, const SafeTensors *made)
+{
+    OutputFiles files;
+    const bool ok = output_begin(&files, d, "", 1) && safetensors_write(&files, path, made);
+    return output_end(&files, ok);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -58,7 +65,7 @@ static void test_round_trip(void **state)
     }
     vec_push(&a, &made.notes.list, ((GraphNote){"a \"note\"", "\xc3\xa9\n"}));
     vec_push(&a, &made.notes.list, ((GraphNote){"", ""}));
-    assert_true(safetensors_write(&d, path, &made));
+    assert_true(write_file(&d, path, &made));
     assert_true(safetensors_open(&a, &d, (Span){0}, path, &file));
     assert_int_equal(file.tensors.len, DTYPE_COUNT);
     for (uint32_t i = 0; i < DTYPE_COUNT; i++) {
@@ -93,7 +100,7 @@ static void test_large_file_is_used_in_place(void **state)
     SafeTensors made = {0};
     vec_push(&a, &made.tensors, in[0]);
     vec_push(&a, &made.tensors, in[1]);
-    assert_true(safetensors_write(&d, path, &made));
+    assert_true(write_file(&d, path, &made));
     Arena small = {0};
     assert_true(safetensors_open(&small, &d, (Span){0}, path, &file));
     assert_true(small.used < 64 * 1024); // mapped, not copied

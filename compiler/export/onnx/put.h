@@ -84,6 +84,7 @@ Value put_number(Put *w, DType t, double v);          // a scalar
 Value put_list(Put *w, const int64_t *v, uint64_t n); // i64[n]
 Value put_dim(Put *w, Dim d);                         // i64[1]
 Value put_dims(Put *w, const Dim *d, uint64_t n);     // i64[n]
+Value put_range(Put *w, Dim size);                    // 0, 1 ... up to the size: i64[size]
 
 // --- the node that is being written ---
 static inline const Node *put_node(const Put *w)
@@ -117,7 +118,8 @@ bool put_wants(const Put *w, uint32_t index);
 void put_begin_graph(Put *w, PutFile *file, const Graph *g, const Put *outer);
 // Writes all nodes; values of leaves are there already.
 void put_nodes(Put *w);
-// A sub-graph whose outputs were not declared gets those of its graph.
+// Outputs of a sub-graph, from one to before another.
+void put_inner_outputs(Put *w, uint32_t from, uint32_t to);
 void put_end_graph(Put *w);
 void put_declare(Put *w, Value name, DType type, const Shape *s, bool is_output);
 Value put_new_name(PutFile *f, const char *label);

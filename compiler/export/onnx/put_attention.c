@@ -8,13 +8,6 @@ enum { MOST_TURNED = 1 << 16 };
 
 // --- attention -----------------------------------------------------------------------------------
 
-// 0, 1 ... up to the size, as i64[size].
-static Value count_up(Put *w, Dim size)
-{
-    const Value end = put_reshape(w, put_dim(w, size), NULL, 0);
-    return put_op3(w, "Range", put_number(w, DTYPE_i64, 0), end, put_number(w, DTYPE_i64, 1));
-}
-
 static Value both(Put *w, Value a, Value b)
 {
     return *a == '\0' ? b : put_op2(w, "And", a, b);
@@ -30,12 +23,12 @@ static Value visible(Put *w)
 {
     const Shape *q = put_shape(w, 0), *k = put_shape(w, 1);
     const Dim queries = q->dim[q->rank - 2], keys = k->dim[k->rank - 2];
-    const Value key = count_up(w, keys);
+    const Value key = put_range(w, keys);
     Value seen = "";
     if (has_window(w)) {
         const Value first = put_has(w, 5) ? put_reshape(w, put_src(w, 5), (const int64_t[]){1}, 1)
                                           : put_op2(w, "Sub", put_dim(w, keys), put_dim(w, queries));
-        const Value place = put_op2(w, "Add", count_up(w, queries), first);
+        const Value place = put_op2(w, "Add", put_range(w, queries), first);
         const Value at = put_reshape(w, place, (const int64_t[]){-1, 1}, 2);
         const int64_t left = put_get(w, "left"), right = put_get(w, "right");
         if (put_get(w, "causal") != 0)

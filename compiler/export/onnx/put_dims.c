@@ -96,3 +96,9 @@ Value put_dims(Put *w, const Dim *d, uint64_t n)
         part[i] = put_dim(w, d[i]);
     return put_concat(w, part, (uint32_t)n, 0);
 }
+
+Value put_range(Put *w, Dim size)
+{
+    const Value end = put_reshape(w, put_dim(w, size), NULL, 0);
+    return put_op3(w, "Range", put_number(w, DTYPE_i64, 0), end, put_number(w, DTYPE_i64, 1));
+}

@@ -4,7 +4,7 @@
 // protobuf ends at 2 GiB.
 #include "compiler/export/onnx/put_file.h"
 #include "compiler/export/onnx/put.h"
-#include "compiler/system/rawfile.h"
+#include "compiler/system/output_files.h"
 #include "ir/graph/intern.h"
 
 #include <string.h>
@@ -108,12 +108,14 @@ static void put_main(Put *w)
 
 // --- the file ------------------------------------------------------------------------------------
 
+typedef VEC(FilePart) Parts;
+
 // A buffer of protobuf-c: short pieces are collected, long ones stay where they are.
 typedef struct Pieces {
     ProtobufCBuffer base;
     Arena *arena;
     Str text;
-    VEC(FilePart) parts;
+    Parts parts;
 } Pieces;
 
 static void flush(Pieces *p)
@@ -165,20 +167,11 @@ static void keep_inside(const PutTensor *t)
     memcpy(&p->raw_data.data, &t->data, sizeof t->data); // it is only read
 }
 
-static bool keep_all(const PutFile *f)
-{
-    for (uint32_t i = 0; i < f->tensors.len; i++)
-        keep_inside(&f->tensors.data[i]);
-    return true;
-}
-
-// Gives every tensor its bytes, or its place in the file of weights, which is written at once.
-static bool place_tensors(PutFile *f, const char *path, uint64_t most_inside)
+// Gives every tensor its bytes, or its place in the file of weights. outside: what that file has.
+static void place_tensors(PutFile *f, const char *data_path, uint64_t most_inside, Parts *outside)
 {
     static const char zeros[ALIGN];
-    VEC(FilePart) parts = {0};
     uint64_t all = 0, offset = 0;
-    const char *data_path = arena_printf(&f->scratch, "%s.data", path);
     const char *slash = strrchr(data_path, '/');
     for (uint32_t i = 0; i < f->tensors.len; i++)
         all += f->tensors.data[i].bytes;
@@ -190,11 +183,22 @@ static bool place_tensors(PutFile *f, const char *path, uint64_t most_inside)
         }
         refer(f, t, slash != NULL ? slash + 1 : data_path, offset);
         const FilePart bytes = {t->data, (size_t)t->bytes}, gap = {zeros, (size_t)(-t->bytes % ALIGN)};
-        vec_push(&f->scratch, &parts, bytes);
-        vec_push(&f->scratch, &parts, gap);
+        vec_push(&f->scratch, outside, bytes);
+        vec_push(&f->scratch, outside, gap);
         offset += t->bytes + gap.len;
     }
-    return parts.len == 0 || rawfile_write(f->diag, data_path, parts.data, parts.len);
+}
+
+// Both files or none.
+static bool write_files(Diag *d, const char *path, const Parts *model, const char *data_path,
+                        const Parts *outside)
+{
+    OutputFiles files;
+    bool ok = output_begin(&files, d, "", 2);
+    if (outside->len != 0)
+        ok = ok && output_add_parts(&files, data_path, outside->data, outside->len);
+    ok = ok && output_add_parts(&files, path, model->data, model->len);
+    return output_end(&files, ok);
 }
 
 static void put_domain(PutFile *f, Onnx__ModelProto *m, const char *domain, int64_t version)
@@ -222,12 +226,13 @@ static bool write_model(Put *w, const char *path, uint64_t most_inside)
         put_domain(f, &m, "com.microsoft", 1);
     if (f->has_custom)
         put_domain(f, &m, PUT_CUSTOM_DOMAIN, 1);
-    if (path == NULL ? !keep_all(f) : !place_tensors(f, path, most_inside))
-        return false;
+    const char *data_path = arena_printf(&f->scratch, "%s.data", path != NULL ? path : "");
+    Parts outside = {0};
+    place_tensors(f, data_path, path != NULL ? most_inside : UINT64_MAX, &outside);
     Pieces p = {.base = {append}, .arena = &f->scratch, .text = str_new(&f->scratch)};
     onnx__model_proto__pack_to_buffer(&m, &p.base);
     flush(&p);
-    return path == NULL || rawfile_write(f->diag, path, p.parts.data, p.parts.len);
+    return path == NULL || write_files(f->diag, path, &p.parts, data_path, &outside);
 }
 
 bool export_onnx_with(const Graph *g, const char *path, Diag *d, uint64_t most_inside)

@@ -5,8 +5,8 @@
 
 #include "ir/graph/graph.h"
 
-// The file appears complete or not at all. False: reported, with the names of all nodes that ONNX has nothing
-// for.
+// The file, and NAME.onnx.data beside it, appear complete or not at all. False: reported, with the names of
+// all nodes that ONNX has nothing for.
 bool export_onnx(const Graph *g, const char *path, Diag *d);
 // The same; if the tensors have more bytes than this, those of 1 KiB and more are in NAME.onnx.data. path:
 // NULL for a model that is made, but not written.

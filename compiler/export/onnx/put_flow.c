@@ -25,6 +25,7 @@ static void put_branch(Put *w, Onnx__NodeProto *n, const char *attr)
     for (uint32_t i = 0; i < g->inputs.len; i++)
         sub.value[g->inputs.data[i]] = put_src(w, i + 1);
     put_nodes(&sub);
+    put_inner_outputs(&sub, 0, g->outputs.len);
     put_end_graph(&sub);
     w->failed = w->failed || sub.failed;
     put_graph(w, n, attr[0] == 't' ? "then_branch" : "else_branch", &sub);
@@ -64,20 +65,10 @@ static void put_body(Put *w, Onnx__NodeProto *n, uint32_t carried)
     }
     put_declare(&sub, put_new_name(w->file, "trips"), DTYPE_i64, &scalar, false);
     put_nodes(&sub);
-    for (uint32_t i = 0; i < g->outputs.len; i++) {
-        if (i == 1 + carried) {
-            const Value one = put_number(&sub, DTYPE_i64, 1);
-            const Value trips = put_op2(&sub, "Add", sub.value[g->inputs.data[0]], one);
-            put_declare(&sub, trips, DTYPE_i64, &scalar, true);
-        }
-        const Node *out = graph_node(g, g->outputs.data[i].node);
-        const Value y = put_op1(&sub, "Identity", put_value(&sub, g->outputs.data[i].node));
-        put_declare(&sub, y, (DType)out->dtype, out->shape, true);
-    }
-    if (g->outputs.len == 1 + carried) {
-        const Value one = put_number(&sub, DTYPE_i64, 1);
-        put_declare(&sub, put_op2(&sub, "Add", sub.value[g->inputs.data[0]], one), DTYPE_i64, &scalar, true);
-    }
+    put_inner_outputs(&sub, 0, 1 + carried);
+    const Value one = put_number(&sub, DTYPE_i64, 1);
+    put_declare(&sub, put_op2(&sub, "Add", sub.value[g->inputs.data[0]], one), DTYPE_i64, &scalar, true);
+    put_inner_outputs(&sub, 1 + carried, g->outputs.len);
     put_end_graph(&sub);
     w->failed = w->failed || sub.failed;
     put_graph(w, n, "body", &sub);

@@ -138,14 +138,17 @@ void put_begin_graph(Put *w, PutFile *file, const Graph *g, const Put *outer)
     w->proto.name = arena_strdup(a, g->name != NULL && g->name[0] != '\0' ? g->name : "graph");
 }
 
+void put_inner_outputs(Put *w, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        const NodeId id = w->g->outputs.data[i].node;
+        const Node *out = graph_node(w->g, id);
+        put_declare(w, put_op1(w, "Identity", put_value(w, id)), (DType)out->dtype, out->shape, true);
+    }
+}
+
 void put_end_graph(Put *w)
 {
-    const Graph *g = w->g;
-    for (uint32_t i = 0; i < g->outputs.len && w->outer != NULL && w->outputs.len < g->outputs.len; i++) {
-        const Node *out = graph_node(g, g->outputs.data[i].node);
-        const Value y = put_op1(w, "Identity", put_value(w, g->outputs.data[i].node));
-        put_declare(w, y, (DType)out->dtype, out->shape, true);
-    }
     w->proto.n_node = w->nodes.len;
     w->proto.node = w->nodes.data;
     w->proto.n_initializer = w->constants.len;

@@ -245,9 +245,7 @@ static Value patched_rows(Put *w, uint32_t axis)
         start = put_slice(w, start, put_list(w, &at, 1), put_list(w, &end, 1), 0);
     const Value most = put_op2(w, "Sub", put_dim(w, size), put_dim(w, part));
     start = put_op2(w, "Min", put_op2(w, "Max", start, put_list(w, &zero, 1)), most);
-    const Value count = put_reshape(w, put_dim(w, part), NULL, 0);
-    const Value range = put_op3(w, "Range", put_number(w, DTYPE_i64, 0), count, put_number(w, DTYPE_i64, 1));
-    return put_op2(w, "Add", range, start);
+    return put_op2(w, "Add", put_range(w, part), start);
 }
 
 // Exchanges the axis with the first one, or them back.

@@ -241,7 +241,7 @@ static Str make_header(Arena *a, const SafeTensors *file, const uint64_t *begin)
     return header;
 }
 
-bool safetensors_write(Diag *d, const char *path, const SafeTensors *file)
+bool safetensors_write(OutputFiles *f, const char *name, const SafeTensors *file)
 {
     Arena scratch = {0};
     FilePart *parts = ARENA_ARRAY(&scratch, FilePart, file->tensors.len + 2);
@@ -252,7 +252,7 @@ bool safetensors_write(Diag *d, const char *path, const SafeTensors *file)
         prefix[i] = (unsigned char)((uint64_t)header.len >> 8 * i);
     parts[0] = (FilePart){prefix, PREFIX};
     parts[1] = (FilePart){header.data, header.len};
-    bool ok = rawfile_write(d, path, parts, file->tensors.len + 2);
+    const bool ok = output_add_parts(f, name, parts, file->tensors.len + 2);
     arena_free(&scratch);
     return ok;
 }

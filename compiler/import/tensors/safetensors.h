@@ -3,6 +3,7 @@
 #ifndef COMPILER_IMPORT_TENSORS_SAFETENSORS_H
 #define COMPILER_IMPORT_TENSORS_SAFETENSORS_H
 
+#include "compiler/system/output_files.h"
 #include "ir/graph/graph.h"
 #include "ir/graph/tensor.h"
 
@@ -27,7 +28,8 @@ bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const voi
                       SafeTensors *out);
 // NULL when there is none of that name.
 const SafeTensor *safetensors_find(const SafeTensors *s, const char *name);
-// Tensors and notes of a file to be; its index is not used.
-bool safetensors_write(Diag *d, const char *path, const SafeTensors *file);
+// Tensors and notes of a file to be, beside others that belong to it; its index is not used. False: it is not
+// complete; output_end says why.
+bool safetensors_write(OutputFiles *f, const char *name, const SafeTensors *file);
 
 #endif
