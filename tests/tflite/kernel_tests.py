@@ -93,7 +93,7 @@ class Builder:
             call([*self.command, "-c", source, "-o", made])
         return made
 
-    def library(self):
+    def built_library(self):
         parts = ("", "arena_allocator", "memory_planner", "tflite_bridge")
         found = [path for part in parts for path in (self.home / MICRO / part).glob("*.cc")]
         for part in ("tensorflow/lite/core", "tensorflow/lite/kernels", "tensorflow/compiler"):
@@ -112,7 +112,7 @@ class Builder:
 
     def programs(self, names):
         """{name: program}"""
-        archive, runner = self.library(), self.compile(HERE / "tflm/kernel_runner.cc")
+        archive, runner = self.built_library(), self.compile(HERE / "tflm/kernel_runner.cc")
 
         def build(name):
             program = self.kept / f"{name}_test"

@@ -159,7 +159,7 @@ class Peer:
         return sorted(path for path in found
                       if not any(word in str(path) for word in NOT_BUILT) and path.exists())
 
-    def library(self, machine, compiler, level):
+    def built_library(self, machine, compiler, level):
         """An archive, whose objects stay in a folder until their sources are newer."""
         options = [*machine.flags, *self.options(level), "-ffunction-sections", "-fdata-sections"]
         plain = ["-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"]
@@ -194,7 +194,7 @@ class Peer:
         numbers = ",".join(map(str, data))
         (work / "model.cc").write_text("extern const unsigned char model_data[];\n"
                                        f"alignas(16) const unsigned char model_data[] = {{{numbers}}};\n")
-        library = self.library(machine, compiler, level)
+        library = self.built_library(machine, compiler, level)
         return self.rig.link(work, machine, compiler, [work / "main.cc", work / "model.cc", library],
                              self.options(level)), None
 
