@@ -41,11 +41,12 @@ static bool is_order_moot(const Shape *s)
 // True when a result may have the order of this operand: it is computed, and of the same rank.
 static bool is_followed(const Graph *g, NodeId operand, const Node *n)
 {
-    return operand != 0 && !node_is_const(g, operand) && graph_node(g, operand)->shape->rank == n->shape->rank;
+    return operand != 0 && !node_is_const(g, operand) &&
+           graph_node(g, operand)->shape->rank == n->shape->rank;
 }
 
-// Order of a result that may have any: that of an operand for which it matters and which has channels last, or
-// else of the first one.
+// Order of a result that may have any: that of an operand for which it matters and which has channels last,
+// or else of the first one.
 static AxisOrder followed_order(const Graph *g, const Layout *l, const Node *n)
 {
     NodeId first = 0;
