@@ -55,14 +55,14 @@ static NodeId factors(TflNode *n, const TflProduct *p)
 static NodeId scale_wide(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflQuant x = tfl_quant(n, p->x), y = tfl_quant(n, tfl_of_out(n, 0));
-    const Shape s = {.rank = 1 + p->ones, .dim = {p->w->scale.n, 1, 1, 1}};
+    const Shape s = {.rank = 1 + p->ones, .dim = {n_factors(p), 1, 1, 1}};
     Tensor v[3]; // multiplier, half, shift
     if (!check_scales(n, p))
         return 0;
     for (uint32_t k = 0; k < 3; k++)
         v[k] = tensor_new(n->model->arena, DTYPE_i64, s.rank, s.dim);
-    for (uint32_t i = 0; i < p->w->scale.n; i++) {
-        const TflFactor f = tfl_factor(x.scale * tfl_scale_at(p->w, i) / y.scale);
+    for (uint32_t i = 0; i < n_factors(p); i++) {
+        const TflFactor f = tfl_factor(x.scale * tfl_scale_at(p->w, i % p->w->scale.n) / y.scale);
         const int64_t narrow = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
         const int64_t q = p->is_narrow ? f.multiplier : narrow;
         const int shift = (p->is_narrow ? 31 : 15) - f.shift;
