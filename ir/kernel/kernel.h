@@ -334,6 +334,13 @@ const char *kernel_verify_at(const Kernel *k, KRef *at);
 // Readable listing, for --dump=lower and tests.
 void kernel_print(const Kernel *k, Str *out);
 
+// Vectors of bytes of microcontrollers, for which there are device functions.
+typedef enum ByteVectors {
+    BYTE_VECTORS_NONE,
+    BYTE_VECTORS_MVE, // Arm's (ir/kernel/mve.h)
+    BYTE_VECTORS_RVV  // RISC-V's (ir/kernel/rvv.h)
+} ByteVectors;
+
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
     const char *name;    // "c", "cuda", "vulkan", "metal"
@@ -362,7 +369,7 @@ typedef struct TargetCaps {
                            // for one thread
     bool has_mla;          // a product of integers and its addition are one instruction
     bool is_narrow;        // products of integers have 32 bits, and bytes are loaded without their signs
-    bool has_mve;          // so are sums of 16 products of bytes (ir/kernel/mve.h)
+    uint8_t byte_vectors;  // ByteVectors: device functions on them, for one thread
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

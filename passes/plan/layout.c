@@ -39,15 +39,25 @@ static bool is_order_moot(const Shape *s)
     return true;
 }
 
-// Order of the first non-constant operand that has the result's rank.
+// True when a result may have the order of this operand: it is computed, and of the same rank.
+static bool is_followed(const Graph *g, NodeId operand, const Node *n)
+{
+    return operand != 0 && !node_is_const(g, operand) && graph_node(g, operand)->shape->rank == n->shape->rank;
+}
+
+// Order of a result that may have any: that of an operand for which it matters and which has channels last, or
+// else of the first one.
 static AxisOrder followed_order(const Graph *g, const Layout *l, const Node *n)
 {
+    NodeId first = 0;
     for (uint32_t i = 0; i < n->n_src; i++) {
-        const NodeId s = n->src[i];
-        if (s != 0 && !node_is_const(g, s) && graph_node(g, s)->shape->rank == n->shape->rank)
-            return order_of(l, s);
+        if (!is_followed(g, n->src[i], n))
+            continue;
+        first = first != 0 ? first : n->src[i];
+        if (order_of(l, n->src[i]) == ORDER_CHANNELS_LAST && !is_order_moot(graph_node(g, n->src[i])->shape))
+            return ORDER_CHANNELS_LAST;
     }
-    return ORDER_ROW_MAJOR;
+    return first != 0 ? order_of(l, first) : ORDER_ROW_MAJOR;
 }
 
 static NodeId copy_in_order(Graph *g, Layout *l, NodeId id, AxisOrder order)
@@ -131,17 +141,23 @@ static NodeId turned_weights(Graph *g, NodeId weights, const Shape *image, bool 
     return made;
 }
 
+// True for a constant that may be stored in another order.
+static bool can_turn(const Graph *g, const Layout *l, NodeId id)
+{
+    enum { MOST_BYTES = 1 << 24 }; // constants in memory twice while they are turned
+    return node_is_const(g, id) && node_attr(graph_node(g, id), A_const_data)->len <= MOST_BYTES &&
+           !l->keeps_constants;
+}
+
 // A dense layer on an image that was copied to rows only to be flattened: constant weights in another order
 // cost nothing, the copy does.
 static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul, NodeId *src)
 {
-    enum { MOST_BYTES = 1 << 24 }; // constants in memory twice while they are turned
     const Node *flat = graph_node(g, src[0]), *copy = graph_node(g, flat->n_src > 0 ? flat->src[0] : 0);
     const Shape *w = graph_node(g, src[1])->shape;
     const MatmulForm form = matmul_form(matmul);
-    if (!op_is_view_of_rows((OpId)flat->op) || copy->op != OP_copy || !node_is_const(g, src[1]) ||
-        w->rank != 2 || form.turns_a || node_attr(graph_node(g, src[1]), A_const_data)->len > MOST_BYTES ||
-        l->keeps_constants)
+    if (!op_is_view_of_rows((OpId)flat->op) || copy->op != OP_copy || w->rank != 2 || form.turns_a ||
+        !can_turn(g, l, src[1]))
         return;
     const NodeId image = copy->src[0];
     const Shape *s = graph_node(g, image)->shape;
@@ -154,6 +170,37 @@ static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul,
         return;
     src[1] = weights;
     src[0] = graph_reshape(g, with_channels_last(g, image, &image_shape, 1), &rows);
+}
+
+// A constant image whose elements lie channels last, read in the order of its axes.
+static NodeId constant_image(Graph *g, NodeId id)
+{
+    int64_t back[SHAPE_MAX_RANK];
+    const Shape image = *graph_node(g, id)->shape;
+    const char *label = g->labels.data[id];
+    const NodeId turned = fold_node(g, with_channels_last(g, id, &image, 1));
+    if (!node_is_const(g, turned))
+        return id;
+    if (label != NULL)
+        graph_label(g, turned, label);
+    for (uint32_t i = 0; i < image.rank; i++)
+        back[i] = i == 0 ? 0 : i == 1 ? image.rank - 1 : i - 1;
+    return graph_transpose(g, turned, back);
+}
+
+// The operands of a node that follows channels-last images, all in their order: tiles of a convolution cannot
+// read another image row by row in their epilogue, and a copy reads it once in tiles of its own.
+static void follow_images(Graph *g, Layout *l, const Node *n, NodeId *src)
+{
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const Shape *s = graph_node(g, src[i])->shape;
+        if (src[i] == 0 || s->rank != n->shape->rank || is_order_moot(s))
+            continue;
+        if (is_followed(g, src[i], n) && order_of(l, src[i]) == ORDER_ROW_MAJOR)
+            src[i] = copy_in_order(g, l, src[i], ORDER_CHANNELS_LAST);
+        else if (can_turn(g, l, src[i]))
+            src[i] = constant_image(g, src[i]);
+    }
 }
 
 // The node with these operands; itself when they are its own.
@@ -197,6 +244,8 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         order = ORDER_CHANNELS_LAST;
     } else if (rule == OPLAYOUT_FOLLOW) {
         order = followed_order(g, l, &n);
+        if (order == ORDER_CHANNELS_LAST)
+            follow_images(g, l, &n, src);
     } else if (n.op == OP_copy && str_equal(node_get_str(&n, A_copy_order), "channels_last")) {
         order = ORDER_CHANNELS_LAST;
     }

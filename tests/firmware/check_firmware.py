@@ -31,10 +31,11 @@ SKIPPED = 77
 GOLDEN = HERE / "golden.txt"
 STORED = mcu_rig.ROOT / "../shared/models/mlperf_tiny"
 # Which networks of MLPerf Tiny run where: our own runs everywhere, with each compiler.
-ELSEWHERE = [("kws_ref_model", cpu) for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc")]
+ELSEWHERE = [("kws_ref_model", cpu)
+             for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafcv")]
 ELSEWHERE += [(name, cpu) for name in ("vww_96_int8", "pretrainedResnet_quant", "ad01_int8")
-              for cpu in ("cortex-m4", "cortex-m55")]
-WITH_DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
+              for cpu in ("cortex-m4", "cortex-m55", "rv32imafcv")]
+WITH_FUNCTIONS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "rv32imafcv")  # of device.def
 FLOATS = re.compile(r"__aeabi_(?:f|ui2f|i2f|l2f|ul2f|f2)\w*|__(?:add|sub|mul|div)[sd]f3|\brintf|\bexpf")
 INPUTS = 12 * 11 * 3
 
@@ -141,8 +142,8 @@ SHAPES = [
 
 
 def shapes():
-    """Convolutions of all kinds with a way of their own for the DSP extension; each with inputs that have
-    a sign, that have none, and with sums too large for two in a word."""
+    """Convolutions of all kinds with a way of their own for CPUs with device functions; each with inputs
+    that have a sign, that have none, and with sums too large for two in a word."""
     net, results = Net(), []
     x = net.add('input "x" : i8[1, 12, 11, 3]')
     for (channels, rows, columns), weights, scale, more in SHAPES:
@@ -389,7 +390,7 @@ def run_own(cases, name, text, cpus=None):
 def run_all(work):
     cases = Cases(work)
     run_own(cases, "windows", windows())
-    check_parts(work, run_own(cases, "shapes", shapes(), WITH_DSP)[0])
+    check_parts(work, run_own(cases, "shapes", shapes(), WITH_FUNCTIONS)[0])
     model, sources = run_own(cases, "net", network())
     check_sizes(model)
     cases.planted(sources)

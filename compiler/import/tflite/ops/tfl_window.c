@@ -110,9 +110,13 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     const DType type = tfl_type(n, x);
     if (n->failed)
         return 0;
-    const TflProduct p = {tfl_in(n, 0),           t,
-                          tfl_size(n, weight, 0), SPATIAL,
-                          w->activation,          tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums)};
+    const TflProduct p = {tfl_in(n, 0),
+                          t,
+                          tfl_size(n, weight, 0),
+                          SPATIAL,
+                          w->activation,
+                          tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums),
+                          0};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
     if (tfl_is_byte(type)) {
@@ -197,11 +201,71 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
 static NodeId finish_transposed(TflNode *n, NodeId y, NodeId bias, const Window *w)
 {
     const DType type = tfl_type(n, tfl_src(n, 2));
-    const TflProduct p = {tfl_in(n, 2), tfl_in(n, 1),  tfl_size(n, tfl_src(n, 1), 0),
-                          SPATIAL,      w->activation, false};
+    const TflProduct p = {
+        tfl_in(n, 2), tfl_in(n, 1), tfl_size(n, tfl_src(n, 1), 0), SPATIAL, w->activation, false, 0};
     const DType sums = type == DTYPE_i16 ? DTYPE_i64 : tfl_is_byte(type) ? DTYPE_i32 : type;
     y = add_bias(n, tfl_cast(n, y, sums), bias, p.channels);
     return sums == type ? tfl_activate(n, y, w->activation) : tfl_rescale(n, y, &p);
+}
+
+// Bytes: result q * stride + p - pad is the sum of x[q - t] * w[t * stride + p] over t. So each phase p is a
+// convolution with some of the taps in the opposite order, and the channels of all phases are one convolution
+// that makes bytes, which are put in their places at the end.
+typedef struct Phases {
+    int64_t stride[SPATIAL], taps[SPATIAL], size[SPATIAL]; // size: of the result of a phase
+} Phases;
+
+// Weights [O, h, w, I] as [phase, O, I, taps], with zeros where a phase has fewer taps.
+static NodeId weights_of_phases(TflNode *n, NodeId filter, const Window *w, const Phases *p)
+{
+    static const int64_t perm[] = {2, 4, 0, 5, 1, 3};
+    const int64_t out = tfl_size(n, filter, 0), in = tfl_size(n, filter, 3);
+    const int64_t pads[] = {
+        0, 0, 0, 0, 0, p->taps[0] * p->stride[0] - w->kernel[0], p->taps[1] * p->stride[1] - w->kernel[1], 0};
+    const Dim split[] = {out, p->taps[0], p->stride[0], p->taps[1], p->stride[1], in};
+    NodeId y = tfl_pad(n, filter, pads, "constant", tfl_zero_point(n, tfl_in(n, 1)));
+    y = tfl_reshape(n, y, split, 6);
+    for (uint32_t i = 0; i < SPATIAL; i++)
+        y = tfl_slice(n, y, 1 + 2 * i, -1, INT64_MIN, -1);
+    const Dim joined[] = {-1, in, p->taps[0], p->taps[1]};
+    return tfl_reshape(n, tfl_transpose(n, y, perm), joined, 4);
+}
+
+// [N, h, w, phase, O] as images, of which the result is a part.
+static NodeId place_phases(TflNode *n, NodeId y, const Window *w, const Phases *p, const int64_t *shape)
+{
+    static const int64_t perm[] = {0, 2, 1, 3};
+    const int64_t channels = tfl_size(n, tfl_src(n, 1), 0);
+    const Dim split[] = {-1, p->size[1], p->stride[0], p->stride[1] * channels};
+    const Dim joined[] = {-1, p->size[0] * p->stride[0], p->size[1] * p->stride[1], channels};
+    y = tfl_reshape(n, tfl_transpose(n, tfl_reshape(n, y, split, 4), perm), joined, 4);
+    for (uint32_t i = 0; i < SPATIAL && !n->failed; i++)
+        y = tfl_slice(n, y, 1 + i, w->pads[i], w->pads[i] + shape[i + 1], 1);
+    return y;
+}
+
+static NodeId byte_transposed(TflNode *n, const Window *w, NodeId x, NodeId bias, const int64_t *shape)
+{
+    const NodeId filter = tfl_src(n, 1);
+    const int64_t channels = tfl_size(n, filter, 0), copies = w->strides[0] * w->strides[1];
+    const TflProduct product = {tfl_in(n, 2), tfl_in(n, 1), channels, SPATIAL, w->activation, false, copies};
+    Window conv = {.strides = {1, 1}, .dilations = {1, 1}, .group = 1};
+    Phases p;
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        const int64_t in = tfl_size(n, x, i + 1);
+        p.stride[i] = w->strides[i];
+        p.taps[i] = (w->kernel[i] + p.stride[i] - 1) / p.stride[i];
+        p.size[i] = (shape[i + 1] + w->pads[i] + p.stride[i] - 1) / p.stride[i];
+        p.size[i] = p.size[i] > in ? p.size[i] : in;
+        conv.pads[i] = p.taps[i] - 1;
+        conv.pads[SPATIAL + i] = p.size[i] - in;
+    }
+    const Dim all[] = {copies, channels}, list[] = {copies * channels};
+    bias = bias ? tfl_reshape(n, tfl_expand(n, bias, all, 2), list, 1) : 0;
+    const NodeId src[] = {tfl_to_channels(n, x), weights_of_phases(n, filter, w, &p), bias,
+                          tfl_zero_point(n, product.x), tfl_zero_point(n, product.w)};
+    const NodeId y = tfl_rescale(n, convolve(n, OP_int_conv, &conv, src, 5), &product);
+    return place_phases(n, tfl_from_channels(n, y), w, &p, shape);
 }
 
 // Operands: the shape of the result, weights [O, h, w, I], the image, perhaps a bias.
@@ -220,6 +284,11 @@ void tfl_import_transpose_conv(TflNode *n)
     set_result(n, &w, x, shape, more);
     if (n->failed)
         return;
+    enum { MOST = 64 }; // strides, whose phases are channels
+    if (tfl_is_byte(tfl_type(n, x)) && w.strides[0] * w.strides[1] <= MOST) {
+        tfl_out(n, 0, byte_transposed(n, &w, x, bias, shape));
+        return;
+    }
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
     const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1), x)
                                    : tfl_centred(n, filter, tfl_in(n, 1), DTYPE_f64);
