@@ -12,6 +12,7 @@ typedef struct Layout {
     bool prefers_channels_last;
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
+    bool has_vectors;     // copies from one order to the other are fast
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -77,13 +78,31 @@ static NodeId to_rows(Graph *g, Layout *l, NodeId id)
     return is_order_moot(graph_node(g, id)->shape) ? id : copy_in_order(g, l, id, ORDER_ROW_MAJOR);
 }
 
+// Winograd's convolution, which wants channels next to each other, is worth a copy of them.
+enum { MANY_CHANNELS = 16 };
+static bool may_be_transformed(const Graph *g, const Node *n)
+{
+    const WindowForm form = conv_form(n);
+    const Shape *w = graph_node(g, n->src[1])->shape;
+    if (form.group != 1 || w->rank != 4 || w->dim[1] < MANY_CHANNELS || !node_is_const(g, n->src[1]))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (w->dim[i + 2] != 3 || form.stride[i] != 1 || form.dilation[i] != 1)
+            return false;
+    return true;
+}
+
 // A convolution over few channels reads any order; one that loads vectors of channels needs them next to each
 // other.
-static bool wants_channels_last_operand(const Graph *g, const Node *n)
+static bool wants_channels_last_operand(const Graph *g, const Layout *l, const Node *n)
 {
     if (op_info[n->op].steps == OPSTEPS_KERNEL)
         return true;
-    return conv_form(n).group > 1 && graph_node(g, n->src[0])->shape->dim[1] > 1;
+    const Node *x = graph_node(g, n->src[0]);
+    const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
+    if (l->has_vectors && x->dtype == DTYPE_f32)
+        return is_grouped || may_be_transformed(g, n);
+    return is_grouped && conv_form(n).group > 1;
 }
 
 // A pad that fills channels up (pass_channels), and perhaps frames the pixels.
@@ -219,7 +238,7 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         flatten_channels_last(g, l, &n, src);
     if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
-        if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
+        if (wants_channels_last_operand(g, l, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
             !is_order_moot(graph_node(g, src[0])->shape))
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
     } else if (l->pads_channels && adds_channels(&n)) {
@@ -261,7 +280,8 @@ bool pass_layout(Pass *p)
     Layout l = {.arena = p->perm,
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
-                .pads_channels = p->options->caps->has_mma};
+                .pads_channels = p->options->caps->has_mma,
+                .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1};
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
     NodeId *map = NULL;
