@@ -25,5 +25,9 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
 bool depthwise_lower(Lower *l, const Conv *c, const Domain *d);
 // Lowers a convolution of 16-bit floats for matrix units of GPUs; false when it does not fit.
 bool gpu_conv_lower(Lower *l, const Conv *c);
+// The same for all floats on every GPU; d: of the output.
+bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *d);
+// Makes the output's pixels one axis of its domain, its channels the other; false: they do not lie like that.
+bool conv_joins_pixels(Lower *l, Domain *d);
 
 #endif

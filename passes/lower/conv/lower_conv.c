@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise
-// ones with a vector of channels, everything else (GPUs, three spatial axes, weights that are not constant)
-// as plain loops. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel,
-// starting from the bias; 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then
-// the bias.
+// ones with a vector of channels, those of GPUs as products (gpu_conv.c, gpu_window_conv.c), everything else
+// (on CPUs three spatial axes and weights that are not constant) as plain loops. Accumulation: f32 fused
+// multiply-adds in the order kernel row, kernel column, channel, starting from the bias; 1x1 convolutions to
+// one channel by lanes of channels that are joined pairwise, then the bias. Products of GPUs have orders of
+// their own.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/amx/matrix.h"
 #include "passes/lower/packer.h"
@@ -347,7 +348,7 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
-    if (gpu_conv_lower(l, &c))
+    if (gpu_conv_lower(l, &c) || gpu_window_conv_lower(l, &c, &d))
         return;
     if (in_order && depthwise_lower(l, &c, &d))
         return;
