@@ -174,6 +174,7 @@ typedef struct Kernel {
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
+    uint8_t places;        // groups that a processor has room for: bounds registers; 0: any number
     uint8_t max_lanes;
     bool has_sat, has_dsp; // builders make sat8 and satu8, mulh and mulh_add, of longer expressions
     uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)

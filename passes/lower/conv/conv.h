@@ -31,5 +31,9 @@ bool depthwise_fits(const Lower *l, const Conv *c);
 void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx);
 // Lowers a convolution of 16-bit floats for matrix units of GPUs; false when it does not fit.
 bool gpu_conv_lower(Lower *l, const Conv *c);
+// The same for all floats on every GPU; d: of the output.
+bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *d);
+// Makes the output's pixels one axis of its domain, its channels the other; false: they do not lie like that.
+bool conv_joins_pixels(Lower *l, Domain *d);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions over any number of spatial axes (1-D as 2-D with one row): dense and grouped ones through the
-// register-tiled core, depthwise ones with a vector of channels, everything else (GPUs) as plain loops.
-// Weights that are not constant are packed by a kernel of their own. Accumulation: f32 fused multiply-adds in
-// the order of taps, then channels, starting from the bias; 1x1 convolutions to one channel by lanes of
-// channels that are joined pairwise, then the bias.
+// register-tiled core, depthwise ones with a vector of channels, those of GPUs as products (gpu_conv.c,
+// gpu_window_conv.c), everything else as plain loops. Weights that are not constant are packed by a kernel of
+// their own. Accumulation: f32 fused multiply-adds in the order of taps, then channels, starting from the bias;
+// 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then the bias. Products of
+// GPUs have orders of their own.
 #include "passes/lower/conv/conv.h"
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
@@ -449,7 +450,7 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
-    if (gpu_conv_lower(l, &c))
+    if (gpu_conv_lower(l, &c) || gpu_window_conv_lower(l, &c, &d))
         return;
     if (in_order && depthwise_fits(l, &c) && domain_lanes(l, &d, 1) > 1) {
         emit_depthwise(l, &c, &d);
