@@ -82,7 +82,7 @@ typedef struct TypeSpell {
 
 // How kernels of thread groups are written.
 typedef struct GroupSpell {
-    const char *signature;   // $0 = name, $1 = parameters, $2 = cluster, $L = threads
+    const char *signature;   // $0 = name, $1 = parameters, $2 = cluster, $3 = places, $L = threads
     const char *id, *thread; // number of the group, of the thread in it
     const char *subgroup;    // threads that can hand each other values
     uint32_t subgroup_size;  // their number where that is known; 0: it depends on the device

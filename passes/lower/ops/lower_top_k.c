@@ -8,7 +8,7 @@
 enum {
     INSERT_MAX = 24,  // longest list that is kept by insertion
     ALL_SHARE = 4,    // from this part of the elements on all are sorted
-    TEST_VECTORS = 2, // that are compared with the last of the best at once
+    TEST_VECTORS = 1, // that are compared with the last of the best at once
     KEPT_OF_BEST = 2, // memory for keys: so many times the best ones
 };
 

@@ -33,7 +33,8 @@ bool sort_has_keys(const Lower *l, NodeId id, int64_t n);
 // Of equal values the one at the lower position comes first, whatever the order. NaN is the largest value.
 KRef sort_key(Lower *l, KRef value, KRef position, SortOrder order);
 KRef sort_position(Lower *l, KRef key);
-// Emits a merge sort of the first `count` keys of a parameter of 2 * most u64, count <= most.
+// Emits a sort of the first `count` keys of a parameter of 2 * most u64, count <= most. Of equal values those
+// at lower positions must come first already.
 void sort_keys(Lower *l, uint32_t scratch, KRef count, int64_t most);
 
 // Two runs that are merged, and the halves of the scratch memory that have them and get them.

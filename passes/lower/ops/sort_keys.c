@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting of integers that stand for values. See sort.h. A merge takes one of two elements without a branch:
-// which one it is cannot be foretold.
+// Sorting of integers that stand for values. See sort.h. Few are merged; a merge takes one of two elements
+// without a branch, because which one it is cannot be foretold. Many are distributed by the bytes of their
+// values, from the lowest one on; what is equal stays in its order.
 #include "passes/lower/ops/sort.h"
 
-enum { POSITION_BITS = 32 };
+enum { POSITION_BITS = 32, BYTE_BITS = 8, BYTES = 4, DIGITS = 1 << BYTE_BITS, FEW = 192 };
 
 bool sort_has_keys(const Lower *l, NodeId id, int64_t n)
 {
@@ -61,9 +62,51 @@ static void merge_keys(Lower *l, uint32_t scratch, const SortRuns *r)
     k_end(k);
 }
 
-void sort_keys(Lower *l, uint32_t scratch, KRef count, int64_t most)
+static KRef digit_of(Kernel *k, KRef key, KRef shift)
 {
-    rlx_assert(most >= 1);
+    const KRef mask = k_integer(k, DTYPE_u64, DIGITS - 1);
+    return k_cast(k, k_and(k, k_shr(k, key, shift), mask), KT_INDEX);
+}
+
+// Counts the keys of each digit and sets `counts` to where their places begin.
+static void begin_places(Lower *l, uint32_t scratch, KRef counts, const SortRuns *r, KRef shift)
+{
+    Kernel *k = l->k;
+    const KRef zero = k_integer(k, DTYPE_i32, 0), one = k_integer(k, DTYPE_i32, 1);
+    k_astore(k, counts, k_loop(k, DIGITS, KFOR_SERIAL, "d"), zero);
+    k_end(k);
+    const KRef i = k_for(k, k_index(k, 0), r->end, 1, KFOR_SERIAL, "i");
+    const KRef digit = digit_of(k, k_load(k, scratch, k_add(k, r->from, i), 1, 1), shift);
+    k_astore(k, counts, digit, k_add(k, k_aload(k, counts, digit, 1), one));
+    k_end(k);
+    const KRef sum = k_var(k, zero, "sum"), d = k_loop(k, DIGITS, KFOR_SERIAL, "d");
+    const KRef n = k_var(k, k_aload(k, counts, d, 1), "n"), before = k_get(k, sum);
+    k_astore(k, counts, d, before);
+    k_set(k, sum, k_add(k, before, k_get(k, n)));
+    k_end(k);
+}
+
+static void distribute(Lower *l, uint32_t scratch, KRef count, int64_t most)
+{
+    Kernel *k = l->k;
+    const KRef counts = k_array(k, DTYPE_i32, DIGITS);
+    const KRef pass = k_loop(k, BYTES, KFOR_SERIAL, "pass"), odd = k_expr(k, "$ % 2", pass);
+    const SortRuns r = {.from = k_expr(k, "$ * #", odd, most),
+                        .to = k_expr(k, "(1 - $) * #", odd, most),
+                        .end = count};
+    const KRef shift = k_cast(k, k_expr(k, "$ * # + #", pass, BYTE_BITS, POSITION_BITS), DTYPE_u64);
+    begin_places(l, scratch, counts, &r, shift);
+    const KRef i = k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "i");
+    const KRef key = k_load(k, scratch, k_add(k, r.from, i), 1, 1), digit = digit_of(k, key, shift);
+    const KRef place = k_var(k, k_aload(k, counts, digit, 1), "place");
+    k_store(k, scratch, k_add(k, r.to, k_cast(k, k_get(k, place), KT_INDEX)), key, 1);
+    k_astore(k, counts, digit, k_add(k, k_get(k, place), k_integer(k, DTYPE_i32, 1)));
+    k_end(k);
+    k_end(k);
+}
+
+static void merge_all(Lower *l, uint32_t scratch, KRef count, int64_t most)
+{
     Kernel *k = l->k;
     int64_t passes = 0;
     while ((INT64_C(1) << passes) < most)
@@ -82,4 +125,13 @@ void sort_keys(Lower *l, uint32_t scratch, KRef count, int64_t most)
     k_set(k, width, both);
     k_set(k, from, k_expr(k, "# - $", most, half));
     k_end(k);
+}
+
+void sort_keys(Lower *l, uint32_t scratch, KRef count, int64_t most)
+{
+    rlx_assert(most >= 1);
+    if (most < FEW)
+        merge_all(l, scratch, count, most);
+    else
+        distribute(l, scratch, count, most);
 }

@@ -282,7 +282,7 @@ def moves(v):
 
 
 def lookups(v):
-    table = v.normal(8192, 256)
+    table = Fixed(v.normal(8192, 256))
     yield Case("Gather", table, v.whole(0, 8192, 512))
     yield Case("GatherElements", v.normal(*DATA), v.whole(0, 1024, *DATA), axis=1)
     yield Case("GatherND", v.normal(*DATA), v.whole(0, 256, 65536, 2))

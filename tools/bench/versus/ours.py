@@ -137,6 +137,11 @@ class Network:
                 raise RuntimeError(f"input '{t.name.decode()}' has {t.bytes} bytes, not {x.nbytes}")
             ctypes.memmove(self.lib.vs_input(i), x.ctypes.data, x.nbytes)
 
+    def keep_intact(self):
+        """From now on, inputs are put back before each run only if runs change them."""
+        if self.lib.vs_keep_intact() < 0:
+            raise RuntimeError("rlx_run failed")
+
     def time(self, n):
         """Seconds of one of n runs."""
         seconds = self.lib.vs_run(n)
