@@ -243,10 +243,10 @@ static NodeId place_phases(TflNode *n, NodeId y, const Window *w, const Phases *
 
 static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId bias, const int64_t *shape)
 {
-    enum { MOST = 1024 }; // phases
+    enum { MOST = 1024, MOST_PER_TAP = 16 }; // phases: weights grow by as much
     const NodeId filter = tfl_src(n, 1);
     const int64_t channels = tfl_size(n, filter, 0), copies = w->strides[0] * w->strides[1];
-    if (!n->failed && copies > MOST)
+    if (!n->failed && (copies > MOST || copies / MOST_PER_TAP > w->kernel[0] * w->kernel[1]))
         tfl_fail(n, E0206, "strides of %lld by %lld are not supported", (long long)w->strides[0],
                  (long long)w->strides[1]);
     const TflProduct product = {tfl_in(n, 2), tfl_in(n, 1), channels, SPATIAL, w->activation, false, copies};
