@@ -23,6 +23,7 @@ typedef enum CpuFeature {
     CPU_MLA = 128, // an instruction that adds a product of integers
     CPU_NARROW = 256, // a lack: products have 32 bits, and loads of bytes no signs
     CPU_MVE = 512, // vectors of bytes in Arm's microcontrollers (Helium)
+    CPU_RVV = 1024, // those of RISC-V's (V), of at least 16 bytes
 } CpuFeature;
 
 typedef struct CpuInfo {
@@ -81,7 +82,7 @@ typedef struct TypeSpell {
 
 // How kernels of thread groups are written.
 typedef struct GroupSpell {
-    const char *signature;   // $0 = name, $1 = parameters, $2 = cluster, $L = threads
+    const char *signature;   // $0 = name, $1 = parameters, $2 = cluster, $3 = places, $L = threads
     const char *id, *thread; // number of the group, of the thread in it
     const char *subgroup;    // threads that can hand each other values
     uint32_t subgroup_size;  // their number where that is known; 0: it depends on the device

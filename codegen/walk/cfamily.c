@@ -552,7 +552,8 @@ static void print_head(Walk *w)
         walk_custom_function(w);
     }
     const char *cluster = w->k->cluster > 1 ? arena_printf(w->arena, "RLX_CLUSTER(%u) ", w->k->cluster) : "";
-    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster},
+    const char *places = w->k->places != 0 ? arena_printf(w->arena, ", %u", w->k->places) : "";
+    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster, places},
                              .lanes = (int)w->grid.group};
     expand_template(w->out, is_group ? w->t->group->signature : w->t->signature, &args);
     str_add(w->out, "\n{\n");

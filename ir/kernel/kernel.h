@@ -174,6 +174,7 @@ typedef struct Kernel {
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
+    uint8_t places;        // groups that a processor has room for: bounds registers; 0: any number
     uint8_t max_lanes;
     bool has_sat, has_dsp; // builders make sat8 and satu8, mulh and mulh_add, of longer expressions
     uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)
@@ -334,6 +335,13 @@ const char *kernel_verify_at(const Kernel *k, KRef *at);
 // Readable listing, for --dump=lower and tests.
 void kernel_print(const Kernel *k, Str *out);
 
+// Vectors of bytes of microcontrollers, for which there are device functions.
+typedef enum ByteVectors {
+    BYTE_VECTORS_NONE,
+    BYTE_VECTORS_MVE, // Arm's (ir/kernel/mve.h)
+    BYTE_VECTORS_RVV  // RISC-V's (ir/kernel/rvv.h)
+} ByteVectors;
+
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
     const char *name;    // "c", "cuda", "vulkan", "metal"
@@ -362,7 +370,7 @@ typedef struct TargetCaps {
                            // for one thread
     bool has_mla;          // a product of integers and its addition are one instruction
     bool is_narrow;        // products of integers have 32 bits, and bytes are loaded without their signs
-    bool has_mve;          // so are sums of 16 products of bytes (ir/kernel/mve.h)
+    uint8_t byte_vectors;  // ByteVectors: device functions on them, for one thread
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

@@ -314,6 +314,8 @@ static void print_head(const Kernel *k, Str *out)
         str_printf(out, "  groups of %d threads\n", k->group);
     if (k->cluster != 0)
         str_printf(out, "  clusters of %d groups\n", k->cluster);
+    if (k->places != 0)
+        str_printf(out, "  places for %d groups\n", k->places);
     if (k->shared_bytes != 0)
         str_printf(out, "  shared %u bytes\n", k->shared_bytes);
     for (uint32_t i = 0; i < k->params.len; i++)

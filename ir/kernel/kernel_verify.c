@@ -184,7 +184,8 @@ static bool check_part(Checker *c, const KInst *n)
 
 static bool check_zip(Checker *c, const KInst *n)
 {
-    return (n->dtype == DTYPE_f32 && n->lanes > 1) || fail(c, "zip of other than f32 vectors");
+    return ((n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32) && n->lanes > 1) ||
+           fail(c, "zip of other than f32 and i32 vectors");
 }
 
 static bool check_custom(Checker *c, const KInst *n)

@@ -137,7 +137,8 @@ static uint64_t macs_of(const Plan *p)
 static bool may_spare(const Pass *p)
 {
     const TargetCaps *caps = p->options->caps;
-    return pass_is_serial(p) && caps->has_dsp && !caps->has_mve && p->options->strips == 0;
+    return pass_is_serial(p) && caps->has_dsp && caps->byte_vectors == BYTE_VECTORS_NONE &&
+           p->options->strips == 0;
 }
 
 static void spare(Pass *p, const Saved *saved, LeadMemo *known)
