@@ -23,6 +23,7 @@ typedef enum CpuFeature {
     CPU_MLA = 128, // an instruction that adds a product of integers
     CPU_NARROW = 256, // a lack: products have 32 bits, and loads of bytes no signs
     CPU_MVE = 512, // vectors of bytes in Arm's microcontrollers (Helium)
+    CPU_RVV = 1024, // those of RISC-V's (V), of at least 16 bytes
 } CpuFeature;
 
 typedef struct CpuInfo {

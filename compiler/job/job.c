@@ -11,6 +11,7 @@
 #include "compiler/job/handles.h"
 #include "compiler/job/inplace.h"
 #include "compiler/job/keep.h"
+#include "compiler/job/stream_input.h"
 #include "compiler/job/tune_file.h"
 #include "compiler/system/output.h"
 #include "compiler/system/output_files.h"
@@ -175,6 +176,34 @@ static bool read_gpus(Job *j)
     return check_gpu_options(j);
 }
 
+static bool unknown_name(const Job *j, const char *option, const char *name, const char *kind,
+                         const char *near)
+{
+    diag_error(j->cli->diag, (Span){0}, E0301, "%s %s: no such %s", option, name, kind);
+    if (near != NULL)
+        diag_note(j->cli->diag, (Span){0}, "did you mean '%s'?", near);
+    diag_note(j->cli->diag, (Span){0}, "`rlxc targets` lists all");
+    return false;
+}
+
+static bool unknown_cpu(const Job *j, const char *cpu)
+{
+    uint32_t n = 0;
+    while (cpu_names[n] != NULL)
+        n++;
+    return unknown_name(j, "--cpu", cpu, "CPU", str_closest(cpu, cpu_names, n));
+}
+
+static bool unknown_board(const Job *j, const char *name)
+{
+    Arena *a = j->cli->arena;
+    Strings names = {0};
+    Board board;
+    for (uint32_t i = 0; board_at(a, i, &board); i++)
+        vec_push(a, &names, board.name);
+    return unknown_name(j, "--board", name, "board", str_closest(name, names.data, names.len));
+}
+
 // With --board, *cpu is the board's.
 static bool read_board(Job *j, const char **cpu)
 {
@@ -182,8 +211,7 @@ static bool read_board(Job *j, const char **cpu)
     if (o->board == NULL)
         return true;
     if (!board_find(j->cli->arena, o->board, &j->board))
-        return diag_error(j->cli->diag, (Span){0}, E0301,
-                          "--board %s: no such board; `rlxc targets` lists all", o->board);
+        return unknown_board(j, o->board);
     if (o->cpu != NULL && strcmp(o->cpu, j->board.cpu) != 0)
         return diag_error(j->cli->diag, (Span){0}, E0003, "--board %s has a %s, not the %s that --cpu names",
                           o->board, j->board.cpu, o->cpu);
@@ -205,12 +233,8 @@ static bool read_target(Job *j, const char *default_cpu)
                           target);
     if (!read_board(j, &cpu))
         return false;
-    if (!cpu_find(cpu, &j->cpu)) {
-        diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
-        for (const char *const *name = cpu_names; *name != NULL; name++)
-            diag_note(j->cli->diag, (Span){0}, "known: %s", *name);
-        return false;
-    }
+    if (!cpu_find(cpu, &j->cpu))
+        return unknown_cpu(j, cpu);
     j->caps = target_caps(j->target, &j->cpu);
     return read_threads(j) && check_microcontroller(j) && read_gpus(j);
 }
@@ -452,7 +476,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
            handles_apply(c, &c->options.handles, out) &&
-           streaming_apply(&j->stream, c->diag, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
+           streaming_apply(&j->stream, c->diag, &j->pipeline, out) &&
+           stream_input_apply(c, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
 }
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)

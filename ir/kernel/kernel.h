@@ -107,10 +107,12 @@ enum {
     KFOR_UNROLL,
     KFOR_ROLL,
     KFOR_GROUP,
-    KFOR_TURNS
+    KFOR_TURNS,
+    KFOR_GIVEN
 }; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; not to be unrolled,
    // where registers are short; over thread groups; independent iterations that share scratch memory: in any
-   // order, but one at a time
+   // order, but one at a time; a call runs those iterations that it is given, from KI_since on, and all calls
+   // together run all, in order (there is one such loop at most)
 enum { KWIDE_ONCE = 1 }; // KInst.flags of KI_fetch and KI_put
 enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 
@@ -315,6 +317,9 @@ bool k_is_const(const Kernel *k, KRef r, int64_t *v);
 // how many they are. A thread may be alone: 0 of 1.
 KRef k_part(Kernel *k);
 KRef k_parts(Kernel *k);
+// The first iteration of its loop KFOR_GIVEN that a call runs, and: has it such a loop?
+KRef k_since(Kernel *k);
+bool kernel_is_given(const Kernel *k);
 void k_barrier(Kernel *k);
 void k_wait(Kernel *k);
 bool kernel_has_wait(const Kernel *k);
@@ -340,6 +345,13 @@ const char *kernel_verify(const Kernel *k);
 const char *kernel_verify_at(const Kernel *k, KRef *at);
 // Readable listing, for --dump=lower and tests.
 void kernel_print(const Kernel *k, Str *out);
+
+// Vectors of bytes of microcontrollers, for which there are device functions.
+typedef enum ByteVectors {
+    BYTE_VECTORS_NONE,
+    BYTE_VECTORS_MVE, // Arm's (ir/kernel/mve.h)
+    BYTE_VECTORS_RVV  // RISC-V's (ir/kernel/rvv.h)
+} ByteVectors;
 
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
@@ -369,7 +381,7 @@ typedef struct TargetCaps {
                            // for one thread
     bool has_mla;          // a product of integers and its addition are one instruction
     bool is_narrow;        // products of integers have 32 bits, and bytes are loaded without their signs
-    bool has_mve;          // so are sums of 16 products of bytes (ir/kernel/mve.h)
+    uint8_t byte_vectors;  // ByteVectors: device functions on them, for one thread
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

@@ -59,7 +59,8 @@ static bool fits_maps(const TileShape *s)
 static bool is_image(const Lower *l, const Conv *c)
 {
     const Loc *x = lower_loc(l, c->x);
-    return c->is_planar && c->group == 1 && c->shuffle == 1 && c->s.ic % GPU_CHUNK == 0 && c->stride_c == 1 &&
+    return c->s.n_outer == 0 && c->group == 1 && c->shuffle == 1 && c->s.ic % GPU_CHUNK == 0 &&
+           c->stride_c == 1 &&
            c->stride_w % MAP_STEP == 0 && c->stride_h % MAP_STEP == 0 && c->stride_n % MAP_STEP == 0 &&
            x->offset % MAP_STEP == 0 && lower_can_map(l, x->buf) && fits_maps(&c->s);
 }

@@ -232,6 +232,7 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     b.is_inside = stays_inside(c->h, c->sh, c->kh, c->dh, c->pad_h, c->in_h) &&
                   stays_inside(c->w_out, c->sw, c->kw, c->dw, c->pad_w, c->in_w);
     if (int_conv_pool(c, d, b.values, b.is_inside) || int_conv_mve_deep(c, d, b.values) ||
+        int_conv_rvv_deep(c, d, b.values, b.is_inside) || int_conv_rvv(c, d, b.values, b.is_inside) ||
         int_conv_taps(c, d, b.values) || int_conv_planes(c, d, b.values) ||
         int_conv_mve(c, d, b.values, b.is_inside) || int_conv_dsp(c, d, b.values, b.is_inside) ||
         int_conv_grid(c, d, b.values, b.is_inside))
