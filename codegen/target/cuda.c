@@ -76,6 +76,7 @@ const Target target_cuda = {
     .array = "$0 $1[$2];",
     .barrier = "__syncthreads();",
     .wait = "rlx_wait();",
+    .late_wait = "rlx_late_wait();",
     .unroll = "#pragma unroll",
     .roll = "#pragma unroll 1",
     .begin = "",

@@ -133,6 +133,7 @@ struct Target {
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
     const char *wait; // statement, at the top of kernels that have no KI_wait themselves; NULL: nothing
+    const char *late_wait; // in its place in kernels that take long; NULL: the same
     const char *prefetch;              // statement, $0 = the element; NULL: nothing
     const char *team;                  // last parameter of kernels that threads share; NULL: there are none
     const char *part, *parts;          // which thread of how many, by that parameter

@@ -354,8 +354,9 @@ static void print_point(Walk *w, const KInst *n)
 
 static void print_wait(Walk *w)
 {
+    const char *late = kernel_takes_long(w->k) ? w->t->late_wait : NULL;
     if (w->t->wait)
-        walk_line(w, "%s", w->t->wait);
+        walk_line(w, "%s", late != NULL ? late : w->t->wait);
 }
 
 static void print_array(Walk *w, KRef r)

@@ -323,6 +323,12 @@ bool kernel_is_given(const Kernel *k);
 void k_barrier(Kernel *k);
 void k_wait(Kernel *k);
 bool kernel_has_wait(const Kernel *k);
+// Accesses that a thread of a GPU's kernel makes to read memory.
+double kernel_reads(const Kernel *k);
+// While such a kernel runs, those after it had better not begin: their groups take the few places that are
+// free, one on top of the other, and stay there when others have become free. A kernel with most of a
+// processor's shared memory leaves none.
+bool kernel_takes_long(const Kernel *k);
 // Appends a copy of an instruction, whose operands are of this kernel: how a kernel is rewritten.
 KRef k_append(Kernel *k, const KInst *n);
 // Does it ask for its part, so that whoever calls it must say which thread this is? If not, its barriers mean
