@@ -59,7 +59,7 @@ static BufId only_result(const Plan *p, const PlanKernel *k)
     return out;
 }
 
-// Rows of a value: places along its first spatial axis.
+// Rows of a value: places along its first spatial axis, of which an iteration may make several.
 static int64_t rows_of(const Plan *p, const PlanKernel *k)
 {
     const Shape *s = graph_node(p->graph, k->root)->shape;
@@ -74,9 +74,11 @@ static bool find_loop(const Plan *p, const PlanKernel *k, RowStage *s)
         return false;
     const KInst *n = k_inst(k->kernel, s->loop);
     s->rows = rows_of(p, k);
-    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
     if (!k_is_const(k->kernel, n->a, &lo) || !k_is_const(k->kernel, n->b, &hi))
         return false;
+    if (n->imm == 1 && hi - lo > 0 && s->rows % (hi - lo) == 0)
+        s->rows = hi - lo;
+    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
     s->first = lo;
     s->span = (hi - lo) / s->rows;
     return s->span > 0 && s->span % n->imm == 0 && s->span * s->rows == hi - lo &&
@@ -158,6 +160,44 @@ static bool find_uses(const Plan *p, const PlanKernel *k, RowStage *s, Arena *sc
     }
     find_unread(s);
     return l.is_apart;
+}
+
+static RowUse joined_use(const RowUse *u, const RowStage *s, int64_t factor, Arena *scratch)
+{
+    const int64_t rows = s->rows / factor;
+    RowUse to = {.buf = u->buf,
+                 .begin = ARENA_ARRAY(scratch, int64_t, rows),
+                 .end = ARENA_ARRAY(scratch, int64_t, rows),
+                 .unread = ARENA_ARRAY(scratch, int64_t, rows + 1)};
+    for (int64_t i = 0; i < s->rows; i++) {
+        const int64_t q = i / factor;
+        const bool is_first = to.begin[q] == to.end[q], any = u->begin[i] != u->end[i];
+        to.begin[q] = any && (is_first || u->begin[i] < to.begin[q]) ? u->begin[i] : to.begin[q];
+        to.end[q] = any && (is_first || u->end[i] > to.end[q]) ? u->end[i] : to.end[q];
+    }
+    for (int64_t q = 0; q <= rows; q++)
+        to.unread[q] = u->unread[q * factor];
+    return to;
+}
+
+const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch)
+{
+    rlx_assert(s->out != 0 && factor > 1 && s->rows % factor == 0);
+    for (const RowStage *c = s->coarser; c != NULL; c = c->coarser)
+        if (c->rows * factor == s->rows)
+            return c;
+    RowStage *c = ARENA_NEW(scratch, RowStage);
+    *c = *s;
+    c->uses.data = ARENA_ARRAY(scratch, RowUse, s->uses.len + 1u);
+    c->uses.cap = s->uses.len + 1;
+    for (uint32_t i = 0; i < s->uses.len; i++)
+        c->uses.data[i] = joined_use(&s->uses.data[i], s, factor, scratch);
+    c->rows /= factor;
+    c->pitch *= factor;
+    c->span *= factor;
+    c->coarser = s->coarser;
+    s->coarser = c;
+    return c;
 }
 
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *scratch)
