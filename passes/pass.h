@@ -26,6 +26,7 @@ typedef struct PassOptions {
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t ram;          // the most bytes of arena and state; 0: any
+    double spare_ram;      // without that: the per cent of time that may be spent to save memory
     const PlanBank *banks; // that memory is divided into (--bank); none: it is all alike
     uint32_t n_banks;
     uint64_t place_budget; // search nodes of the exact placement

@@ -75,27 +75,30 @@ static bool read_ram(Job *j, uint64_t *ram)
            wrong_value(j, "--ram", given, "a target without a device, whose memory this is");
 }
 
+static bool read_positive(Job *j, const char *option, const char *given, double *v)
+{
+    return given == NULL || (str_parse_f64(given, strlen(given), v) && *v >= 0) ||
+           wrong_value(j, option, given, "a number that is not negative");
+}
+
 static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
-    double accuracy = 1e-5, price = 0.03;
+    double accuracy = 1e-5, price = 0.03, spare = 5;
     uint64_t ram = 0;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
-    if (o->accuracy != NULL &&
-        (!str_parse_f64(o->accuracy, strlen(o->accuracy), &accuracy) || !(accuracy >= 0)))
-        return wrong_value(j, "--accuracy", o->accuracy, "a number that is not negative");
-    if (o->memory_price != NULL &&
-        (!str_parse_f64(o->memory_price, strlen(o->memory_price), &price) || !(price >= 0)))
-        return wrong_value(j, "--memory-price", o->memory_price, "a number that is not negative");
-    if (!read_ram(j, &ram))
+    if (!read_positive(j, "--accuracy", o->accuracy, &accuracy) ||
+        !read_positive(j, "--memory-price", o->memory_price, &price) ||
+        !read_positive(j, "--spare-ram", o->spare_ram, &spare) || !read_ram(j, &ram))
         return false;
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
                                     .memory_price = price,
                                     .ram = ram,
+                                    .spare_ram = spare,
                                     .is_dynamic = o->dynamic != NULL,
                                     .no_fuse = o->no_fuse != NULL,
                                     .no_prune = o->no_prune != NULL,

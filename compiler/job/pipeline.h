@@ -14,6 +14,7 @@ typedef struct PipelineOptions {
     double accuracy;  // see PassOptions
     double memory_price; // the same
     uint64_t ram;     // the same
+    double spare_ram; // the same
     VEC(PlanBank) banks; // the same
     uint8_t winograd; // the same
     PlanGoal goal;

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "ir/eval/scalar.h"
 #include "ir/kernel/device.h"
+#include "ir/kernel/dsp.h"
 #include "ir/kernel/kernel_fold.h"
 #include <math.h>
 #include <string.h>
@@ -172,6 +173,18 @@ static void add_points(Walk *w, const KInst *n, double times)
         add_bytes(w, (uint32_t)weights->imm, false, pairs * channels * (length + 8));
 }
 
+// Of depthwise windows: rows of planes that are made, and rows of windows.
+static void add_planes(Walk *w, const KInst *n, double times)
+{
+    enum { ROW = 4 };
+    const KDevice f = kdev_of(n);
+    if (f == KDEV_dsp_planes_i8 || f == KDEV_dsp_planes_u8)
+        w->work.n[WORK_planes] += times * known(w, n, 4) * (known(w, n, 5) + ROW);
+    if (f == KDEV_dsp_taps1 || f == KDEV_dsp_taps2)
+        w->work.n[f == KDEV_dsp_taps1 ? WORK_windows : WORK_strided] +=
+            times * known(w, n, 3) * (double)dsp_taps_insns((int64_t)known(w, n, 4));
+}
+
 static void add_device(Walk *w, const KInst *n, double times)
 {
     static const struct {
@@ -182,18 +195,18 @@ static void add_device(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_edge_i8, WORK_copied, 4, -1}, {KDEV_dsp_edge_u8, WORK_copied, 4, -1},
                    {KDEV_dsp_sums2, WORK_pairs, 3, 4},     {KDEV_dsp_sums1, WORK_singles, 3, 4},
                    {KDEV_dsp_bytes2, WORK_pairs, 3, 4},    {KDEV_dsp_row_i8, WORK_rows, 3, 4},
-                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_taps1, WORK_windows, 3, 4},
-                   {KDEV_dsp_taps2, WORK_windows, 3, 4},   {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
+                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
                    {KDEV_dsp_eight_u8, WORK_rows, 3, -1}};
     if (kdev_of(n) == KDEV_dsp_points)
         add_points(w, n, times);
+    add_planes(w, n, times);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         if (devices[i].device != kdev_of(n))
             continue;
         const double y = known(w, n, devices[i].y);
         w->work.n[devices[i].kind] += times * known(w, n, devices[i].x) * y;
         w->work.n[WORK_scaled] += devices[i].device == KDEV_dsp_bytes2 ? times * y : 0;
-        const bool has_blocks = devices[i].kind != WORK_copied && devices[i].kind != WORK_windows;
+        const bool has_blocks = devices[i].kind != WORK_copied;
         w->work.n[WORK_block] += times * (1 + (has_blocks ? y : 0));
     }
 }

@@ -138,7 +138,7 @@ static uint64_t macs_of(const Plan *p)
     return macs;
 }
 
-// Without a limit: the plan with the least memory whose time grows by next to nothing, if that saves much.
+// Without a limit: the plan with the least memory whose time grows by a few per cent, if that saves much.
 // Time is estimated, and only for the DSP extension have estimates been compared for all ways to compute.
 static bool may_spare(const Pass *p)
 {
@@ -149,13 +149,13 @@ static bool may_spare(const Pass *p)
 
 static void spare(Pass *p, const Saved *saved, LeadMemo *known)
 {
-    enum { TIME_PERCENT = 2, MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
+    enum { MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
     const uint64_t had = p->plan->region_bytes[REGION_ARENA], enough = had - had * MEMORY_PERCENT / 100;
     if (had == 0 || macs_of(p->plan) > MAX_MACS)
         return;
     restore(p->plan, saved);
     const Rows rows = rows_facts(p, known);
-    const double most = rows_insns(&rows, UINT64_MAX) * (1 + TIME_PERCENT / 100.0);
+    const double most = rows_insns(&rows, UINT64_MAX) * (1 + p->options->spare_ram / 100);
     uint64_t low = 0, high = enough + 1;
     while (low + had / 256 < high) {
         const uint64_t limit = low + (high - low) / 2;

@@ -35,6 +35,7 @@ GIVEN = [
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",),
     ("--no-prune",), ("--no-reorder",),
     ("--stream", "x:0", MLP), ("--stream-input", "image", DIGITS), ("--ram", "100000"),
+    ("--spare-ram", "0"),
     ("--bank", "ram=64K", "--bank", "rom=64K,weights,slow"), ("--board", "nucleo-l4r5zi"),
     ("--tables",), ("--custom", "ops.json", "--dim", "batch=1", DIGITS),
     ("--tune", "tuned"), ("--weights", "file"), ("--one-file",), ("--split", "3"), ("--arena", "static"),

@@ -44,8 +44,11 @@ typedef struct RowChoices {
     bool is_all;
 } RowChoices;
 
+// By instructions. The lowering offers what it takes for fast first, and what follows must be faster by more
+// than an estimate of a single kernel is usually off.
 static RowWays ways_of(const Rows *r, uint32_t kernel)
 {
+    const double off = 1.1;
     const Plan *p = r->plan;
     Arena *scratch = r->scratch;
     const bool may_join = r->is_serial || (kernel >= r->given && kernel - r->given < ROWS_MAX_STAGES);
@@ -59,7 +62,7 @@ static RowWays ways_of(const Rows *r, uint32_t kernel)
         const PlanKernel *way = k == first ? arena_copy(scratch, k, sizeof *k) : k;
         const RowStage s = may_join ? rows_stage(p, kernel, way, scratch) : (RowStage){.kernel = way};
         uint32_t at = w.n++;
-        for (; at > 0 && w.way[at - 1].insns > s.insns; at--)
+        for (; at > 0 && w.way[at - 1].insns > s.insns * off; at--)
             w.way[at] = w.way[at - 1];
         w.way[at] = s;
     }
@@ -148,17 +151,9 @@ static int64_t both_bytes(Lead l, int64_t in, int64_t out)
 // The same for a kernel alone, which may run backwards.
 static int64_t saved_over(const Rows *r, const RowStage *s, BufId in)
 {
-    const PlanKernel *k = s->kernel;
-    bool *reads = ARENA_ARRAY(r->scratch, bool, k->args.len),
-         *writes = ARENA_ARRAY(r->scratch, bool, k->args.len);
-    const LeadQuestion q = {k, reads, writes, r->plan->buffers.data[in].bytes,
-                            r->plan->buffers.data[s->result].bytes};
-    for (uint32_t i = 0; i < k->args.len; i++) {
-        reads[i] = k->args.data[i].buf == in;
-        writes[i] = k->args.data[i].buf == s->result;
-    }
-    const int64_t a = (int64_t)q.in_bytes, b = (int64_t)q.out_bytes;
-    const LeadWays w = lead_ways(r->known, &q, r->scratch);
+    const int64_t a = (int64_t)r->plan->buffers.data[in].bytes,
+                  b = (int64_t)r->plan->buffers.data[s->result].bytes;
+    const LeadWays w = rows_lead(r, s, in);
     const int64_t there = both_bytes(w.lead[0], a, b), back = both_bytes(w.lead[1], a, b);
     return a + b - (back < there ? back : there);
 }
@@ -242,6 +237,17 @@ static bool is_better_choice(const Choice *a, const Choice *b, uint64_t limit)
     return is_better((uint64_t[]){a->peak, b->peak}, (double[]){a->insns, b->insns}, limit);
 }
 
+// A kernel that reads what one of the group makes in larger pieces than its own rows makes such pieces, too.
+static const RowStage *as_coarse(const Rows *r, const RowGroup *g, uint32_t reader, RowStage *s)
+{
+    int64_t fewest = s->rows;
+    for (uint32_t i = 0; i < reader; i++)
+        for (uint32_t u = 0; u < s->uses.len; u++)
+            if (s->uses.data[u].buf == g->stage[i]->out && g->stage[i]->rows < fewest)
+                fewest = g->stage[i]->rows;
+    return fewest < s->rows && s->rows % fewest == 0 ? rows_coarser(s, s->rows / fewest, r->scratch) : s;
+}
+
 // The fastest ways with so much scratch memory at most each; *most: what one of them takes. False: there are
 // none.
 static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t *most)
@@ -254,7 +260,7 @@ static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t
             j++;
         if (j == w->n)
             return false;
-        g->stage[i] = &w->way[j];
+        g->stage[i] = g->n > 1 ? as_coarse(r, g, i, &w->way[j]) : &w->way[j];
         *most = w->way[j].scratch > *most ? w->way[j].scratch : *most;
     }
     return true;

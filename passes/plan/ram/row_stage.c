@@ -45,7 +45,7 @@ static BufId only_result(const Plan *p, const PlanKernel *k)
     return out;
 }
 
-// Rows of a value: places along its first spatial axis.
+// Rows of a value: places along its first spatial axis, of which an iteration may make several.
 static int64_t rows_of(const Plan *p, const PlanKernel *k)
 {
     const Shape *s = graph_node(p->graph, k->root)->shape;
@@ -59,6 +59,9 @@ static bool goes_by_rows(const Kernel *k, KRef loop, RowStage *s, uint32_t n_fou
     const KInst *n = k_inst(k, loop);
     if (!k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
         return false;
+        return false;
+    if (n_found == 0 && n->imm == 1 && hi - lo > 0 && s->rows % (hi - lo) == 0)
+        s->rows = hi - lo;
     const int64_t span = (hi - lo) / s->rows;
     if (span <= 0 || span % n->imm != 0 || span * s->rows != hi - lo ||
         (n_found != 0 && (lo != s->first || span != s->span)))
@@ -104,9 +107,9 @@ static bool has_memory(const PlanKernel *k)
 static bool find_loops(const Plan *p, const PlanKernel *k, RowStage *s, uint32_t around, Arena *scratch)
 {
     s->rows = rows_of(p, k);
-    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
     s->loops = ARENA_ARRAY(scratch, bool, k->kernel->insts.len);
     const uint32_t found = mark_loops(k->kernel, s, around);
+    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
     return found != 0 && (found == 1 || !has_memory(k)) &&
            s->pitch * s->rows == (int64_t)p->buffers.data[s->out].bytes;
 }
@@ -188,6 +191,44 @@ static bool find_uses(const Plan *p, const PlanKernel *k, RowStage *s, Arena *sc
     }
     find_unread(s);
     return l.is_apart;
+}
+
+static RowUse joined_use(const RowUse *u, const RowStage *s, int64_t factor, Arena *scratch)
+{
+    const int64_t rows = s->rows / factor;
+    RowUse to = {.buf = u->buf,
+                 .begin = ARENA_ARRAY(scratch, int64_t, rows),
+                 .end = ARENA_ARRAY(scratch, int64_t, rows),
+                 .unread = ARENA_ARRAY(scratch, int64_t, rows + 1)};
+    for (int64_t i = 0; i < s->rows; i++) {
+        const int64_t q = i / factor;
+        const bool is_first = to.begin[q] == to.end[q], any = u->begin[i] != u->end[i];
+        to.begin[q] = any && (is_first || u->begin[i] < to.begin[q]) ? u->begin[i] : to.begin[q];
+        to.end[q] = any && (is_first || u->end[i] > to.end[q]) ? u->end[i] : to.end[q];
+    }
+    for (int64_t q = 0; q <= rows; q++)
+        to.unread[q] = u->unread[q * factor];
+    return to;
+}
+
+const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch)
+{
+    rlx_assert(s->out != 0 && factor > 1 && s->rows % factor == 0);
+    for (const RowStage *c = s->coarser; c != NULL; c = c->coarser)
+        if (c->rows * factor == s->rows)
+            return c;
+    RowStage *c = ARENA_NEW(scratch, RowStage);
+    *c = *s;
+    c->uses.data = ARENA_ARRAY(scratch, RowUse, s->uses.len + 1u);
+    c->uses.cap = s->uses.len + 1;
+    for (uint32_t i = 0; i < s->uses.len; i++)
+        c->uses.data[i] = joined_use(&s->uses.data[i], s, factor, scratch);
+    c->rows /= factor;
+    c->pitch *= factor;
+    c->span *= factor;
+    c->coarser = s->coarser;
+    s->coarser = c;
+    return c;
 }
 
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *scratch)

@@ -32,6 +32,7 @@ typedef struct RowStage {
     int64_t first, span; // row q is made by their iterations [first + q * span, first + (q + 1) * span)
     uint64_t scratch;    // bytes
     VEC(RowUse) uses;    // of the arena, without scratch memory
+    struct RowStage *coarser; // the same with fewer rows of more bytes, as far as they were asked for
 } RowStage;
 
 // Is it scratch memory? What a kernel makes is not, though windows may lie in it for a while.
@@ -40,6 +41,8 @@ bool rows_is_scratch(const Plan *p, const PlanKernel *k, const PlanArg *a);
 uint64_t rows_scratch_bytes(const Plan *p, const PlanKernel *k, uint32_t n);
 // Finds out how the kernel makes rows. way: it, or another way of it.
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *way, Arena *scratch);
+// The stage that makes `factor` of its rows, which divides their number, as one.
+const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch);
 
 // Row q of stage `reader` reads rows [q * step - below, q * step + above) of the value, as far as they exist.
 typedef struct RowLink {
@@ -52,6 +55,8 @@ typedef struct RowHeld {
     bool is_inner;  // only the group touches it: it has a window, else it is there as a whole
     int64_t rows;   // of the window
     bool has_moves; // rows that are needed again move to its begin
+    bool is_lent;   // its rows lie where those of stage `lender` will, which is made of them in place
+    uint32_t lender;
 } RowHeld;
 
 typedef struct RowGroup {
@@ -85,6 +90,8 @@ typedef struct Rows {
     bool keeps_fastest;         // groups have their fastest ways, whatever the limit
 } Rows;
 
+// How the result of a kernel alone may lie over a value that it reads.
+LeadWays rows_lead(const Rows *r, const RowStage *s, BufId in);
 // Can kernels [first, first + n), whose stages are there, be a group? Fills it.
 bool rows_group(const Rows *r, RowGroup *g);
 // Rows that a stage has made after a tick, and the lowest row of its value that is needed at a tick.
