@@ -37,6 +37,7 @@ typedef struct PassOptions {
     uint32_t n_tuned;
     bool has_buckets; // several plans share constants, and one layout of states
     uint32_t moe_slots;   // Plan.experts.slots
+    uint32_t rows_input;  // 0, or 1 + the input that the program gives row by row
     const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;

@@ -210,6 +210,8 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return constant_text(w->t, n, w->arena);
     case KI_part:
         return n->imm ? w->t->parts : w->t->part;
+    case KI_since:
+        return "since";
     case KI_thread:
         return w->t->group->thread;
     case KI_op:
@@ -275,11 +277,11 @@ static const char *bound_text(Walk *w, KRef r)
 static void print_for(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
-    const char *lo = walk_expr(w, n->a), *hi = bound_text(w, n->b);
+    const char *lo = n->flags == KFOR_GIVEN ? "since" : walk_expr(w, n->a);
+    const char *hi = n->flags == KFOR_GIVEN ? "until" : bound_text(w, n->b);
     const int place = walk_grid_place(w, r);
     const uint32_t mark = names_mark(&w->names);
-    const char *name = names_take(&w->names, n->text ? n->text : "i");
-    w->name[r] = name;
+    const char *name = w->name[r] = names_take(&w->names, n->text ? n->text : "i");
     if (place >= 0) {
         walk_grid_loop(w, r, (uint32_t)place);
     } else {
@@ -561,7 +563,7 @@ static void print_head(Walk *w)
 void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
 {
     Arena *a = out->arena;
-    Walk w = {.t = t, .k = k, .arena = a, .out = out, .grid = kernel_grid(k)};
+    Walk w = {.t = t, .k = k, .arena = a, .out = out, .grid = kernel_grid(k), .is_given = kernel_is_given(k)};
     w.names = (Names){.arena = a, .is_for_gpu = t->caps.is_gpu};
     w.has_team = t->team && kernel_is_shared(k);
     w.values = values_of(t, k, a);

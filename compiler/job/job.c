@@ -11,6 +11,7 @@
 #include "compiler/job/handles.h"
 #include "compiler/job/inplace.h"
 #include "compiler/job/keep.h"
+#include "compiler/job/stream_input.h"
 #include "compiler/job/tune_file.h"
 #include "compiler/system/output.h"
 #include "compiler/system/output_files.h"
@@ -452,7 +453,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
            handles_apply(c, &c->options.handles, out) &&
-           streaming_apply(&j->stream, c->diag, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
+           streaming_apply(&j->stream, c->diag, &j->pipeline, out) &&
+           stream_input_apply(c, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
 }
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)

@@ -32,6 +32,7 @@ typedef struct PipelineOptions {
     uint32_t moe_slots;    // Plan.experts.slots
     uint64_t place_budget; // see PassOptions; 0: some seconds
     const PlanFile *file;  // see PassOptions
+    uint32_t rows_input;   // the same
     FILE *report;          // dumps and times
 } PipelineOptions;
 

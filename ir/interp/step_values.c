@@ -103,6 +103,15 @@ const Code *step_thread(Machine *m, Strand *s, const Code *c)
     return c + 1;
 }
 
+// One launch runs all iterations.
+const Code *step_since(Machine *m, Strand *s, const Code *c)
+{
+    int64_t *out = CELLS(m, int64_t, c->d);
+    for (uint32_t t = s->begin; t < s->end; t++)
+        out[t] = 0;
+    return c + 1;
+}
+
 // Which of those that share the kernel it is (alone, there is but part 0), and how many they are.
 const Code *step_part(Machine *m, Strand *s, const Code *c)
 {

@@ -107,10 +107,12 @@ enum {
     KFOR_UNROLL,
     KFOR_ROLL,
     KFOR_GROUP,
-    KFOR_TURNS
+    KFOR_TURNS,
+    KFOR_GIVEN
 }; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; not to be unrolled,
    // where registers are short; over thread groups; independent iterations that share scratch memory: in any
-   // order, but one at a time
+   // order, but one at a time; a call runs those iterations that it is given, from KI_since on, and all calls
+   // together run all, in order (there is one such loop at most)
 enum { KWIDE_ONCE = 1 }; // KInst.flags of KI_fetch and KI_put
 enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 
@@ -314,6 +316,9 @@ bool k_is_const(const Kernel *k, KRef r, int64_t *v);
 // how many they are. A thread may be alone: 0 of 1.
 KRef k_part(Kernel *k);
 KRef k_parts(Kernel *k);
+// The first iteration of its loop KFOR_GIVEN that a call runs, and: has it such a loop?
+KRef k_since(Kernel *k);
+bool kernel_is_given(const Kernel *k);
 void k_barrier(Kernel *k);
 void k_wait(Kernel *k);
 bool kernel_has_wait(const Kernel *k);

@@ -10,7 +10,8 @@
 
 const char *const kmatrix_words[KMATRIX_COUNT] = {"begin", "zero", "load", "mac", "store", "split", "end"};
 const char *const kmatrix_roles[KMATRIX_COUNT] = {"ii", "", "ii", "", "Aii", "iif", ""};
-const char *const kloop_words[KLOOP_WORDS] = {"", "parallel", "unroll", "roll", "group", "turns"};
+const char *const kloop_words[KLOOP_WORDS] = {"", "parallel", "unroll", "roll", "group", "turns",
+                                                "given"};
 const char *const kcast_words[KCAST_WORDS] = {"cast", "bitcast", "roundcast"};
 
 typedef struct Listing {

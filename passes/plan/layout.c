@@ -6,12 +6,14 @@
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
 #include "passes/pass.h"
+#include "passes/plan/ram/rows_input.h"
 
 typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
+    NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -156,10 +158,19 @@ static OpLayout layout_of(const Graph *g, const Node *n)
     return graph_node(g, n->src[0])->shape->rank == 1 ? OPLAYOUT_FOLLOW : OPLAYOUT_ROWS;
 }
 
+// Rows that have arrived go to where they can be read again, each in one piece.
+static NodeId copy_rows(Graph *g, Layout *l, NodeId id)
+{
+    const bool is_moot = is_order_moot(graph_node(g, id)->shape);
+    return l->copy = copy_in_order(g, l, id, is_moot ? ORDER_ROW_MAJOR : ORDER_CHANNELS_LAST);
+}
+
 static NodeId step_layout(Graph *g, NodeId id, void *ctx)
 {
     Layout *l = ctx;
     const Node n = *graph_node(g, id);
+    if (id == l->rows)
+        return copy_rows(g, l, id);
     const OpLayout rule = layout_of(g, &n);
     NodeId src[256];
     AxisOrder order = ORDER_ROW_MAJOR;
@@ -212,6 +223,8 @@ bool pass_layout(Pass *p)
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma};
+    if (!rows_input_begin(p, &l.rows))
+        return false;
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
     NodeId *map = NULL;
@@ -221,7 +234,8 @@ bool pass_layout(Pass *p)
                    .graph = packed,
                    .caps = p->options->caps,
                    .prefix = "k",
-                   .pruned = p->pruned};
+                   .pruned = p->pruned,
+                   .rows = {.input = l.rows != 0 ? p->options->rows_input : 0, .copy = map[l.copy]}};
     for (uint32_t i = 0; i < packed->nodes.len; i++)
         vec_push(p->perm, &plan->orders, (uint8_t)ORDER_ROW_MAJOR);
     for (NodeId id = 1; id < p->graph->nodes.len; id++)

@@ -358,14 +358,15 @@ void lower_conv(Lower *l)
     taps_to_channels(&c);
     const bool has_tiles = can_tile(l, &c, &d);
     const bool has_matrix = has_tiles && node_is_const(l->g, c.w) && matrix_is_worthwhile(l, &c.s);
-    if (l->strip.window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
+    const bool is_free = l->strip.window == NULL && !lower_goes_by_rows(l);
+    if (is_free && in_order && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
         lower_map(l, plain_conv, &p, MAP_SCALAR);
         return;
     }
-    if (l->strip.window == NULL)
+    if (is_free)
         join_rows(&c, &d);
     ConvStore store = {.d = d};
     Tile t = tile_new(l, c.s);

@@ -373,7 +373,7 @@ static void choose_tile(Depthwise *s)
     const TileShape *t = &s->c->s;
     const int64_t regs = s->l->caps->vector_regs, taps = t->kh * t->kw;
     const int64_t room = regs - 2 - (taps <= regs / 3 ? taps : t->kw);
-    s->rows = t->h > 1 && t->kh > 1 ? DW_MAX_ROWS : 1;
+    s->rows = t->h > 1 && t->kh > 1 && !lower_goes_by_rows(s->l) ? DW_MAX_ROWS : 1;
     int64_t most = room / s->rows;
     most = most > DW_MAX_PIXELS / s->rows + 1 ? DW_MAX_PIXELS / s->rows + 1 : most < 2 ? 2 : most;
     s->pixels = most;

@@ -186,7 +186,8 @@ static void consider_pixels(Plans *p, Tile *t, int64_t nv, int64_t most)
 {
     const int64_t w = t->s.w < 1 ? 1 : t->s.w, parts = (w + most - 1) / most;
     const TileAxis rows = tile_row_axis(&t->s);
-    const bool has_several = parts == 1 && t->l->strip.window == NULL && !tile_axis_has_many_edges(&rows);
+    const bool has_several = parts == 1 && t->l->strip.window == NULL && !lower_goes_by_rows(t->l) &&
+                             !tile_axis_has_many_edges(&rows);
     for (int order = 0; order < 2; order++) {
         TilePlan plan = {.nv = nv, .rows = 1, .columns = (w + parts - 1) / parts, .pixels_outside = order};
         consider(p, t, plan);

@@ -167,6 +167,7 @@ typedef struct Copy {
     KRef *map;        // by instruction
     uint32_t *param;  // by parameter
     uint32_t *window; // by parameter: the stage whose rows it has
+    int64_t *given;   // by parameter: elements of a row that the program gives; 0: it does not
 } Copy;
 
 static bool names_param(uint8_t kind)
@@ -180,6 +181,8 @@ static KRef index_in_window(Copy *c, uint32_t param, KRef index)
     Joined *j = c->j;
     const uint32_t window = c->window[param];
     const int64_t bytes = dtype_info[c->from->params.data[param].dtype].bytes;
+    if (c->given[param] != 0)
+        return k_expr(j->to, "$ - $ * #", index, k_since(j->to), c->given[param]);
     if (window == UINT32_MAX)
         return index;
     return k_expr(j->to, "$ - $ * #", index, j->lowest[window], j->g->stage[window]->pitch / bytes);
@@ -210,6 +213,15 @@ static void copy_loop(Copy *c, KRef r)
     c->map[r] = k_for(j->to, lo, hi, n->imm, KFOR_SERIAL, n->text);
 }
 
+// Of a row of an input that the program gives row by row; 0: the argument is another value.
+static int64_t given_elements(const Joined *j, uint32_t stage, uint32_t arg)
+{
+    const PlanKernel *k = j->g->stage[stage]->kernel;
+    const PlanBuffer *b = &j->plan->buffers.data[k->args.data[arg].buf];
+    const int64_t bytes = dtype_info[k->kernel->params.data[arg].dtype].bytes;
+    return b->region == REGION_ROWS ? (int64_t)b->bytes / j->g->stage[stage]->rows / bytes : 0;
+}
+
 static void copy_stage(Joined *j, uint32_t stage)
 {
     const PlanKernel *k = j->g->stage[stage]->kernel;
@@ -217,10 +229,13 @@ static void copy_stage(Joined *j, uint32_t stage)
     c.map = ARENA_ARRAY(j->scratch, KRef, c.from->insts.len);
     c.param = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
     c.window = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
-    for (uint32_t i = 0; i < k->args.len; i++)
+    c.given = ARENA_ARRAY(j->scratch, int64_t, k->args.len);
+    for (uint32_t i = 0; i < k->args.len; i++) {
         c.param[i] = param_of(j, k, i, &c.window[i]);
+        c.given[i] = given_elements(j, stage, i);
+    }
     for (KRef r = 1; r < c.from->insts.len; r++)
-        if (r == j->g->stage[stage]->loop)
+        if (j->g->stage[stage]->loops[r])
             copy_loop(&c, r);
         else
             copy_inst(&c, r);
@@ -231,7 +246,7 @@ static void copy_stage(Joined *j, uint32_t stage)
 static void emit(Joined *j)
 {
     const RowGroup *g = j->g;
-    j->tick = k_loop(j->to, g->ticks, KFOR_SERIAL, "tick");
+    j->tick = k_loop(j->to, g->ticks, g->is_given ? KFOR_GIVEN : KFOR_SERIAL, "tick");
     for (uint32_t i = 0; i < g->n; i++)
         if (g->held[i].is_inner && g->held[i].has_moves)
             move_rows(j, i, result_param(j, i));
@@ -268,7 +283,7 @@ static void add_facts(Joined *j)
 
 void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
 {
-    rlx_assert(g->n >= 2 && g->first + g->n <= p->kernels.len);
+    rlx_assert((g->n >= 2 || g->is_given) && g->first + g->n <= p->kernels.len);
     PlanKernel pk = {0};
     const Kernel *first = g->stage[0]->kernel->kernel;
     Joined j = {.plan = p, .g = g, .scratch = scratch, .pk = &pk};

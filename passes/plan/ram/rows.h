@@ -28,8 +28,8 @@ typedef struct RowStage {
     BufId result;        // the only buffer that it makes; 0: it does something else as well
     BufId out;           // the same, if it makes it row by row, else 0
     int64_t rows, pitch; // of its result, in bytes from row to row
-    KRef loop;           // around all that it does
-    int64_t first, span; // row q is made by iterations [first + q * span, first + (q + 1) * span)
+    bool *loops;         // by instruction: those over rows, which no other one is in
+    int64_t first, span; // row q is made by their iterations [first + q * span, first + (q + 1) * span)
     uint64_t scratch;    // bytes
     VEC(RowUse) uses;    // of the arena, without scratch memory
 } RowStage;
@@ -61,6 +61,7 @@ typedef struct RowGroup {
     RowHeld held[ROWS_MAX_STAGES];
     VEC(RowLink) links;
     uint64_t window_bytes, scratch_bytes, moved_bytes;
+    bool is_given; // its first kernel takes rows of an input as the program gives them
 } RowGroup;
 
 // The ways in which a kernel can run, by instructions.
@@ -79,6 +80,8 @@ typedef struct Rows {
     bool *is_scratch;           // by buffer: of a kernel
     LeadMemo *known;            // leads of kernels alone
     struct RowChoices *choices; // what is known of groups, by first kernel and number of kernels
+    uint32_t given, given_end;  // rows_input_span: these kernels are in one group, which begins with them
+    bool is_serial;             // results may lie over what their kernels read
     bool keeps_fastest;         // groups have their fastest ways, whatever the limit
 } Rows;
 
@@ -94,8 +97,8 @@ void rows_join(Plan *p, const RowGroup *g, Arena *scratch);
 Rows rows_facts(Pass *p, LeadMemo *known);
 // Cuts the kernels of the plan into groups, and chooses ways for them, so that each group takes at most
 // `limit` bytes of the arena and all together as few instructions as possible, by estimate; where that cannot
-// be, with the lowest peak.
-void rows_cut(const Rows *r, uint64_t limit);
+// be, with the lowest peak. False: no group can take the rows of an input as the program gives them.
+bool rows_cut(const Rows *r, uint64_t limit);
 // The instructions of that, by estimate.
 double rows_insns(const Rows *r, uint64_t limit);
 
