@@ -11,8 +11,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tools/bench/sweep"
-sys.path.insert(0, str(ROOT / "tools/bench"))
+sys.path[:0] = [str(ROOT / "tools/bench"), str(ROOT / "tests/common")]
 
+import tap  # noqa: E402
 from sweeps import cases, summary  # noqa: E402
 
 CORPUS = cases.read(ROOT / "tools/bench/sweeps/corpus.jsonl")
@@ -99,19 +100,5 @@ def test_keys():
     assert cases.key_of(again) == cases.key_of(case) and len(cases.spread("a")) == 64
 
 
-def main():
-    tests = [(name[5:], f) for name, f in globals().items() if name.startswith("test_")]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for i, (name, test) in enumerate(tests):
-        try:
-            test()
-            print(f"ok {i + 1} - {name}")
-        except Exception as e:  # a test says what is wrong, the others go on
-            failed += 1
-            print(f"not ok {i + 1} - {name}\n# {type(e).__name__}: {str(e)[:300]}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tap.run_tests(globals()))

@@ -13,8 +13,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tools/bench/vs_peers"
-sys.path.insert(0, str(ROOT / "tools/bench"))
+sys.path[:0] = [str(ROOT / "tools/bench"), str(ROOT / "tests/common")]
 
+import tap  # noqa: E402
 from versus import report, sets, stats  # noqa: E402
 
 
@@ -150,19 +151,5 @@ def test_from_file():
         assert json.loads(again.stdout) == rows()
 
 
-def main():
-    tests = [(name, fn) for name, fn in sorted(globals().items()) if name.startswith("test_")]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for i, (name, fn) in enumerate(tests, 1):
-        try:
-            fn()
-            print(f"ok {i} - {name}")
-        except Exception as e:  # every kind of failure is one failed test
-            failed += 1
-            print(f"not ok {i} - {name}\n# {type(e).__name__}: {e}")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tap.run_tests(globals()))

@@ -21,3 +21,17 @@ def end():
     """Prints the plan; the exit status."""
     print(f"1..{n_tests}")
     return n_failed != 0
+
+
+def run_tests(members):
+    """Runs the functions test_* among globals(), one result each; the exit status."""
+    for name, test in sorted(members.items()):
+        if not name.startswith("test_"):
+            continue
+        try:
+            test()
+        except Exception as e:  # every kind of failure is one failed test
+            result(False, name, f"{type(e).__name__}: {e}")
+        else:
+            result(True, name)
+    return end()
