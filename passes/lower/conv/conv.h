@@ -25,6 +25,8 @@ int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, 
 Conv conv_of(const Lower *l, NodeId id);
 Domain conv_out_domain(Lower *l);
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
+// The input of a convolution, for a tile to read.
+TileInput conv_tile_input(Lower *l, const Conv *c);
 // Has the convolution one input and one output channel for each group, next to each other, and few taps?
 bool depthwise_fits(const Lower *l, const Conv *c);
 // Lowers it, if what stores its results takes vectors of channels. Channels are what src calls oc.

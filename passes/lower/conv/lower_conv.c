@@ -86,6 +86,17 @@ Conv conv_of(const Lower *l, NodeId id)
     return c;
 }
 
+TileInput conv_tile_input(Lower *l, const Conv *c)
+{
+    TileInput in = {.param = lower_param(l, c->x, PARAM_READ),
+                    .stride_n = c->stride_n,
+                    .stride_c = c->stride_c,
+                    .stride_h = c->stride_h,
+                    .stride_w = c->stride_w};
+    memcpy(in.stride_outer, c->stride_outer, sizeof in.stride_outer);
+    return in;
+}
+
 Domain conv_out_domain(Lower *l)
 {
     Domain d = domain_of(lower_node(l, l->root)->shape);
@@ -256,12 +267,7 @@ static Tile conv_tile(Lower *l, const Conv *c, ConvStore *store)
     t.ctx = store;
     if (c->group == 1 && l->strip.window == NULL)
         add_streams(l, &t, &store->d);
-    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
-                       .stride_n = c->stride_n,
-                       .stride_c = c->stride_c,
-                       .stride_h = c->stride_h,
-                       .stride_w = c->stride_w};
-    memcpy(t.in.stride_outer, c->stride_outer, sizeof t.in.stride_outer);
+    t.in = conv_tile_input(l, c);
     if (c->shuffle != 1)
         shuffle_input(l, c, &t.in);
     t.has_bias = c->bias != 0;

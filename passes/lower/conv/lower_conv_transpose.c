@@ -183,12 +183,7 @@ static void emit_tiles(Lower *l, const Conv *c, const TileSource *src, PhaseStor
 {
     Kernel *k = l->k;
     Tile tile = tile_new(l, c->s);
-    tile.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
-                          .stride_n = c->stride_n,
-                          .stride_c = c->stride_c,
-                          .stride_h = c->stride_h,
-                          .stride_w = c->stride_w};
-    memcpy(tile.in.stride_outer, c->stride_outer, sizeof tile.in.stride_outer);
+    tile.in = conv_tile_input(l, c);
     tile.w = node_is_const(l->g, c->w) ? tile_pack(&tile, src, node_name(l->g, c->w))
                                        : tile_pack_stored(&tile, src, c->w);
     tile.has_bias = c->bias != 0;

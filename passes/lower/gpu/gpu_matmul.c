@@ -231,9 +231,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.n_tiles = ceil_div(p->n, e.tile.columns);
     e.steps = ceil_div(p->k, GPU_TILE_K);
     rlx_assert(e.rows >= 1 && cluster >= 1);
-    e.tiles = e.m_tiles * e.n_tiles;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        e.tiles *= p->batch[i];
+    e.tiles = e.m_tiles * e.n_tiles * gpu_matmul_count(p);
     const GpuMachine *m = l->caps->gpu;
     const int64_t places = m->processors * (gpu_tile_has_room(m, e.tile) ? 2 : 1) / e.tile.pair;
     e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles : places;

@@ -117,6 +117,15 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
 
+// Products of the batch.
+static inline int64_t gpu_matmul_count(const GpuMatmul *p)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        n *= p->batch[i];
+    return n;
+}
+
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {
     KRef at[2], image; // along W and H, from -pad on

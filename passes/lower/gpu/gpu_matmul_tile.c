@@ -152,9 +152,7 @@ GpuTile gpu_tile_choose(const GpuMatmul *p)
     Candidate list[MAX_CANDIDATES];
     GpuTile tile[MAX_CANDIDATES];
     uint32_t n = 0;
-    int64_t matrices = 1;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        matrices *= p->batch[i];
+    const int64_t matrices = gpu_matmul_count(p);
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t option = 0; option < 8; option++) {
             const GpuTile t = tile_of(machine_of(p), shapes[i], 1u << option / 2, 1 + option % 2);

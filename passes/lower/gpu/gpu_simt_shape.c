@@ -66,9 +66,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     const GpuMachine *m = p->l->caps->gpu;
     const int64_t depth = GPU_SIMT_WORDS * t.teams * (unit == GPU_UNIT_HALF ? 2 : 1);
-    int64_t groups = ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns);
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        groups *= p->batch[i];
+    const int64_t groups = ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p);
     const double steps = (double)ceil_div(p->k, depth);
     const int64_t most = ceil_div(groups, m->processors), at_once = gpu_simt_places(unit);
     const double multiply = (double)(most * t.rows * t.columns * depth) / rate_of(p, unit, t);
@@ -99,9 +97,7 @@ GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
     Candidate list[N_SHAPES];
     GpuShape shape[N_SHAPES];
     uint32_t n = 0;
-    int64_t matrices = 1;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        matrices *= p->batch[i];
+    const int64_t matrices = gpu_matmul_count(p);
     for (uint32_t i = 0; i < N_SHAPES; i++)
         if (can_have(p, unit, shapes[i])) {
             const GpuShape t = shape[n] = shapes[i];
