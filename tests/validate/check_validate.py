@@ -17,6 +17,7 @@ RLXC = os.path.abspath(sys.argv[1])
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 MODELS = ROOT + "/models"
 SHARED = os.path.dirname(ROOT) + "/shared/models/onnx"
+TINY = os.path.dirname(ROOT) + "/shared/models/mlperf_tiny"
 os.environ.pop("RLXC_LIBCLANG", None)  # which keeps the other tests quick
 failed = []
 checks = 0
@@ -208,6 +209,21 @@ def check_emitted(folder):
         sizes = SIZES.get(os.path.basename(os.path.dirname(model)), [])
         for options in ([], ["--cpu", "x86-64-v3", "--threads", "2"]):
             certify(model, sizes + options, folder)
+    check_firmware_networks(folder)
+
+
+def check_firmware_networks(folder):
+    """Their functions in assembler have C text beside it, which is what can be read."""
+    names = ("ad01_int8", "kws_ref_model", "pretrainedResnet_quant", "vww_96_int8")
+    networks = [f"{TINY}/{name}.tflite" for name in names]
+    if not os.path.isdir(TINY):
+        print("../shared/models/mlperf_tiny: skipped, not here")
+        return
+    for model in networks:
+        for cpu in ("cortex-m4", "cortex-m55", "rv32imafcv"):
+            certify(model, ["--cpu", cpu], folder)
+    streamed = ["--cpu", "cortex-m4", "--stream-input", "input_1_int8", "--ram", "22400"]
+    certify(f"{TINY}/vww_96_int8.tflite", streamed, folder)
 
 
 # --- certificates ---
