@@ -26,6 +26,7 @@ typedef struct PassOptions {
     bool allow_fast; // FAST algebra (reassociation, approximate) as well as EXACT
     const TargetCaps *caps;
     uint64_t ram;          // the most bytes of arena and state; 0: any
+    double spare_ram;      // without that: the per cent of time that may be spent to save memory
     const PlanBank *banks; // that memory is divided into (--bank); none: it is all alike
     uint32_t n_banks;
     uint64_t place_budget; // search nodes of the exact placement
@@ -37,6 +38,7 @@ typedef struct PassOptions {
     uint32_t n_tuned;
     bool has_buckets; // several plans share constants, and one layout of states
     uint32_t moe_slots;   // Plan.experts.slots
+    uint32_t rows_input;  // 0, or 1 + the input that the program gives row by row
     const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;

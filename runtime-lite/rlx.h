@@ -377,13 +377,18 @@ static inline int rlx_find_at(const rlx_tensor *list, uint32_t n, const char *na
     return rlx_find(list, n, name);
 }
 
-// Where an input is written before a run / an output is read after it. NULL when the slot is out of range.
+// Where an input is written before a run / an output is read after it. NULL when the slot is out of range. An
+// input that comes row by row (rlx_feed_rows) has no place, and while its rows come, others have none either.
 // Inputs are consumed by a run: their memory is reused, so all of them are written before the next one. An
 // output is valid until the next run.
 static inline void *rlx_input(const rlx_ctx *ctx, uint32_t slot)
 {
     if (ctx == NULL || ctx->model == NULL || slot >= ctx->model->n_inputs)
         return NULL;
+#if RLX_HAS_ROWS
+    if (ctx->model->rows != NULL && (ctx->n_fed != 0 || ctx->model->rows->input == slot))
+        return NULL;
+#endif
     if ((ctx->inputs & (RLX_INPUTS_HELD | RLX_INPUTS_CONSUMED)) != RLX_INPUTS_HELD)
 #if RLX_HAS_QUEUE
         ((rlx_ctx *)(uintptr_t)ctx)->inputs = (ctx->inputs & RLX_INPUTS_STRICT) | RLX_INPUTS_HELD;

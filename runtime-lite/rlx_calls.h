@@ -61,9 +61,9 @@ static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, 
     for (i = 0; i < m->n_inputs; i++)
 #if RLX_HAS_SHAPES
         if (inputs != NULL && inputs[i] != NULL)
-            memcpy(ctx->arena + m->inputs[i].offset, inputs[i], rlx_input_bytes(ctx, i));
+            rlx_bring_input(ctx, i, inputs[i], rlx_input_bytes(ctx, i));
 #else
-        memcpy(ctx->arena + m->inputs[i].offset, inputs[i], m->inputs[i].bytes);
+        rlx_bring_input(ctx, i, inputs[i], m->inputs[i].bytes);
 #endif
     status = rlx_run_given(ctx);
     if (status == RLX_OK)
@@ -120,9 +120,9 @@ static inline rlx_status rlx_run_sized(rlx_ctx *ctx, const rlx_sized *inputs, ui
     for (i = 0; i < n; i++)
 #if RLX_HAS_QUEUE
         if (inputs[i].data != NULL)
-            memcpy(ctx->arena + m->inputs[i].offset, inputs[i].data, inputs[i].bytes);
+            rlx_bring_input(ctx, i, inputs[i].data, inputs[i].bytes);
 #else
-        memcpy(ctx->arena + m->inputs[i].offset, inputs[i].data, inputs[i].bytes);
+        rlx_bring_input(ctx, i, inputs[i].data, inputs[i].bytes);
 #endif
     status = rlx_run_given(ctx);
     if (status == RLX_OK)
@@ -250,7 +250,7 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
         return status;
     for (i = 0; i < n_inputs; i++) {
         slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
-        memcpy(ctx->arena + m->inputs[slot].offset, inputs[i].data, inputs[i].bytes);
+        rlx_bring_input(ctx, (uint32_t)slot, inputs[i].data, inputs[i].bytes);
     }
     status = rlx_run_given(ctx);
     for (i = 0; i < n_outputs && status == RLX_OK; i++) {

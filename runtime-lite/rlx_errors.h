@@ -99,6 +99,8 @@ static inline const char *rlx_error_pattern(const rlx_error *e)
         return "%a was given more than once";
     if (e->status == RLX_ERR_VALUE && e->found != 0)
         return "%a needs a model that was compiled with --profile";
+    if (e->status == RLX_ERR_INPUT && e->found > 1)
+        return "%a: its rows are being computed by another call";
     if (e->status == RLX_ERR_INPUT && e->found != 0)
         return "%a was consumed by the run before: write all inputs again";
     if (e->status == RLX_ERR_SLOT && e->about == RLX_ABOUT_LAYER)

@@ -66,7 +66,7 @@ static inline rlx_status rlx_give_links(rlx_ctx *ctx)
     uint32_t i;
     for (i = 0; i < ctx->n_handles && status == RLX_OK; i++, h = h->next)
         if (h->input != RLX_NO_SLOT && !rlx_follows(ctx, h) && rlx_own_bytes(h, h->shape) != 0)
-            memcpy(ctx->arena + ctx->model->inputs[h->input].offset, h->data, rlx_own_bytes(h, h->shape));
+            rlx_bring_input(ctx, h->input, h->data, rlx_own_bytes(h, h->shape));
     return status;
 }
 

@@ -50,13 +50,17 @@ static inline void *rlx_value_data(const rlx_ctx *ctx, const char *name)
 // --- memory between runs ------------------------------------------------------------------------
 
 // The part of the arena that nothing lasting is in between runs: inputs, outputs and kept values lie beside
-// it. Other work may use it from the end of a run to the start of the next one; a run does not care what is
-// there. *bytes gets its size.
+// it. Other work may use it from the end of a run to the start of the next one, or to the first row of its
+// input; a run does not care what is there. *bytes gets its size.
 static inline void *rlx_scratch(const rlx_ctx *ctx, size_t *bytes)
 {
     if (ctx == NULL || ctx->model == NULL || bytes == NULL)
         return NULL;
     *bytes = ctx->model->scratch_bytes;
+#if RLX_HAS_ROWS
+    if (ctx->n_fed != 0)
+        *bytes = 0;
+#endif
     return *bytes != 0 ? ctx->arena + ctx->model->scratch_offset : NULL;
 }
 

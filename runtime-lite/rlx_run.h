@@ -126,6 +126,25 @@ static inline const rlx_handle *rlx_giver(const rlx_ctx *ctx, uint32_t input)
 
 #endif
 
+#if RLX_HAS_ROWS
+static inline int rlx_has_rows(const rlx_ctx *ctx, uint32_t input)
+{
+    return ctx->model->rows != NULL && ctx->model->rows->input == input;
+}
+#endif
+
+// Copies an input to its slot. One that comes row by row has none: the run that follows reads it where it is.
+static inline void rlx_bring_input(rlx_ctx *ctx, uint32_t input, const void *data, size_t bytes)
+{
+#if RLX_HAS_ROWS
+    if (rlx_has_rows(ctx, input)) {
+        ctx->whole = (const unsigned char *)data;
+        return;
+    }
+#endif
+    memcpy(ctx->arena + ctx->model->inputs[input].offset, data, bytes);
+}
+
 // Is an input given (data) by a program that has to, and by no other? RLX_ERR_NULL: it is missing;
 // RLX_ERR_HANDLE: a handle gives it.
 static inline rlx_status rlx_check_given(const rlx_ctx *ctx, uint32_t input, const void *data)

@@ -18,6 +18,7 @@ typedef enum rlx_region {
     RLX_REGION_WEIGHTS, // constants
     RLX_REGION_EXPERTS, // constants that --moe-resident brings
     RLX_REGION_FILE,    // constants in a file of the user (--weights inplace)
+    RLX_REGION_ROWS,    // what the program gives rlx_feed_rows (--stream-input)
     RLX_REGION_MAPS     // of a device: what its copy engine is told
 } rlx_region;
 

@@ -229,6 +229,11 @@ static inline rlx_status rlx_check_typed_in(const rlx_ctx *ctx, const rlx_typed 
         given.bytes = inputs[i].bytes;
         status = rlx_check_typed(ctx, RLX_ABOUT_INPUT, &m->inputs[slot], rlx_input_bytes(ctx, (uint32_t)slot),
                                  &given, inputs[i].dtype);
+#if RLX_HAS_ROWS
+        if (status == RLX_OK && rlx_has_rows(ctx, (uint32_t)slot) && inputs[i].dtype != m->inputs[slot].dtype)
+            status = rlx_fail(ctx, RLX_ERR_DTYPE, RLX_ABOUT_INPUT, inputs[i].name,
+                              (int64_t)m->inputs[slot].dtype, (int64_t)inputs[i].dtype);
+#endif
     }
     return status;
 }
@@ -306,7 +311,14 @@ static inline rlx_status rlx_run_typed(rlx_ctx *ctx, const rlx_typed *inputs, ui
     if (status != RLX_OK)
         return status;
     for (i = 0; i < n_inputs; i++) {
-        const rlx_tensor *t = &m->inputs[rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i)];
+        const int slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
+        const rlx_tensor *t = &m->inputs[slot];
+#if RLX_HAS_ROWS
+        if (rlx_has_rows(ctx, (uint32_t)slot)) {
+            rlx_bring_input(ctx, (uint32_t)slot, inputs[i].data, inputs[i].bytes);
+            continue;
+        }
+#endif
         rlx_convert(ctx->arena + t->offset, t->dtype, inputs[i].data, inputs[i].dtype,
                     inputs[i].bytes / rlx_dtype_bytes(inputs[i].dtype));
     }

@@ -17,13 +17,14 @@
 #define RLX_HAS_SHAPES  1 // symbols, sizes or held outputs: shapes and bytes are not always the descriptor's
 #define RLX_HAS_FILES   1 // files that belong to the code
 #define RLX_HAS_EXTRAS  1 // any member of rlx_model and rlx_ctx that not every model uses
+#define RLX_HAS_ROWS    1 // an input that comes row by row
 #define RLX_HAS_BANKS   1 // arenas in several blocks (rlx_banks.h)
 
 // All of these but the last, a bit each: what headers of models that come later find here.
 #ifdef RLX_FEATURES
 #error "include headers of models that are compiled with --link-runtime first, or compile all with --api full"
 #endif
-#define RLX_FEATURES 0xfffu
+#define RLX_FEATURES 0x1fffu
 
 #include <stddef.h>
 #include <stdint.h>
@@ -283,6 +284,15 @@ typedef struct rlx_taken {
     uint64_t hash;
 } rlx_taken;
 
+// An input that the program gives row by row (rlx_feed_rows).
+typedef struct rlx_rows {
+    uint32_t input; // its slot
+    uint32_t n;     // rows
+    size_t bytes;   // of a row
+    // The next n rows. The caller has checked that there are so many.
+    rlx_status (*take)(struct rlx_ctx *ctx, const unsigned char *rows, uint32_t n);
+} rlx_rows;
+
 typedef struct rlx_model {
     const char *name, *compiler; // "rlxc 0.1.0"
     size_t arena_bytes, state_bytes, weight_bytes;
@@ -327,13 +337,14 @@ typedef struct rlx_model {
     const struct rlx_tables *tables; // of its buffers and launches (rlx_tables.h); NULL: without --tables
     uint32_t n_held; // outputs that handles hold (--handle IN=OUT): slots n_outputs, n_outputs + 1 ...
     const rlx_tensor *held; // in the state block
+    const struct rlx_rows *rows; // NULL: all inputs are there before a run
 #else
     // What this model does not have, and no call in this header asks for.
     uint32_t n_checks; const void *checks, *output_sizes; uint32_t threads, n_sets; const void *sets;
     const void *symbols; uint32_t n_kept; const void *kept; size_t scratch_offset, scratch_bytes;
     int has_profile; const void *buckets; uint32_t bucket; const void *moe, *device, *fallback;
     size_t fallback_weights; const void *file; uint64_t weights_hash; size_t weights_seal; uint32_t n_taken;
-    const void *taken, *tables; uint32_t n_held; const void *held;
+    const void *taken, *tables; uint32_t n_held; const void *held, *rows;
 #endif
 } rlx_model;
 
@@ -403,17 +414,23 @@ typedef struct rlx_ctx {
     uint32_t n_handles;
     const struct rlx_links *links; // what copies them; NULL while there are none
     uint32_t is_under_way;         // 1: a run was committed whose outputs no handle has taken yet
+    uint32_t n_fed;             // rows that were given for the next run (rlx_feed_rows), or RLX_FEEDING
+    const unsigned char *whole; // the input that comes row by row, if the next run gets all of it; or NULL
 #else
     void *pool; uint32_t outputs; rlx_status pending; void *profile, *device_ns; void (*parallel_for)(void);
     void *parallel_user; size_t parallel_parts; uint32_t pinned, is_allowed; uint64_t committed, failed_run;
     uint32_t has_run, inputs; // 1: the last run ended well; RLX_INPUTS_...
     void *error, *times; uint32_t ordinal; void *handles; uint32_t n_handles; const void *links;
-    uint32_t is_under_way;
+    uint32_t is_under_way, n_fed; const unsigned char *whole;
 #endif
 #if RLX_HAS_BANKS
     unsigned char *bank[8]; // by bank, its block; NULL: behind those before it in one block
 #endif
 } rlx_ctx;
+
+#if RLX_HAS_ROWS
+#define RLX_FEEDING 0xffffffffu // rows are being computed
+#endif
 
 // Bits of rlx_ctx.inputs.
 #define RLX_INPUTS_CONSUMED 1u // by a run, and not written since

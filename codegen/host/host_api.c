@@ -130,6 +130,32 @@ static void print_prototype(const HostEmit *e, Str *out)
     str_char(out, ')');
 }
 
+static void print_feed_prototype(const HostEmit *e, Str *out)
+{
+    const uint32_t slot = e->plan->rows.input - 1;
+    str_printf(out, "rlx_status %s_feed_%s(rlx_ctx *ctx, const %s *rows, size_t n_rows)", e->options->name,
+               e->input_names[slot], c_types[e->plan->inputs.data[slot].dtype]);
+}
+
+// The call for an input that comes row by row.
+static void emit_feed_header(const HostEmit *e, Str *out)
+{
+    const PlanRows *r = &e->plan->rows;
+    if (r->input == 0)
+        return;
+    const PlanIo *io = &e->plan->inputs.data[r->input - 1];
+    const char *name = e->input_names[r->input - 1];
+    const uint64_t row = io->bytes / (uint64_t)r->n_rows / dtype_info[io->dtype].bytes;
+    str_printf(out,
+               "// %s comes row by row: so many rows of so many elements, in order.\n"
+               "#define %s_ROWS_%s %lldu\n#define %s_ROW_%s %lluu\n"
+               "// Takes the next rows, any number, and computes as far as they allow. After the last row "
+               "rlx_run does the rest.\n",
+               name, e->upper, name, (long long)r->n_rows, e->upper, name, (unsigned long long)row);
+    print_feed_prototype(e, out);
+    str_add(out, ";\n\n");
+}
+
 // The bytes that the entry point copies: a number, or what the symbols say.
 static const char *bytes_text(const HostEmit *e, bool is_output, uint32_t slot)
 {
@@ -266,6 +292,13 @@ void host_emit_entry(HostEmit *e, Str *out)
                    "void %s_threads_stop(rlx_ctx *ctx)\n{\n    rlx_threads_stop(ctx);\n}\n\n",
                    name, e->upper, name);
     host_emit_symbol_entry(e, out);
+    if (p->rows.input != 0) {
+        print_feed_prototype(e, out);
+        str_printf(out,
+                   "\n{\n    if (ctx == NULL || %s)\n        return RLX_ERR_NULL;\n"
+                   "    return rlx_feed_rows(ctx, rows, n_rows);\n}\n\n",
+                   host_foreign_model(e));
+    }
     print_prototype(e, out);
     str_add(out, "\n{\n    rlx_status status;\n");
     print_argument_checks(e, out);
@@ -273,8 +306,11 @@ void host_emit_entry(HostEmit *e, Str *out)
         str_add(out,
                 "    status = rlx_check_copied(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->inputs.len; i++)
-        str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
-                   bytes_text(e, false, i));
+        if (p->rows.input == i + 1)
+            str_printf(out, "    ctx->whole = (const unsigned char *)%s;\n", e->input_names[i]);
+        else
+            str_printf(out, "    memcpy(%s, %s, %s);\n", place_text(e, false, i), e->input_names[i],
+                       bytes_text(e, false, i));
     str_add(out, "    status = rlx_run_given(ctx);\n    if (status != RLX_OK)\n        return status;\n");
     for (uint32_t i = 0; i < p->outputs.len; i++)
         str_printf(out, "    memcpy(%s, %s, %s);\n", e->output_names[i], place_text(e, true, i),
@@ -326,6 +362,21 @@ static void emit_thread_prototypes(const HostEmit *e, Str *out)
             "// Before the context, its memory or the pool goes away.\n"
             "void %s_threads_stop(rlx_ctx *ctx);\n\n",
             e->upper, name, name, name);
+}
+
+static void emit_entry_prototype(const HostEmit *e, Str *out)
+{
+    const Plan *p = e->plan;
+    str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
+    for (uint32_t i = 0; i < p->outputs.len; i++)
+        if (p->outputs.data[i].sizes)
+            str_printf(
+                out,
+                "// The size of %s is known only after a run: rlx_output_shape gives it. Its elements are "
+                "dense "
+                "in that shape,\n// the rest of the array, which has room for the largest, has no meaning.\n",
+                e->output_names[i]);
+    print_prototype(e, out);
 }
 
 void host_emit_header(const HostEmit *e, Str *out)
@@ -383,15 +434,7 @@ void host_emit_own_header(const HostEmit *e, Str *out)
             "// The one context on static storage; NULL if it cannot be made.\nrlx_ctx *%s_static(void);\n\n",
             name);
     emit_thread_prototypes(e, out);
-    str_add(out, "// Copies the inputs in, runs, copies the outputs out.\n");
-    for (uint32_t i = 0; i < p->outputs.len; i++)
-        if (p->outputs.data[i].sizes)
-            str_printf(
-                out,
-                "// The size of %s is known only after a run: rlx_output_shape gives it. Its elements are "
-                "dense "
-                "in that shape,\n// the rest of the array, which has room for the largest, has no meaning.\n",
-                e->output_names[i]);
-    print_prototype(e, out);
+    emit_feed_header(e, out);
+    emit_entry_prototype(e, out);
     str_add(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n");
 }

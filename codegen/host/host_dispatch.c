@@ -151,31 +151,121 @@ static uint32_t first_unchecked(const Plan *p)
     return p->n_check_kernels > p->prepare.n_kernels ? p->n_check_kernels : p->prepare.n_kernels;
 }
 
-static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
+// What a function that runs kernels [begin, end) begins with, beside its conditions.
+static void emit_laps(const HostEmit *e, Str *out)
+{
+    if (e->options->has_profile)
+        str_add(out, "    const rlx_profile *const profile = ctx->profile;\n    uint64_t time = "
+                     "rlx_lap_begin(profile);\n");
+}
+
+// Kernels [begin, end), the preparation and the test of checks where they are among them.
+static void emit_range(const HostEmit *e, uint32_t begin, uint32_t end, const char *const *places, Str *out)
 {
     const bool laps = e->options->has_profile;
-    const uint32_t begin = e->plan->prepare.n_kernels, checked = first_unchecked(e->plan);
+    const uint32_t prepared = e->plan->prepare.n_kernels, checked = first_unchecked(e->plan);
+    if (begin == 0 && prepared != 0)
+        emit_preparation(e, places, out);
+    if (begin == 0) {
+        host_print_calls(e->plan, (HostCalls){prepared, checked, .has_laps = laps, .places = places}, "    ",
+                         out);
+        if (e->plan->checks.len != 0)
+            str_add(out, "    if (rlx_test_checks(ctx) != RLX_OK)\n        return rlx_test_checks(ctx);\n");
+        begin = checked;
+    }
+    host_print_calls(e->plan, (HostCalls){begin, end, .has_laps = laps, .places = places}, "    ", out);
+}
+
+static void emit_end(const HostEmit *e, Str *out)
+{
+    if (e->options->has_profile)
+        str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
+    if (e->plan->experts.layers.len != 0)
+        str_add(out, "    rlx_moe_note(ctx);\n");
+}
+
+static void emit_alone(const HostEmit *e, bool has_matrix, Str *out)
+{
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n", e->suffix);
     const char *const *places = emit_places(e, 0, e->plan->kernels.len, out);
-    const HostCalls calls = {begin, checked, .has_laps = laps, .places = places};
     emit_names(e, 0, e->plan->kernels.len, out);
     emit_conditions(e, has_matrix, out);
     if (e->plan->probe != 0)
         str_add(out, "    rlx_probe(0u);\n");
-    if (laps)
-        str_add(out, "    const rlx_profile *const profile = ctx->profile;\n    uint64_t time = "
-                     "rlx_lap_begin(profile);\n");
-    if (begin != 0)
-        emit_preparation(e, places, out);
+    emit_laps(e, out);
+    emit_range(e, 0, e->plan->kernels.len, places, out);
+    emit_end(e, out);
+    str_add(out, "    return RLX_OK;\n}\n\n");
+}
+
+// --- an input that comes row by row ---------------------------------------------------------------
+
+// The kernels before the one that reads rows, with the first of them, and those iterations of that one which
+// the rows allow.
+static void emit_take(const HostEmit *e, bool has_matrix, Str *out)
+{
+    const PlanRows *r = &e->plan->rows;
+    str_add(out, "static rlx_status take_first(rlx_ctx *ctx)\n{\n");
+    const char *const *places = emit_places(e, 0, r->kernel, out);
+    emit_names(e, 0, r->kernel, out);
+    emit_conditions(e, has_matrix, out);
+    if (e->plan->probe != 0)
+        str_add(out, "    rlx_probe(0u);\n");
+    emit_laps(e, out);
+    emit_range(e, 0, r->kernel, places, out);
+    if (e->options->has_profile)
+        str_add(out, "    (void)time;\n");
+    const char *index = e->target->types[KT_INDEX].value;
+    str_printf(out,
+               "    return RLX_OK;\n}\n\n"
+               "static rlx_status take_rows(rlx_ctx *ctx, const unsigned char *rows, uint32_t n)\n{\n");
+    places = emit_places(e, r->kernel, r->kernel + 1, out);
+    str_printf(out,
+               "    const %s since = (%s)ctx->n_fed, all = since + (%s)n, until = all == %lld ? %lld : all;\n"
+               "    const rlx_status status = since == 0 ? take_first(ctx) : RLX_OK;\n",
+               index, index, index, (long long)r->n_rows, (long long)r->n_turns);
+    emit_names(e, r->kernel, r->kernel + 1, out);
+    emit_laps(e, out);
+    str_add(out, "    if (status != RLX_OK)\n        return status;\n"
+                 "    ctx->has_run = 0;\n    ctx->n_fed = RLX_FEEDING;\n");
+    const HostCalls calls = {
+        r->kernel, r->kernel + 1, .has_laps = e->options->has_profile, .places = places};
     host_print_calls(e->plan, calls, "    ", out);
-    if (e->plan->checks.len != 0)
-        str_add(out, "    if (rlx_test_checks(ctx) != RLX_OK)\n        return rlx_test_checks(ctx);\n");
-    host_print_calls(e->plan, (HostCalls){checked, e->plan->kernels.len, .has_laps = laps, .places = places},
-                     "    ", out);
-    if (laps)
-        str_add(out, "    (void)time;\n    if (profile != NULL)\n        ctx->profile->runs++;\n");
-    if (e->plan->experts.layers.len != 0)
-        str_add(out, "    rlx_moe_note(ctx);\n");
+    if (e->options->has_profile)
+        str_add(out, "    (void)time;\n");
+    str_add(out, "    ctx->n_fed = (uint32_t)all;\n    return RLX_OK;\n}\n\n");
+}
+
+// The kernels behind it. A run that gets the input as a whole takes its rows first.
+static void emit_rest(const HostEmit *e, Str *out)
+{
+    const PlanRows *r = &e->plan->rows;
+    const PlanIo *io = &e->plan->inputs.data[r->input - 1];
+    str_printf(out, "static const rlx_rows rows_input = {%uu, %lldu, %llu, take_rows};\n\n", r->input - 1,
+               (long long)r->n_rows, (unsigned long long)io->bytes / (unsigned long long)r->n_rows);
+    str_add(out, "static rlx_status dispatch(rlx_ctx *ctx)\n{\n");
+    const char *const *places = emit_places(e, r->kernel + 1, e->plan->kernels.len, out);
+    str_printf(out, "    const unsigned char *const whole = ctx->whole;\n"
+                    "    const uint32_t given = ctx->n_fed;\n");
+    emit_names(e, r->kernel + 1, e->plan->kernels.len, out);
+    emit_laps(e, out);
+    str_printf(out,
+               "    ctx->whole = NULL;\n"
+               "    if (whole != NULL) {\n"
+               "        const rlx_status status =\n"
+               "            given == 0 ? take_rows(ctx, whole, %lldu) : RLX_ERR_INPUT;\n"
+               "        if (status != RLX_OK) {\n"
+               "            ctx->n_fed = given == RLX_FEEDING ? given : 0;\n"
+               "            return status;\n"
+               "        }\n"
+               "    } else if (given != %lldu) {\n"
+               "        return RLX_ERR_INPUT;\n"
+               "    }\n"
+               "    ctx->n_fed = RLX_FEEDING;\n",
+               (long long)r->n_rows, (long long)r->n_rows);
+    emit_range(e, r->kernel + 1, e->plan->kernels.len, places, out);
+    str_add(out, "    ctx->n_fed = 0;\n");
+    emit_end(e, out);
     str_add(out, "    return RLX_OK;\n}\n\n");
 }
 
@@ -332,7 +422,11 @@ void host_emit_dispatch(const HostEmit *e, Str *out)
     rlx_assert(e->plan->n_check_kernels <= e->plan->kernels.len);
     bool has_matrix = false;
     plan_walk(e->plan, find_matrix, &has_matrix);
-    if (e->plan->is_shared)
+    if (e->plan->rows.input != 0) {
+        rlx_assert(!e->plan->is_shared && e->plan->rows.kernel >= first_unchecked(e->plan));
+        emit_take(e, has_matrix, out);
+        emit_rest(e, out);
+    } else if (e->plan->is_shared)
         emit_shared(e, has_matrix, out);
     else
         emit_alone(e, has_matrix, out);

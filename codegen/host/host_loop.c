@@ -104,7 +104,8 @@ static void print_slot(const PlanKernel *k, uint32_t index, Str *out)
 
 static const char *base_text(const Plan *p, const PlanBuffer *b, Arena *a)
 {
-    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w", [REGION_FILE] = "f"};
+    static const char *const base[REGION_COUNT] = {"a", "s", "s", "w", "s", "w", [REGION_FILE] = "f",
+                                                  [REGION_ROWS] = "rows"};
     const PlanBank *bank = host_bank_apart(p, b);
     if (bank != NULL)
         return host_bank_pointer(a, bank);
@@ -142,6 +143,8 @@ static void print_call(const Plan *plan, const PlanKernel *k, const HostCalls *c
         print_place(plan, arg, c->places, out);
         str_char(out, ')');
     }
+    if (kernel_is_given(kernel))
+        str_add(out, ", since, until");
     if (k->threads.is_shared)
         str_printf(out, "%steam", kernel->params.len ? ", " : "");
     str_add(out, ");\n");

@@ -282,6 +282,7 @@ static void emit_model(HostEmit *e, const HostEmit *largest, const Common *c, ui
     member(out, "tables", tables);
     number(out, "n_held", host_n_held(e));
     member(out, "held", list_or_null(e, "held", host_n_held(e)));
+    member(out, "rows", p->rows.input != 0 ? "&rows_input" : "NULL");
     str_add(out, "};\n\n");
 }
 

@@ -26,9 +26,9 @@ static const char own_names[] =
     " arena_block args buffers bucket_cells bucket_models bucket_sizes bucket_symbols checks clears device"
     " device_checks device_inputs device_kept device_outputs device_sizes dispatch dispatch_part edges"
     " expert_layers expert_parts experts first_segments functions grids held images inputs kept kernels"
-    " loops maps moves output_sizes outputs param_has_init params preparation prepare_part program run_all"
-    " schedule segments sets shape_now slots spans start state_block state_init states static_ctx steps"
-    " symbol_list symbols tables wait_for weights ";
+    " loops maps moves output_sizes outputs param_has_init params preparation prepare_part program rows_input"
+    " run_all schedule segments sets shape_now slots spans start state_block state_init states static_ctx"
+    " steps symbol_list symbols tables take_first take_rows wait_for weights ";
 
 // Each with a number at its end.
 static const char own_numbered[] = " bucket_ladder model_b set ";

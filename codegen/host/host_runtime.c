@@ -45,6 +45,11 @@ static bool has_sizes(const HostEmit *e)
     return e->plan->sizes.len != 0;
 }
 
+static bool has_rows(const HostEmit *e)
+{
+    return e->plan->rows.input != 0;
+}
+
 // Its code is for whatever there is on a device.
 static uint32_t features_of(const HostEmit *e)
 {
@@ -58,7 +63,7 @@ static uint32_t features_of(const HostEmit *e)
     const uint32_t has = shapes | (shapes != 0 ? HAS_SHAPES : 0) |
                          (host_whole_state_bytes(e) != 0 ? HAS_STATE : 0) | (has_params(e) ? HAS_PARAMS : 0) |
                          (has_checks ? HAS_CHECKS : 0) | (has_file ? HAS_FILES : 0) |
-                         (host_has_banks(e) ? HAS_BANKS : 0);
+                         (has_rows(e) ? HAS_ROWS : 0) | (host_has_banks(e) ? HAS_BANKS : 0);
     const bool has_more = p->sets.len != 0 || p->kept.len != 0 || host_is_parallel(e) || host_has_moe(e) ||
                           e->options->has_profile || e->options->has_tables || e->options->has_handles;
     return has_whole_api(e) || has_gpu(e) ? HAS_ALL : has == 0 && !has_more ? 0 : has | HAS_EXTRAS;
@@ -181,6 +186,7 @@ static const struct {
     {"rlx_vulkan_device.h", has_vulkan}, {"rlx_vulkan_commands.h", has_vulkan},
     {"rlx_vulkan.h", has_vulkan},        {"rlx_metal_api.h", has_metal},
     {"rlx_metal.h", has_metal},          {"rlx_banks.h", host_has_banks},
+    {"rlx_feed.h", has_rows},
 };
 enum { N_NEEDS = sizeof needs / sizeof *needs };
 

@@ -13,7 +13,8 @@ static const Plan *plan_of(const HostEmit *e)
 static const char *const regions[REGION_COUNT] = {
     [REGION_ARENA] = "ARENA",     [REGION_STATE] = "STATE",     [REGION_PARAM] = "STATE",
     [REGION_WEIGHTS] = "WEIGHTS", [REGION_PREPARED] = "STATE",  [REGION_EXPERTS] = "EXPERTS",
-    [REGION_MAPS] = "MAPS",       [REGION_FILE] = "FILE"};
+    [REGION_MAPS] = "MAPS",       [REGION_FILE] = "FILE",
+    [REGION_ROWS] = "ROWS"};
 
 // Experts are behind the other weights unless the program has slots for some.
 static const char *region_name(const Plan *p, const PlanBuffer *b)

@@ -19,8 +19,9 @@ enum {
     HAS_SHAPES = 512, // symbols, sizes or held outputs: shapes and bytes are not always the descriptor's
     HAS_FILES = 1024, // files that belong to the code: their seals
     HAS_EXTRAS = 2048, // any member of rlx_model and rlx_ctx that not every model uses
-    HAS_ALL = 4095, // RLX_FEATURES of rlx_types.h
-    HAS_BANKS = 4096 // several banks of RAM, which no model has that has all of the others
+    HAS_ROWS = 4096, // an input that comes row by row
+    HAS_ALL = 8191, // RLX_FEATURES of rlx_types.h
+    HAS_BANKS = 8192 // several banks of RAM, which no model has that has all of the others
 };
 
 typedef struct RuntimeLine {

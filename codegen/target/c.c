@@ -22,6 +22,7 @@ static const char *const *const prelude[] = {prelude_c_base,
                                              prelude_c_matrix,
                                              prelude_c_dsp,
                                              prelude_c_mve,
+                                             prelude_c_rvv,
                                              NULL};
 
 const Target target_c = {

@@ -23,7 +23,7 @@ static const SpellOverride overrides[] = {
 static const char *const *const prelude[] = {prelude_cuda, prelude_cuda_device, prelude_gpu_common, NULL};
 
 static const GroupSpell group = {
-    .signature = "extern \"C\" __global__ void __launch_bounds__($L) $2$0($1)",
+    .signature = "extern \"C\" __global__ void __launch_bounds__($L$3) $2$0($1)",
     .id = "rlx_idx(blockIdx.x)",
     .thread = "rlx_idx(threadIdx.x)",
     .subgroup = "32",
@@ -76,6 +76,7 @@ const Target target_cuda = {
     .array = "$0 $1[$2];",
     .barrier = "__syncthreads();",
     .wait = "rlx_wait();",
+    .late_wait = "rlx_late_wait();",
     .unroll = "#pragma unroll",
     .roll = "#pragma unroll 1",
     .begin = "",

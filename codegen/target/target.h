@@ -23,6 +23,7 @@ typedef enum CpuFeature {
     CPU_MLA = 128, // an instruction that adds a product of integers
     CPU_NARROW = 256, // a lack: products have 32 bits, and loads of bytes no signs
     CPU_MVE = 512, // vectors of bytes in Arm's microcontrollers (Helium)
+    CPU_RVV = 1024, // those of RISC-V's (V), of at least 16 bytes
 } CpuFeature;
 
 typedef struct CpuInfo {
@@ -81,7 +82,7 @@ typedef struct TypeSpell {
 
 // How kernels of thread groups are written.
 typedef struct GroupSpell {
-    const char *signature;   // $0 = name, $1 = parameters, $2 = cluster, $L = threads
+    const char *signature;   // $0 = name, $1 = parameters, $2 = cluster, $3 = places, $L = threads
     const char *id, *thread; // number of the group, of the thread in it
     const char *subgroup;    // threads that can hand each other values
     uint32_t subgroup_size;  // their number where that is known; 0: it depends on the device
@@ -132,6 +133,7 @@ struct Target {
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
     const char *wait; // statement, at the top of kernels that have no KI_wait themselves; NULL: nothing
+    const char *late_wait; // in its place in kernels that take long; NULL: the same
     const char *prefetch;              // statement, $0 = the element; NULL: nothing
     const char *team;                  // last parameter of kernels that threads share; NULL: there are none
     const char *part, *parts;          // which thread of how many, by that parameter

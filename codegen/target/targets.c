@@ -48,7 +48,9 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.has_dsp = (cpu->features & CPU_DSP) != 0;
     caps.has_mla = (cpu->features & CPU_MLA) != 0;
     caps.is_narrow = (cpu->features & CPU_NARROW) != 0;
-    caps.has_mve = (cpu->features & CPU_MVE) != 0;
+    caps.byte_vectors = (cpu->features & CPU_MVE) != 0   ? BYTE_VECTORS_MVE
+                        : (cpu->features & CPU_RVV) != 0 ? BYTE_VECTORS_RVV
+                                                         : BYTE_VECTORS_NONE;
     caps.threads = 1;
     caps.split_cycles = (uint32_t)(barriers_of_split * caps.cpu.barrier_cycles);
     return caps;

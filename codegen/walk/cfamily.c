@@ -210,6 +210,8 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return constant_text(w->t, n, w->arena);
     case KI_part:
         return n->imm ? w->t->parts : w->t->part;
+    case KI_since:
+        return "since";
     case KI_thread:
         return w->t->group->thread;
     case KI_op:
@@ -275,11 +277,11 @@ static const char *bound_text(Walk *w, KRef r)
 static void print_for(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
-    const char *lo = walk_expr(w, n->a), *hi = bound_text(w, n->b);
+    const char *lo = n->flags == KFOR_GIVEN ? "since" : walk_expr(w, n->a);
+    const char *hi = n->flags == KFOR_GIVEN ? "until" : bound_text(w, n->b);
     const int place = walk_grid_place(w, r);
     const uint32_t mark = names_mark(&w->names);
-    const char *name = names_take(&w->names, n->text ? n->text : "i");
-    w->name[r] = name;
+    const char *name = w->name[r] = names_take(&w->names, n->text ? n->text : "i");
     if (place >= 0) {
         walk_grid_loop(w, r, (uint32_t)place);
     } else {
@@ -352,8 +354,9 @@ static void print_point(Walk *w, const KInst *n)
 
 static void print_wait(Walk *w)
 {
+    const char *late = kernel_takes_long(w->k) ? w->t->late_wait : NULL;
     if (w->t->wait)
-        walk_line(w, "%s", w->t->wait);
+        walk_line(w, "%s", late != NULL ? late : w->t->wait);
 }
 
 static void print_array(Walk *w, KRef r)
@@ -552,7 +555,8 @@ static void print_head(Walk *w)
         walk_custom_function(w);
     }
     const char *cluster = w->k->cluster > 1 ? arena_printf(w->arena, "RLX_CLUSTER(%u) ", w->k->cluster) : "";
-    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster},
+    const char *places = w->k->places != 0 ? arena_printf(w->arena, ", %u", w->k->places) : "";
+    const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster, places},
                              .lanes = (int)w->grid.group};
     expand_template(w->out, is_group ? w->t->group->signature : w->t->signature, &args);
     str_add(w->out, "\n{\n");
@@ -561,7 +565,7 @@ static void print_head(Walk *w)
 void cfamily_print_kernel(const Target *t, const Kernel *k, Str *out)
 {
     Arena *a = out->arena;
-    Walk w = {.t = t, .k = k, .arena = a, .out = out, .grid = kernel_grid(k)};
+    Walk w = {.t = t, .k = k, .arena = a, .out = out, .grid = kernel_grid(k), .is_given = kernel_is_given(k)};
     w.names = (Names){.arena = a, .is_for_gpu = t->caps.is_gpu};
     w.has_team = t->team && kernel_is_shared(k);
     w.values = values_of(t, k, a);

@@ -101,7 +101,7 @@ static bool is_doubled(const char *template, uint32_t operand)
 static bool can_inline(const Value *v, const KInst *n, KRef operand, KRef r, bool doubled)
 {
     const Value *o = &v[operand];
-    if (n->kind == KI_const || n->kind == KI_list || n->kind == KI_address)
+    if (n->kind == KI_const || n->kind == KI_since || n->kind == KI_list || n->kind == KI_address)
         return true;
     if (!kkind_is_expression(n->kind) || !o->in_own_block || n->kind == KI_part || n->kind == KI_thread)
         return false;

@@ -24,6 +24,7 @@ typedef struct Walk {
     const char **slot;  // by KI_team: the array that it shares
     bool is_single;     // a GPU runs it in one thread
     bool has_team;      // threads of a CPU share it
+    bool is_given;      // a call runs a part of its loop
     int indent;
 } Walk;
 

@@ -25,6 +25,10 @@ const char *walk_params(Walk *w)
     Str s = str_new(w->arena);
     if (w->has_team)
         names_take(&w->names, "team");
+    if (w->is_given) {
+        names_take(&w->names, "since");
+        names_take(&w->names, "until");
+    }
     for (uint32_t i = 0; i < w->k->params.len; i++) {
         const KParam *p = &w->k->params.data[i];
         w->param[i] = w->base[i] =
@@ -37,6 +41,10 @@ const char *walk_params(Walk *w)
         } else {
             print_param(w, i, w->param[i], restrict_word(w), &s);
         }
+    }
+    if (w->is_given) {
+        const char *type = walk_type(w, KT_INDEX)->value;
+        str_printf(&s, "%s%s since, %s until", w->k->params.len ? w->t->param_separator : "", type, type);
     }
     if (w->has_team)
         str_printf(&s, "%s%s", w->k->params.len ? w->t->param_separator : "", w->t->team);

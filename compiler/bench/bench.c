@@ -70,8 +70,12 @@ static void put_inputs(Native *n, const Tensor *inputs)
 {
     const rlx_model *m = n->ctx.model;
     for (uint32_t i = 0; i < m->n_inputs; i++)
-        if (m->inputs[i].bytes != 0)
+        if (rlx_has_rows(&n->ctx, i)) { // the run takes them from there
+            rlx_bring_input(&n->ctx, i, inputs[i].data, m->inputs[i].bytes);
+            n->ctx.inputs &= ~RLX_INPUTS_CONSUMED;
+        } else if (m->inputs[i].bytes != 0) {
             memcpy(rlx_input(&n->ctx, i), inputs[i].data, m->inputs[i].bytes);
+        }
 }
 
 // A model that counts its runs in a state (a cache that is full, say) may refuse one: it begins anew.

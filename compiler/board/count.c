@@ -53,7 +53,7 @@ typedef struct Model {
 // M0+, M3, M4: Arm's technical reference manuals (a branch: 1 + P with P = 2). Arm publishes no timing of an
 // M33, M7 or M55; the M33 has the M4's row, and those of the M7 and M55, which begin two instructions a cycle
 // or overlap vectors, are an upper bound. An M55 computes half a vector in a cycle. RV32: a plain pipeline of
-// five stages.
+// five stages, in which an instruction for vectors takes as long as another one.
 static const Model models[] = {
     {"cortex-m0plus", 1, 1, 1, 1, 0, 0, 0, 0, 0}, {"cortex-m3", 1, 0, 1, 2, 5, 3, 0, 0, 0},
     {"cortex-m4", 1, 0, 1, 2, 5, 0, 2, 13, 0},    {"cortex-m7", 1, 0, 1, 2, 5, 0, 2, 13, 0},

@@ -104,15 +104,27 @@ static bool start(const Emulation *e, const char *dir, const char *command, cons
     return native_start(e->job, dir, &argv, NULL);
 }
 
+// What run.c needs to know of an input that comes row by row.
+static const char *rows_words(const Emulation *e)
+{
+    const Plan *p = e->job->plan;
+    if (p->rows.input == 0)
+        return "";
+    return arena_printf(e->job->cli->arena, "-DROWS=%lld -DROW_BYTES=%llu", (long long)p->rows.n_rows,
+                        (unsigned long long)p->inputs.data[p->rows.input - 1].bytes /
+                            (unsigned long long)p->rows.n_rows);
+}
+
 static bool link_program(const Emulation *e, const char *dir)
 {
     const bool is_arm = strncmp(e->row->cpu, "cortex", 6) == 0; // whose compilers bring newlib
     const bool is_clang = strncmp(e->compiler, "clang", 5) == 0;
     const char *words = arena_printf(
         e->job->cli->arena,
-        "-std=gnu99 -w -I. -ffunction-sections -fdata-sections main.c start.c net.c -nostartfiles %s "
+        "-std=gnu99 -w %s -I. -ffunction-sections -fdata-sections main.c start.c net.c -nostartfiles %s "
         "-Wl,--gc-sections -T board.ld -Wl,--defsym=flash_at=%llu,--defsym=flash_bytes=%llu,"
         "--defsym=ram_at=%llu,--defsym=ram_bytes=%llu %s -o net.elf",
+        rows_words(e),
         is_arm     ? "--specs=nano.specs"
         : is_clang ? "-nostdlib -fuse-ld=lld"
                    : "-nostdlib",

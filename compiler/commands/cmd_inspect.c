@@ -167,6 +167,9 @@ static void print_ram(const Job *j)
                (unsigned long long)(arena - bound));
     printf("  any schedule takes at least %llu bytes of arena, for inputs or outputs\n",
            (unsigned long long)facts_least_arena(p));
+    if (p->rows.input != 0)
+        printf("  input %s comes in %lld rows, and is not in the arena as a whole\n",
+               p->inputs.data[p->rows.input - 1].name, (long long)p->rows.n_rows);
 }
 
 static void print_text(const Job *j, const Totals *t, Measures *m)

@@ -86,9 +86,11 @@ static bool read_bank(Job *j, const char *given)
     const size_t name = strcspn(given, "=");
     PlanBank bank = {.name = arena_strndup(j->cli->arena, given, name), .cycles = PLAIN_CYCLES};
     const char *word = given + name + 1;
-    if (given[name] == '\0' || !is_name(given, name) ||
-        !banks_read_size(word, strcspn(word, ","), &bank.size))
+    if (given[name] == '\0' || !is_name(given, name))
         return wrong(j, given, expected);
+    if (!banks_read_size(word, strcspn(word, ","), &bank.size))
+        return wrong(j, given,
+                     "a size of 1 to 549755813887 bytes, K (1024 bytes) or M (1024 K), such as 64K");
     for (word += strcspn(word, ","); *word == ','; word += strcspn(word, ",")) {
         word++;
         if (!read_word(word, strcspn(word, ","), &bank))

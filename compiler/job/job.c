@@ -11,6 +11,7 @@
 #include "compiler/job/handles.h"
 #include "compiler/job/inplace.h"
 #include "compiler/job/keep.h"
+#include "compiler/job/stream_input.h"
 #include "compiler/job/tune_file.h"
 #include "compiler/system/output.h"
 #include "compiler/system/output_files.h"
@@ -74,27 +75,30 @@ static bool read_ram(Job *j, uint64_t *ram)
            wrong_value(j, "--ram", given, "a target without a device, whose memory this is");
 }
 
+static bool read_positive(Job *j, const char *option, const char *given, double *v)
+{
+    return given == NULL || (str_parse_f64(given, strlen(given), v) && *v >= 0) ||
+           wrong_value(j, option, given, "a number that is not negative");
+}
+
 static bool read_pipeline_options(Job *j)
 {
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
-    double accuracy = 1e-5, price = 0.03;
+    double accuracy = 1e-5, price = 0.03, spare = 5;
     uint64_t ram = 0;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
-    if (o->accuracy != NULL &&
-        (!str_parse_f64(o->accuracy, strlen(o->accuracy), &accuracy) || !(accuracy >= 0)))
-        return wrong_value(j, "--accuracy", o->accuracy, "a number that is not negative");
-    if (o->memory_price != NULL &&
-        (!str_parse_f64(o->memory_price, strlen(o->memory_price), &price) || !(price >= 0)))
-        return wrong_value(j, "--memory-price", o->memory_price, "a number that is not negative");
-    if (!read_ram(j, &ram))
+    if (!read_positive(j, "--accuracy", o->accuracy, &accuracy) ||
+        !read_positive(j, "--memory-price", o->memory_price, &price) ||
+        !read_positive(j, "--spare-ram", o->spare_ram, &spare) || !read_ram(j, &ram))
         return false;
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
                                     .accuracy = accuracy,
                                     .memory_price = price,
                                     .ram = ram,
+                                    .spare_ram = spare,
                                     .is_dynamic = o->dynamic != NULL,
                                     .no_fuse = o->no_fuse != NULL,
                                     .no_prune = o->no_prune != NULL,
@@ -175,6 +179,34 @@ static bool read_gpus(Job *j)
     return check_gpu_options(j);
 }
 
+static bool unknown_name(const Job *j, const char *option, const char *name, const char *kind,
+                         const char *near)
+{
+    diag_error(j->cli->diag, (Span){0}, E0301, "%s %s: no such %s", option, name, kind);
+    if (near != NULL)
+        diag_note(j->cli->diag, (Span){0}, "did you mean '%s'?", near);
+    diag_note(j->cli->diag, (Span){0}, "`rlxc targets` lists all");
+    return false;
+}
+
+static bool unknown_cpu(const Job *j, const char *cpu)
+{
+    uint32_t n = 0;
+    while (cpu_names[n] != NULL)
+        n++;
+    return unknown_name(j, "--cpu", cpu, "CPU", str_closest(cpu, cpu_names, n));
+}
+
+static bool unknown_board(const Job *j, const char *name)
+{
+    Arena *a = j->cli->arena;
+    Strings names = {0};
+    Board board;
+    for (uint32_t i = 0; board_at(a, i, &board); i++)
+        vec_push(a, &names, board.name);
+    return unknown_name(j, "--board", name, "board", str_closest(name, names.data, names.len));
+}
+
 // With --board, *cpu is the board's.
 static bool read_board(Job *j, const char **cpu)
 {
@@ -182,8 +214,7 @@ static bool read_board(Job *j, const char **cpu)
     if (o->board == NULL)
         return true;
     if (!board_find(j->cli->arena, o->board, &j->board))
-        return diag_error(j->cli->diag, (Span){0}, E0301,
-                          "--board %s: no such board; `rlxc targets` lists all", o->board);
+        return unknown_board(j, o->board);
     if (o->cpu != NULL && strcmp(o->cpu, j->board.cpu) != 0)
         return diag_error(j->cli->diag, (Span){0}, E0003, "--board %s has a %s, not the %s that --cpu names",
                           o->board, j->board.cpu, o->cpu);
@@ -205,12 +236,8 @@ static bool read_target(Job *j, const char *default_cpu)
                           target);
     if (!read_board(j, &cpu))
         return false;
-    if (!cpu_find(cpu, &j->cpu)) {
-        diag_error(j->cli->diag, (Span){0}, E0301, "--cpu %s: no such CPU", cpu);
-        for (const char *const *name = cpu_names; *name != NULL; name++)
-            diag_note(j->cli->diag, (Span){0}, "known: %s", *name);
-        return false;
-    }
+    if (!cpu_find(cpu, &j->cpu))
+        return unknown_cpu(j, cpu);
     j->caps = target_caps(j->target, &j->cpu);
     return read_threads(j) && check_microcontroller(j) && read_gpus(j);
 }
@@ -452,7 +479,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
     options.trusts_data = c->trusts_data;
     return import_model_with(c->arena, c->diag, j->model, &options, out) &&
            handles_apply(c, &c->options.handles, out) &&
-           streaming_apply(&j->stream, c->diag, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
+           streaming_apply(&j->stream, c->diag, &j->pipeline, out) &&
+           stream_input_apply(c, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
 }
 
 bool job_plan_graph(Job *j, Graph *g, const PipelineOptions *o, Plan **out)

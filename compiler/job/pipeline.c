@@ -81,6 +81,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .accuracy = o->accuracy,
                                  .memory_price = o->memory_price,
                                  .ram = o->ram,
+                                 .spare_ram = o->spare_ram,
                                  .banks = o->banks.data,
                                  .n_banks = o->banks.len,
                                  .winograd = o->winograd,
@@ -96,6 +97,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .moe_slots = o->moe_slots,
                                  .largest = o->bucket_of,
                                  .file = o->file,
+                                 .rows_input = o->rows_input,
                                  .place_budget = o->place_budget ? o->place_budget : place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};
     bool ok = pipeline_bind(graph, o, &p.graph);

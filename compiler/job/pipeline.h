@@ -14,6 +14,7 @@ typedef struct PipelineOptions {
     double accuracy;  // see PassOptions
     double memory_price; // the same
     uint64_t ram;     // the same
+    double spare_ram; // the same
     VEC(PlanBank) banks; // the same
     uint8_t winograd; // the same
     PlanGoal goal;
@@ -32,6 +33,7 @@ typedef struct PipelineOptions {
     uint32_t moe_slots;    // Plan.experts.slots
     uint64_t place_budget; // see PassOptions; 0: some seconds
     const PlanFile *file;  // see PassOptions
+    uint32_t rows_input;   // the same
     FILE *report;          // dumps and times
 } PipelineOptions;
 

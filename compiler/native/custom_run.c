@@ -45,6 +45,7 @@ static bool make_job(Job *j, const EvalCtx *c, Job *sub)
                                       .accuracy = j->pipeline.accuracy,
                                       .memory_price = j->pipeline.memory_price,
                                       .ram = j->pipeline.ram,
+                                      .spare_ram = j->pipeline.spare_ram,
                                       .caps = &sub->caps};
     sub->host = (HostOptions){.name = "custom",
                               .compiler = j->host.compiler,

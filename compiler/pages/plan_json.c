@@ -7,7 +7,8 @@
 static const char *const region_names[] = {
     [REGION_ARENA] = "arena",     [REGION_STATE] = "state",       [REGION_PARAM] = "param",
     [REGION_WEIGHTS] = "weights", [REGION_PREPARED] = "prepared", [REGION_EXPERTS] = "experts",
-    [REGION_OUTER] = "outer",     [REGION_MAPS] = "maps",         [REGION_FILE] = "file"};
+    [REGION_OUTER] = "outer",     [REGION_MAPS] = "maps",         [REGION_FILE] = "file",
+    [REGION_ROWS] = "rows"};
 
 static void print_member(const char *name, const char *text, Str *out)
 {

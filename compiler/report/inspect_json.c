@@ -179,6 +179,9 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     print_ios("states", p->states.data, p->states.len, out);
     str_add(out, "  ");
     streaming_print_json(&j->stream, p, out);
+    if (p->rows.input != 0)
+        str_printf(out, "\"stream_input\": {\"input\": %u, \"rows\": %lld},\n  ", p->rows.input - 1,
+                   (long long)p->rows.n_rows);
     str_add(out, interface_json(j));
     print_totals(j, t, out);
     print_pruned(&p->pruned, out);

@@ -135,7 +135,7 @@ static void fault(void)
 __attribute__((naked, section(".vectors"), used)) static void vectors(void)
 {
     __asm__ volatile("la sp, stack_top\n la t0, fault_entry\n csrw mtvec, t0\n"
-                     " li t0, 0x2000\n csrs mstatus, t0\n j board_begin\n .balign 4\n"
+                     " li t0, 0x2200\n csrs mstatus, t0\n j board_begin\n .balign 4\n"
                      "fault_entry: j %0" ::"i"(fault));
 }
 #else

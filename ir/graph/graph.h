@@ -364,6 +364,8 @@ NodeId node_end(NodeBuild *b);
 void graph_label(Graph *g, NodeId id, const char *label);
 // Shorthands. Spans and labels are taken from the operand where none is given.
 NodeId graph_input(Graph *g, const char *name, DType t, const Shape *s, Span span);
+// An input with another shape in the place of input `slot`; nothing reads it yet.
+NodeId graph_input_again(Graph *g, uint32_t slot, const Shape *s);
 NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
                    Span span);
 NodeId graph_state(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,

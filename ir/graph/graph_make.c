@@ -65,6 +65,17 @@ NodeId graph_input(Graph *g, const char *name, DType t, const Shape *s, Span spa
     return id;
 }
 
+NodeId graph_input_again(Graph *g, uint32_t slot, const Shape *s)
+{
+    const Node n = *graph_node(g, g->inputs.data[slot]);
+    const Span span = node_span(g, g->inputs.data[slot]);
+    AttrVal attr = {.id = A_input_name, .u.str = node_name(g, g->inputs.data[slot])};
+    rlx_assert(n.op == OP_input && slot < g->inputs.len);
+    const NodeId id = add_node(g, OP_input, &(TensorType){(DType)n.dtype, *s}, &attr, 1, span);
+    intern_put_name(g, NAME_LEAF, attr.u.str, id);
+    return g->inputs.data[slot] = id;
+}
+
 NodeId graph_param(Graph *g, const char *name, DType t, const Shape *s, const void *init, uint64_t bytes,
                    Span span)
 {

@@ -26,27 +26,66 @@ static bool check_ready(const Call *c, uint32_t t, const Elements *e, uint32_t n
     return true;
 }
 
-static bool take_operands(const Call *c, DType type, uint32_t t, Product *p)
+// Writes the numbers of word w of a lane's fragment of a (b) at to[step * stride].
+typedef struct Fragments {
+    uint32_t (*step_a)(uint32_t lane, uint32_t word);
+    uint32_t (*step_b)(uint32_t lane, uint32_t word);
+    bool (*put)(uint32_t word, float *to, uint32_t stride); // false: these bits are not those of numbers
+} Fragments;
+
+static bool put_bf16(uint32_t word, float *to, uint32_t stride)
+{
+    to[0] = matrix_number(DTYPE_bf16, word & 0xffff);
+    to[stride] = matrix_number(DTYPE_bf16, word >> 16);
+    return true;
+}
+
+static bool put_f16(uint32_t word, float *to, uint32_t stride)
+{
+    to[0] = matrix_number(DTYPE_f16, word & 0xffff);
+    to[stride] = matrix_number(DTYPE_f16, word >> 16);
+    return true;
+}
+
+static bool put_tf32(uint32_t word, float *to, uint32_t stride)
+{
+    (void)stride;
+    memcpy(to, &word, sizeof *to);
+    return (word & 0x1fffu) == 0;
+}
+
+// One number for each word: steps 0 to 7.
+static uint32_t tf32_step(uint32_t lane, uint32_t word)
+{
+    return lane % MATRIX_QUAD + word * MATRIX_QUAD;
+}
+
+static uint32_t tf32_a_step(uint32_t lane, uint32_t word)
+{
+    return tf32_step(lane, word / 2);
+}
+
+static bool take_operands(const Call *c, const Fragments *f, uint32_t t, Product *p)
 {
     const uint32_t lane = t % MATRIX_LANES, column = lane / MATRIX_QUAD;
+    bool are_numbers = true;
     Elements a, b;
     if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &a) ||
         !call_elements(c, 4, t, call_int(c, 5, t), B_WORDS, &b) || !check_ready(c, t, &a, A_WORDS) ||
         !check_ready(c, t, &b, B_WORDS))
         return false;
     for (uint32_t w = 0; w < A_WORDS; w++) {
-        const uint32_t row = matrix_a_row(lane, w), step = matrix_a_step(lane, w);
-        p->a[row * MATRIX_K + step] = matrix_number(type, a.r[w] & 0xffff);
-        p->a[row * MATRIX_K + step + 1] = matrix_number(type, a.r[w] >> 16);
+        const uint32_t row = matrix_a_row(lane, w);
+        are_numbers &= f->put(a.r[w], &p->a[row * MATRIX_K + f->step_a(lane, w)], 1);
         p->is_bad_row[row] |= a.state[w] == ELEMENT_UNWRITTEN;
     }
     for (uint32_t w = 0; w < B_WORDS; w++) {
-        const uint32_t step = matrix_b_step(lane, w);
-        p->b[step * MMA_COLUMNS + column] = matrix_number(type, b.r[w] & 0xffff);
-        p->b[(step + 1) * MMA_COLUMNS + column] = matrix_number(type, b.r[w] >> 16);
+        are_numbers &= f->put(b.r[w], &p->b[f->step_b(lane, w) * MMA_COLUMNS + column], MMA_COLUMNS);
         p->is_bad_column[column] |= b.state[w] == ELEMENT_UNWRITTEN;
     }
-    return true;
+    if (!are_numbers)
+        call_fail(c, t, "an operand with bits that the unit does not read");
+    return are_numbers;
 }
 
 static bool find_sums(const Call *c, uint32_t t, Elements *d)
@@ -54,12 +93,12 @@ static bool find_sums(const Call *c, uint32_t t, Elements *d)
     return call_elements(c, 0, t, call_int(c, 1, t), SUMS, d) && check_ready(c, t, d, SUMS);
 }
 
-static bool multiply_warp(const Call *c, DType type, uint32_t warp)
+static bool multiply_warp(const Call *c, const Fragments *f, uint32_t warp)
 {
     Product p = {0};
     Elements d[MATRIX_LANES];
     for (uint32_t lane = 0; lane < MATRIX_LANES; lane++) {
-        if (!take_operands(c, type, warp + lane, &p) || !find_sums(c, warp + lane, &d[lane]))
+        if (!take_operands(c, f, warp + lane, &p) || !find_sums(c, warp + lane, &d[lane]))
             return false;
         for (uint32_t i = 0; i < SUMS; i++)
             p.sums[matrix_sum_row(lane, i) * MMA_COLUMNS + matrix_sum_column(lane, i)] = d[lane].f[i];
@@ -75,24 +114,29 @@ static bool multiply_warp(const Call *c, DType type, uint32_t warp)
     return true;
 }
 
-static CallResult multiply(Call *c, DType type)
+static CallResult multiply(Call *c, const Fragments *f)
 {
     if (!call_gathers(c, MATRIX_LANES))
         return CALL_BLOCKED;
     for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!multiply_warp(c, type, warp))
+        if (!multiply_warp(c, f, warp))
             break;
     return CALL_DONE;
 }
 
 CallResult interp_mma_bf16(Call *c)
 {
-    return multiply(c, DTYPE_bf16);
+    return multiply(c, &(Fragments){matrix_a_step, matrix_b_step, put_bf16});
 }
 
 CallResult interp_mma_f16(Call *c)
 {
-    return multiply(c, DTYPE_f16);
+    return multiply(c, &(Fragments){matrix_a_step, matrix_b_step, put_f16});
+}
+
+CallResult interp_mma_tf32(Call *c)
+{
+    return multiply(c, &(Fragments){tf32_a_step, tf32_step, put_tf32});
 }
 
 // --- simdgroups ----------------------------------------------------------------------------------

@@ -26,17 +26,17 @@ static CallResult window(Call *c, DType type)
     return CALL_DONE;
 }
 
-CallResult interp_mve_window_i8(Call *c)
+CallResult interp_byte_window_i8(Call *c)
 {
     return window(c, DTYPE_i8);
 }
 
-CallResult interp_mve_window_u8(Call *c)
+CallResult interp_byte_window_u8(Call *c)
 {
     return window(c, DTYPE_u8);
 }
 
-CallResult interp_mve_fill(Call *c)
+CallResult interp_byte_fill(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         Words a = {.c = c, .t = t};

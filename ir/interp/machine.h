@@ -231,6 +231,7 @@ const Code *step_hreduce(Machine *m, Strand *s, const Code *c);
 const Code *step_team(Machine *m, Strand *s, const Code *c);
 const Code *step_thread(Machine *m, Strand *s, const Code *c);
 const Code *step_part(Machine *m, Strand *s, const Code *c);
+const Code *step_since(Machine *m, Strand *s, const Code *c);
 const Code *step_bits(Machine *m, Strand *s, const Code *c);
 const Code *step_round(Machine *m, Strand *s, const Code *c);
 const Code *step_narrow(Machine *m, Strand *s, const Code *c);

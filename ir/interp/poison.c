@@ -87,10 +87,11 @@ static void flow_splat(const Machine *m, const Strand *s, const Code *c)
 
 static void flow_zip(const Machine *m, const Strand *s, const Code *c)
 {
-    const uint32_t n = c->lanes, half = c->imm != 0 ? n / 2 : 0;
+    const uint32_t n = c->lanes, half = c->imm != 0 ? n / 2 : 0, bytes = cell_bytes(c->dtype);
     for (uint32_t t = s->begin; t < s->end; t++)
         for (uint32_t i = 0; i < n; i++)
-            set(m, c->d, t * n + i, 4, *marks(m, i % 2 != 0 ? c->b : c->a, t * n + half + i / 2, 4) != 0);
+            set(m, c->d, t * n + i, bytes,
+                *marks(m, i % 2 != 0 ? c->b : c->a, t * n + half + i / 2, bytes) != 0);
 }
 
 static void flow_hreduce(const Machine *m, const Strand *s, const Code *c)

@@ -234,7 +234,8 @@ static void resolve_team(Resolver *r, KRef ref)
 
 static void resolve_number(Resolver *r, KRef ref)
 {
-    push(r, k_inst(r->k, ref)->kind == KI_part ? step_part : step_thread, ref);
+    const uint8_t kind = k_inst(r->k, ref)->kind;
+    push(r, kind == KI_part ? step_part : kind == KI_since ? step_since : step_thread, ref);
 }
 
 // In force up to the end of the block.
@@ -426,6 +427,7 @@ static void resolve_barrier(Resolver *r, KRef ref)
 
 static void (*const rules[KI_COUNT])(Resolver *, KRef) = {
     [KI_part] = resolve_number,     [KI_thread] = resolve_number, [KI_op] = resolve_op,
+    [KI_since] = resolve_number,
     [KI_cast] = resolve_cast,       [KI_splat] = resolve_lanes,   [KI_zip] = resolve_lanes,
     [KI_hreduce] = resolve_lanes,   [KI_call] = resolve_device,   [KI_load] = resolve_memory,
     [KI_get] = resolve_copy,        [KI_aload] = resolve_element, [KI_var] = resolve_copy,

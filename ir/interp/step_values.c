@@ -30,14 +30,15 @@ const Code *step_splat(Machine *m, Strand *s, const Code *c)
 
 const Code *step_zip(Machine *m, Strand *s, const Code *c)
 {
-    const uint32_t n = c->lanes, half = c->imm != 0 ? n / 2 : 0;
+    const uint32_t n = c->lanes, half = c->imm != 0 ? n / 2 : 0, bytes = cell_bytes(c->dtype);
     for (uint32_t t = s->begin; t < s->end; t++) {
-        const float *a = CELLS(m, float, c->a) + (size_t)t * n + half;
-        const float *b = CELLS(m, float, c->b) + (size_t)t * n + half;
-        float *out = CELLS(m, float, c->d) + (size_t)t * n;
+        const size_t first = (size_t)t * n;
+        const unsigned char *a = CELLS(m, unsigned char, c->a) + (first + half) * bytes;
+        const unsigned char *b = CELLS(m, unsigned char, c->b) + (first + half) * bytes;
+        unsigned char *out = CELLS(m, unsigned char, c->d) + first * bytes;
         for (uint32_t i = 0; i < n / 2; i++) {
-            out[2 * i] = a[i];
-            out[2 * i + 1] = b[i];
+            memcpy(out + 2 * (size_t)i * bytes, a + (size_t)i * bytes, bytes);
+            memcpy(out + (2 * (size_t)i + 1) * bytes, b + (size_t)i * bytes, bytes);
         }
     }
     return c + 1;
@@ -100,6 +101,15 @@ const Code *step_thread(Machine *m, Strand *s, const Code *c)
     int64_t *out = CELLS(m, int64_t, c->d);
     for (uint32_t t = s->begin; t < s->end; t++)
         out[t] = t % m->group_size;
+    return c + 1;
+}
+
+// One launch runs all iterations.
+const Code *step_since(Machine *m, Strand *s, const Code *c)
+{
+    int64_t *out = CELLS(m, int64_t, c->d);
+    for (uint32_t t = s->begin; t < s->end; t++)
+        out[t] = 0;
     return c + 1;
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device functions of CPUs (dsp.h, mve.h) touch from the addresses that they are given, for whoever
-// follows a kernel's accesses. v: the values of all operands.
+// What the device functions of CPUs (dsp.h, mve.h, rvv.h) touch from the addresses that they are given, for
+// whoever follows a kernel's accesses. v: the values of all operands.
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
 
-// mve_window: the same of one pixel.
+// byte_window: the same of one pixel.
 static int64_t runs_of_pixel(const int64_t *v)
 {
     return v[2] > 0 && v[3] > 0 ? (v[3] - 1) * v[4] + v[2] : 0;
 }
 
-// mve_sums1, mve_bytes1: a window.
+// mve_sums1, mve_bytes1, a pixel of rvv_sums and rvv_bytes: a window.
 static int64_t window(const int64_t *v)
 {
     return v[3];
@@ -68,6 +68,22 @@ static int64_t deep_bytes(const int64_t *v)
     return 4 * v[3];
 }
 
+// rvv_bytes and rvv_deep: of one pixel.
+static int64_t lanes_of_pixel(const int64_t *v)
+{
+    return v[4];
+}
+
+static int64_t deep_lanes(const int64_t *v)
+{
+    return v[3];
+}
+
+static int64_t reach(const int64_t *v)
+{
+    return v[7];
+}
+
 // dsp_points: of one pixel. Two are taken together; one by one is stricter.
 static int64_t point(const int64_t *v)
 {
@@ -98,6 +114,11 @@ enum {
     OF_PIXELS = OF_BYTES | 1 << 5 | 1 << 6,
     OF_COLUMNS = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
     OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7,
+    OF_SUMS = 1 << 3 | 1 << 5 | 1 << 6,
+    OF_WINDOWS = 1 << 3 | 1 << 5 | 1 << 8,
+    OF_LANES = 1 << 4 | 1 << 5 | 1 << 6,
+    OF_REACH = 1 << 4 | 1 << 6 | 1 << 7,
+    OF_DEEP_LANES = 1 << 3 | 1 << 4 | 1 << 5,
     TO_PAIR = 1 << 3 | 1 << 4,
     TO_EDGE = 1 << 4
 };
@@ -126,8 +147,8 @@ static const KDeviceAccess accesses[] = {
     {KDEV_dsp_planes_u8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
     {KDEV_dsp_taps1, 0, OF_TAPS, true, block, 3, 5, 4, 6},
     {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6},
-    {KDEV_mve_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
-    {KDEV_mve_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
+    {KDEV_byte_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
+    {KDEV_byte_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
     {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0},
     {KDEV_mve_bytes1, 1, OF_ROW, false, window, 0, 0, 0, 0},
     {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
@@ -135,6 +156,11 @@ static const KDeviceAccess accesses[] = {
     {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
     {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7},
     {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0},
+    {KDEV_rvv_sums, 1, OF_SUMS, false, window, 5, 6, 0, 0},
+    {KDEV_rvv_bytes, 1, OF_WINDOWS, false, window, 5, 8, 0, 0},
+    {KDEV_rvv_bytes, 0, OF_LANES, true, lanes_of_pixel, 5, 6, 0, 0},
+    {KDEV_rvv_deep, 1, OF_REACH, false, reach, 4, 6, 0, 0},
+    {KDEV_rvv_deep, 0, OF_DEEP_LANES, true, deep_lanes, 4, 5, 0, 0},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

@@ -90,6 +90,14 @@ static inline int64_t dsp_taps_pitch(int64_t columns, int64_t stride)
     return (columns + 1) / 2 * stride + 1;
 }
 
+// Instructions that dsp_taps1 takes for a row of one channel, which it makes by six columns.
+static inline int64_t dsp_taps_insns(int64_t columns)
+{
+    enum { COLUMNS = 6, TURN = 76, PAIR = 35, ROW = 18 };
+    const int64_t rest = columns % COLUMNS, last = rest == 0 ? 0 : rest <= 2 ? PAIR : TURN;
+    return columns / COLUMNS * TURN + last + ROW;
+}
+
 // Words behind the planes that dsp_taps may read: it takes six columns at a time, or one or two at the end.
 static inline int64_t dsp_taps_spare(int64_t columns, int64_t stride)
 {

@@ -477,6 +477,19 @@ KRef k_parts(Kernel *k)
     return reuse(k, &(KInst){.kind = KI_part, .dtype = KT_INDEX, .lanes = 1, .imm = 1});
 }
 
+KRef k_since(Kernel *k)
+{
+    return reuse(k, &(KInst){.kind = KI_since, .dtype = KT_INDEX, .lanes = 1});
+}
+
+bool kernel_is_given(const Kernel *k)
+{
+    for (KRef r = 1; r < k->insts.len; r++)
+        if (k_inst(k, r)->kind == KI_for && k_inst(k, r)->flags == KFOR_GIVEN)
+            return true;
+    return false;
+}
+
 KRef k_append(Kernel *k, const KInst *n)
 {
     rlx_assert(n->kind != KI_none && n->kind < KI_COUNT);

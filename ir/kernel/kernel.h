@@ -107,10 +107,12 @@ enum {
     KFOR_UNROLL,
     KFOR_ROLL,
     KFOR_GROUP,
-    KFOR_TURNS
+    KFOR_TURNS,
+    KFOR_GIVEN
 }; // KInst.flags of KI_for: plain; independent iterations; small constant trip count; not to be unrolled,
    // where registers are short; over thread groups; independent iterations that share scratch memory: in any
-   // order, but one at a time
+   // order, but one at a time; a call runs those iterations that it is given, from KI_since on, and all calls
+   // together run all, in order (there is one such loop at most)
 enum { KWIDE_ONCE = 1 }; // KInst.flags of KI_fetch and KI_put
 enum { KARRAY_SHARED = 1 }; // KInst.flags of KI_array
 
@@ -174,6 +176,7 @@ typedef struct Kernel {
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
+    uint8_t places;        // groups that a processor has room for: bounds registers; 0: any number
     uint8_t max_lanes;
     bool has_sat, has_dsp; // builders make sat8 and satu8, mulh and mulh_add, of longer expressions
     uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)
@@ -314,9 +317,18 @@ bool k_is_const(const Kernel *k, KRef r, int64_t *v);
 // how many they are. A thread may be alone: 0 of 1.
 KRef k_part(Kernel *k);
 KRef k_parts(Kernel *k);
+// The first iteration of its loop KFOR_GIVEN that a call runs, and: has it such a loop?
+KRef k_since(Kernel *k);
+bool kernel_is_given(const Kernel *k);
 void k_barrier(Kernel *k);
 void k_wait(Kernel *k);
 bool kernel_has_wait(const Kernel *k);
+// Accesses that a thread of a GPU's kernel makes to read memory.
+double kernel_reads(const Kernel *k);
+// While such a kernel runs, those after it had better not begin: their groups take the few places that are
+// free, one on top of the other, and stay there when others have become free. A kernel with most of a
+// processor's shared memory leaves none.
+bool kernel_takes_long(const Kernel *k);
 // Appends a copy of an instruction, whose operands are of this kernel: how a kernel is rewritten.
 KRef k_append(Kernel *k, const KInst *n);
 // Does it ask for its part, so that whoever calls it must say which thread this is? If not, its barriers mean
@@ -333,6 +345,13 @@ const char *kernel_verify(const Kernel *k);
 const char *kernel_verify_at(const Kernel *k, KRef *at);
 // Readable listing, for --dump=lower and tests.
 void kernel_print(const Kernel *k, Str *out);
+
+// Vectors of bytes of microcontrollers, for which there are device functions.
+typedef enum ByteVectors {
+    BYTE_VECTORS_NONE,
+    BYTE_VECTORS_MVE, // Arm's (ir/kernel/mve.h)
+    BYTE_VECTORS_RVV  // RISC-V's (ir/kernel/rvv.h)
+} ByteVectors;
 
 // What a target can do: the schedules ask this, and only this.
 typedef struct TargetCaps {
@@ -362,7 +381,7 @@ typedef struct TargetCaps {
                            // for one thread
     bool has_mla;          // a product of integers and its addition are one instruction
     bool is_narrow;        // products of integers have 32 bits, and bytes are loaded without their signs
-    bool has_mve;          // so are sums of 16 products of bytes (ir/kernel/mve.h)
+    uint8_t byte_vectors;  // ByteVectors: device functions on them, for one thread
     uint8_t threads;       // that share every run: the parts that kernels are split into; 1 = none
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;

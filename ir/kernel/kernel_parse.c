@@ -319,6 +319,7 @@ static int own_type(uint8_t kind)
     switch (kind) {
     case KI_part:
     case KI_thread:
+    case KI_since:
     case KI_for:
         return KT_INDEX;
     case KI_point:

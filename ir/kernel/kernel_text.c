@@ -10,7 +10,8 @@
 
 const char *const kmatrix_words[KMATRIX_COUNT] = {"begin", "zero", "load", "mac", "store", "split", "end"};
 const char *const kmatrix_roles[KMATRIX_COUNT] = {"ii", "", "ii", "", "Aii", "iif", ""};
-const char *const kloop_words[KLOOP_WORDS] = {"", "parallel", "unroll", "roll", "group", "turns"};
+const char *const kloop_words[KLOOP_WORDS] = {"", "parallel", "unroll", "roll", "group", "turns",
+                                                "given"};
 const char *const kcast_words[KCAST_WORDS] = {"cast", "bitcast", "roundcast"};
 
 typedef struct Listing {
@@ -314,6 +315,8 @@ static void print_head(const Kernel *k, Str *out)
         str_printf(out, "  groups of %d threads\n", k->group);
     if (k->cluster != 0)
         str_printf(out, "  clusters of %d groups\n", k->cluster);
+    if (k->places != 0)
+        str_printf(out, "  places for %d groups\n", k->places);
     if (k->shared_bytes != 0)
         str_printf(out, "  shared %u bytes\n", k->shared_bytes);
     for (uint32_t i = 0; i < k->params.len; i++)

@@ -159,7 +159,7 @@ static bool close_block(Checker *c)
 
 static bool check_for(Checker *c, const KInst *n)
 {
-    if (n->imm < 1 || n->flags > KFOR_TURNS || n->dtype != KT_INDEX)
+    if (n->imm < 1 || n->flags > KFOR_GIVEN || n->dtype != KT_INDEX)
         return fail(c, "malformed loop");
     return n->flags != KFOR_GROUP || c->depth - 1 == c->n_group_loops++ ||
            fail(c, "a loop over groups in or behind something else");
@@ -184,7 +184,8 @@ static bool check_part(Checker *c, const KInst *n)
 
 static bool check_zip(Checker *c, const KInst *n)
 {
-    return (n->dtype == DTYPE_f32 && n->lanes > 1) || fail(c, "zip of other than f32 vectors");
+    return ((n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32) && n->lanes > 1) ||
+           fail(c, "zip of other than f32 and i32 vectors");
 }
 
 static bool check_custom(Checker *c, const KInst *n)
@@ -351,6 +352,7 @@ static bool check_own(Checker *c, const KInst *n)
 {
     static bool (*const rules[KI_COUNT])(Checker *, const KInst *) = {
         [KI_const] = check_const,     [KI_part] = check_part,       [KI_thread] = check_part,
+        [KI_since] = check_part,
         [KI_op] = check_op,           [KI_cast] = check_cast,       [KI_zip] = check_zip,
         [KI_hreduce] = check_hreduce, [KI_call] = check_call,       [KI_list] = check_list,
         [KI_load] = check_memory,     [KI_get] = check_variable,    [KI_aload] = check_element,

@@ -5,7 +5,7 @@
 
 #include "ir/kernel/device.h"
 
-enum { KLOOP_WORDS = KFOR_TURNS + 1, KCAST_WORDS = KCAST_ROUND + 1 };
+enum { KLOOP_WORDS = KFOR_GIVEN + 1, KCAST_WORDS = KCAST_ROUND + 1 };
 
 extern const char *const kmatrix_words[KMATRIX_COUNT], *const kloop_words[KLOOP_WORDS],
                                                            *const kcast_words[KCAST_WORDS];

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "ir/eval/scalar.h"
 #include "ir/kernel/device.h"
+#include "ir/kernel/dsp.h"
 #include "ir/kernel/kernel_fold.h"
 #include <math.h>
 #include <string.h>
@@ -172,6 +173,18 @@ static void add_points(Walk *w, const KInst *n, double times)
         add_bytes(w, (uint32_t)weights->imm, false, pairs * channels * (length + 8));
 }
 
+// Of depthwise windows: rows of planes that are made, and rows of windows.
+static void add_planes(Walk *w, const KInst *n, double times)
+{
+    enum { ROW = 4 };
+    const KDevice f = kdev_of(n);
+    if (f == KDEV_dsp_planes_i8 || f == KDEV_dsp_planes_u8)
+        w->work.n[WORK_planes] += times * known(w, n, 4) * (known(w, n, 5) + ROW);
+    if (f == KDEV_dsp_taps1 || f == KDEV_dsp_taps2)
+        w->work.n[f == KDEV_dsp_taps1 ? WORK_windows : WORK_strided] +=
+            times * known(w, n, 3) * (double)dsp_taps_insns((int64_t)known(w, n, 4));
+}
+
 static void add_device(Walk *w, const KInst *n, double times)
 {
     static const struct {
@@ -182,18 +195,18 @@ static void add_device(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_edge_i8, WORK_copied, 4, -1}, {KDEV_dsp_edge_u8, WORK_copied, 4, -1},
                    {KDEV_dsp_sums2, WORK_pairs, 3, 4},     {KDEV_dsp_sums1, WORK_singles, 3, 4},
                    {KDEV_dsp_bytes2, WORK_pairs, 3, 4},    {KDEV_dsp_row_i8, WORK_rows, 3, 4},
-                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_taps1, WORK_windows, 3, 4},
-                   {KDEV_dsp_taps2, WORK_windows, 3, 4},   {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
+                   {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
                    {KDEV_dsp_eight_u8, WORK_rows, 3, -1}};
     if (kdev_of(n) == KDEV_dsp_points)
         add_points(w, n, times);
+    add_planes(w, n, times);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         if (devices[i].device != kdev_of(n))
             continue;
         const double y = known(w, n, devices[i].y);
         w->work.n[devices[i].kind] += times * known(w, n, devices[i].x) * y;
         w->work.n[WORK_scaled] += devices[i].device == KDEV_dsp_bytes2 ? times * y : 0;
-        const bool has_blocks = devices[i].kind != WORK_copied && devices[i].kind != WORK_windows;
+        const bool has_blocks = devices[i].kind != WORK_copied;
         w->work.n[WORK_block] += times * (1 + (has_blocks ? y : 0));
     }
 }
@@ -208,18 +221,23 @@ typedef struct VectorWork {
     double share;
     bool is_block;           // of channels
     double once[3], each[3]; // bytes of the first three operands: each time, and for every 16 inputs
+    int pixels; // operand, four of which are computed at once; one alone is WORK_singles. 0: none
 } VectorWork;
 
 static const VectorWork vectors[] = {
-    {KDEV_mve_window_i8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}},
-    {KDEV_mve_window_u8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}},
-    {KDEV_mve_columns_i8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}},
-    {KDEV_mve_columns_u8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}},
-    {KDEV_mve_sums2, WORK_pairs, 3, {4, -1, -1}, 1, true, {32, 0, 16}, {0, 32, 64}},
-    {KDEV_mve_sums1, WORK_singles, 3, {4, -1, -1}, 1, true, {16, 0, 16}, {0, 16, 64}},
-    {KDEV_mve_bytes2, WORK_pairs, 3, {4, 5, -1}, 0.5, true, {8, 0, 32}, {0, 32, 64}},
-    {KDEV_mve_bytes1, WORK_singles, 3, {4, -1, -1}, 1, true, {4, 0, 32}, {0, 16, 64}},
-    {KDEV_mve_deep, WORK_rows, -1, {3, 4, 5}, 1, false, {4, 64, 8}, {0}},
+    {KDEV_byte_window_i8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}, 0},
+    {KDEV_byte_window_u8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}, 0},
+    {KDEV_mve_columns_i8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}, 0},
+    {KDEV_mve_columns_u8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}, 0},
+    {KDEV_mve_sums2, WORK_pairs, 3, {4, -1, -1}, 1, true, {32, 0, 16}, {0, 32, 64}, 0},
+    {KDEV_mve_sums1, WORK_singles, 3, {4, -1, -1}, 1, true, {16, 0, 16}, {0, 16, 64}, 0},
+    {KDEV_mve_bytes2, WORK_pairs, 3, {4, 5, -1}, 0.5, true, {8, 0, 32}, {0, 32, 64}, 0},
+    {KDEV_mve_bytes1, WORK_singles, 3, {4, -1, -1}, 1, true, {4, 0, 32}, {0, 16, 64}, 0},
+    {KDEV_mve_deep, WORK_rows, -1, {3, 4, 5}, 1, false, {4, 64, 8}, {0}, 0},
+    // Of a block and of four pixels; windows of rvv_deep are taken for those of nine taps.
+    {KDEV_rvv_sums, WORK_pairs, 3, {4, 5, -1}, 1. / 64, true, {256, 0, 64}, {0, 64, 256}, 5},
+    {KDEV_rvv_bytes, WORK_pairs, 3, {4, 5, -1}, 1. / 64, true, {64, 0, 128}, {0, 64, 256}, 5},
+    {KDEV_rvv_deep, WORK_rows, -1, {3, 4, -1}, 1. / 64, false, {64, 576, 272}, {0}, 0},
 };
 
 static void add_vector_bytes(Walk *w, const KInst *n, const VectorWork *v, double count, double inputs)
@@ -239,9 +257,12 @@ static void add_vectors(Walk *w, const KInst *n, double times)
         double count = times * v->share;
         for (uint32_t j = 0; j < 3; j++)
             count *= known(w, n, v->count[j]);
+        const bool is_alone = v->pixels != 0 && known(w, n, v->pixels) == 1;
+        count *= is_alone ? 4 : 1;
         const double inputs = ceil(known(w, n, v->inputs) / 16);
-        const bool is_scaled = v->device == KDEV_mve_bytes2 || v->device == KDEV_mve_bytes1;
-        w->work.n[v->kind] += count * inputs;
+        const bool is_scaled = v->device == KDEV_mve_bytes2 || v->device == KDEV_mve_bytes1 ||
+                               v->device == KDEV_rvv_bytes;
+        w->work.n[is_alone ? WORK_singles : v->kind] += count * inputs;
         w->work.n[WORK_scaled] += is_scaled ? count : 0;
         w->work.n[WORK_block] += times + (v->is_block ? count : 0);
         add_vector_bytes(w, n, v, count, inputs);

@@ -6,9 +6,9 @@
 // what sums begin with. A window is n bytes in scratch memory, behind which mve_padded(n) - n bytes
 // may have any value.
 //
-// * mve_window(d, x, n, rows, pitch, pixels, step, to): of each pixel `rows` runs of n elements,
+// * byte_window(d, x, n, rows, pitch, pixels, step, to): of each pixel `rows` runs of n elements,
 //   `pitch` apart, from x + step * pixel on, to d + to * pixel, where runs follow each other.
-// * mve_fill(d, n, value): n bytes.
+// * byte_fill(d, n, value): n bytes.
 // * mve_sums2(s, x, w, n, blocks, to): sums of two pixels, whose windows are at x and x + to, by
 //   blocks of four channels: s[(block * 2 + pixel) * 4 + channel]. w: a block is what the sums begin
 //   with, then for every 16 inputs those of channel 0, 1, 2 and 3, a byte each; behind the last input
@@ -44,7 +44,6 @@ enum {
     MVE_INPUTS = 16,
     MVE_EXCEPTION = 2 * MVE_BLOCK, // words of four
     MVE_OWN_TAIL = 3 * MVE_BLOCK,  // words behind them
-    MVE_MAX_SHIFT = 16,
     MVE_ROWS = 3, // of columns
     MVE_COLUMNS = 4,
     MVE_CHANNELS = 16,

@@ -38,6 +38,8 @@ typedef struct GpuMachine {
     double memory_rate, copy_rate, cache_rate[4];
     double latency;       // microseconds until what a group asks for is there
     double products_rate; // multiply-adds of 16-bit floats that a processor does in a microsecond
+    // The same of f32; of f32 whose first eleven bits matrix units take (mma.sync).
+    double f32_rate, tf32_rate;
 } GpuMachine;
 
 typedef enum CpuMachineId {

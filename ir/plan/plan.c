@@ -161,6 +161,8 @@ static const char *check_arg(const Plan *p, const PlanKernel *k, uint32_t i)
     if (a->is_written &&
         (b->region == REGION_WEIGHTS || b->region == REGION_EXPERTS || b->region == REGION_FILE))
         return arena_printf(p->arena, "%s: writes to the weights", name);
+    if (b->region == REGION_ROWS && (a->is_written || (uint32_t)(k - p->kernels.data) != p->rows.kernel))
+        return arena_printf(p->arena, "%s: touches rows of %s that only one kernel is given", name, b->name);
     if (b->region == REGION_MAPS && (a->is_written || b->bytes != PLAN_MAP_BYTES || b->map == NULL))
         return arena_printf(p->arena, "%s: argument %u is no map", name, i);
     if (b->region == REGION_PREPARED && a->is_written &&

@@ -19,6 +19,7 @@ typedef enum Region {
     REGION_OUTER,    // in the body of a loop: memory that is not its own (Plan.slots)
     REGION_MAPS,     // tensor maps of a GPU (PlanTensorMap), made when a model is opened; read-only
     REGION_FILE,     // constants that are read where they are in a file of the user (PlanFile); read-only
+    REGION_ROWS,     // an input of which the program gives rows in order (Plan.rows); read-only
     REGION_COUNT
 } Region;
 
@@ -349,6 +350,16 @@ typedef struct PlanPruned {
     uint64_t macs[2], weight_bytes[2];
 } PlanPruned;
 
+// An input that the program gives row by row (--stream-input). One kernel reads it: its loop KFOR_GIVEN takes
+// a row in each of its first n_rows iterations, and the rest when all rows are there. Calls run the kernels
+// before it with the first rows, and those behind it after the last ones.
+typedef struct PlanRows {
+    uint32_t input;  // 1 + its slot; 0: there is none
+    NodeId copy;     // the node that copies rows to where kernels read them
+    uint32_t kernel; // index in Plan.kernels
+    int64_t n_rows, n_turns;
+} PlanRows;
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
@@ -371,6 +382,7 @@ typedef struct Plan {
     const PlanExtent *extents; // by node, SHAPE_MAX_RANK axes each; NULL: nobody asked (--tables)
     PlanExperts experts;
     PlanPruned pruned;
+    PlanRows rows;
     const PlanFile *file; // where REGION_FILE lies; NULL: it is empty
     bool is_shared;     // threads share a run: some kernel is split, or another thread than the first has one
     const char *prefix; // of the names of its kernels: "k", in the body of kernel 3 "k3_"

@@ -57,7 +57,8 @@ static Access access_of(const Plan *p, const PlanArg *a)
 
 static bool is_constant(Region r)
 {
-    return r == REGION_WEIGHTS || r == REGION_EXPERTS || r == REGION_MAPS || r == REGION_FILE;
+    return r == REGION_WEIGHTS || r == REGION_EXPERTS || r == REGION_MAPS || r == REGION_FILE ||
+           r == REGION_ROWS;
 }
 
 // First piece that ends behind `at`.

@@ -303,7 +303,9 @@ static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *
 {
     enum { ELSEWHERE = 2 };
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
-    return caps->has_mve || (caps->has_dsp && !is_depthwise) ? REQUANT_MAX_EXCEPTIONS : ELSEWHERE;
+    return caps->byte_vectors != BYTE_VECTORS_NONE || (caps->has_dsp && !is_depthwise)
+               ? REQUANT_MAX_EXCEPTIONS
+               : ELSEWHERE;
 }
 
 // The text of DSP functions has the shift: with a small one, most layers share them.
@@ -323,7 +325,9 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const Tar
                      .least = is_signed ? INT8_MIN : 0,
                      .most = is_signed ? INT8_MAX : UINT8_MAX,
                      .exceptions = exceptions_for(c->g, graph_node(c->g, c->source), caps),
-                     .max_shift = caps->has_dsp && !caps->has_mve ? DSP_SHIFT : REQUANT_MAX_SHIFT};
+                     .max_shift = caps->has_dsp && caps->byte_vectors == BYTE_VECTORS_NONE
+                                      ? DSP_SHIFT
+                                      : REQUANT_MAX_SHIFT};
     return requant_find(a, &f, channel, (uint32_t)c->channels, r);
 }
 

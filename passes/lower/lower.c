@@ -456,6 +456,27 @@ static void add_packings(Pass *p)
         plan->choices.data[i].kernel = place[plan->choices.data[i].kernel];
 }
 
+// The buffer to which a kernel copies rows of the input.
+static BufId copied_rows(const Plan *p)
+{
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        if (p->kernels.data[i].anchor == p->rows.copy)
+            return p->locs.data[p->kernels.data[i].root].buf;
+    return 0;
+}
+
+bool lower_goes_by_rows(const Lower *l)
+{
+    const BufId rows = l->plan->rows.input != 0 ? copied_rows(l->plan) : 0;
+    for (uint32_t i = 0; rows != 0 && i < l->pk->body.len; i++) {
+        const Node *n = lower_node(l, l->pk->body.data[i]);
+        for (uint32_t j = 0; j < n->n_src; j++)
+            if (lower_loc(l, n->src[j])->buf == rows)
+                return true;
+    }
+    return false;
+}
+
 bool pass_lower(Pass *p)
 {
     rlx_assert(p->plan->buffers.len > 0 && p->plan->locs.len == p->plan->graph->nodes.len);

@@ -78,6 +78,10 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+// Does the kernel read rows of an input as they come (Plan.rows)? Then it makes rows one by one, since
+// several at once would have to wait for each other.
+bool lower_goes_by_rows(const Lower *l);
+
 // The types of floats that schedules for f32 read and write: f32, f16 and bf16.
 static inline bool lower_is_float(int type)
 {

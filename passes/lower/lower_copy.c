@@ -2,6 +2,7 @@
 // copy: the operand's values in another order of axes in memory. Vectors where both orders agree on the
 // innermost axis.
 #include "passes/lower/operand.h"
+#include "passes/lower/turn.h"
 
 static KRef copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
@@ -11,8 +12,22 @@ static KRef copy_point(Lower *l, const Domain *d, Point at, void *ctx)
     return operand_load(l, x, operand_index(l, x, at.idx), &at, 1);
 }
 
+static void store_turned(Lower *l, const Domain *d, Point at, NodeId from, KRef value)
+{
+    (void)from;
+    pull_store_root(l, d, at, value);
+}
+
 void lower_copy(Lower *l)
 {
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    domain_add(l, &d, lower_node(l, l->anchor)->src[0]);
+    domain_simplify(l, &d, l->root, NULL);
+    if (turn_map(l, &d, l->root, store_turned))
+        return;
     const bool has_vectors = operand_has_vectors(l, lower_node(l, l->anchor)->src[0], operand_map_axis(l));
     lower_map(l, copy_point, NULL, has_vectors ? MAP_VECTOR : MAP_SCALAR);
 }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels without an anchor: chains of elementwise nodes, and strided copies.
+#include "passes/lower/turn.h"
 #include "passes/lower/wide.h"
 
 static void elementwise_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     (void)ctx;
     pull_store_root(l, d, at, 0);
+}
+
+static void store_turned(Lower *l, const Domain *d, Point at, NodeId from, KRef value)
+{
+    pull_store_given(l, d, at, 0, &(Given){from, value});
 }
 
 void lower_elementwise(Lower *l)
@@ -15,17 +21,22 @@ void lower_elementwise(Lower *l)
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     domain_simplify(l, &d, l->root, NULL);
-    if (wide_map(l, &d, elementwise_point, NULL))
+    if (wide_map(l, &d, elementwise_point, NULL) || turn_map(l, &d, l->root, store_turned))
         return;
     lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
+}
+
+static void store_copied(Lower *l, const Domain *d, Point at, NodeId from, KRef value)
+{
+    Pull p = pull_at(l, d, at);
+    lower_store(l, lower_param_at(l, from, &l->pk->copy.dst, PARAM_WRITE), pull_index(&p, 0), value, &at);
 }
 
 static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     Pull p = pull_at(l, d, at);
-    const KRef value = pull_value(&p, l->pk->copy.src), index = pull_index(&p, 0);
     (void)ctx;
-    lower_store(l, lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE), index, value, &at);
+    store_copied(l, d, at, l->pk->copy.src, pull_value(&p, l->pk->copy.src));
 }
 
 void lower_strided_copy(Lower *l)
@@ -42,7 +53,7 @@ void lower_strided_copy(Lower *l)
     domain_add(l, &d, src);
     domain_simplify(l, &d, 0, NULL);
     lower_param_at(l, src, &l->pk->copy.dst, PARAM_WRITE);
-    if (wide_map(l, &d, copy_point, NULL) || tile_copy(l, &d))
+    if (wide_map(l, &d, copy_point, NULL) || tile_copy(l, &d) || turn_map(l, &d, 0, store_copied))
         return;
     const uint8_t lanes = d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1);
     lower_walk(l, &d, lanes, copy_point, NULL);

@@ -36,7 +36,7 @@ bool *packer_find_lasting(const Graph *g, Arena *a)
 
 void packer_open(const Lower *l, NodeId id, DType t, uint64_t elements, Packer *packer)
 {
-    rlx_assert(packer_can_pack(l, id) && elements < UINT64_MAX / dtype_info[t].bytes);
+    rlx_assert(lower_loc(l, id)->buf != 0 && elements < UINT64_MAX / dtype_info[t].bytes);
     Plan *p = l->plan;
     const PlanBuffer packed = {.region = REGION_ARENA,
                                .bytes = elements * dtype_info[t].bytes,

@@ -2,7 +2,7 @@
 // The preparation stage: kernels that depend on parameters (and constants) only run once after a parameter
 // was set, not in every run; what they make for the others lives in the state block. Lowering makes such
 // kernels of its own: they pack parameters in the order in which products and convolutions read them, as
-// constants are.
+// constants are. What convolutions read as weights, and is made by the run, is packed alike, in every run.
 #ifndef PASSES_LOWER_PACKER_H
 #define PASSES_LOWER_PACKER_H
 
@@ -10,7 +10,7 @@
 
 // For each node: is it made of parameters and constants, and not of constants alone? NULL: none is.
 bool *packer_find_lasting(const Graph *g, Arena *a);
-// May the value be packed by a kernel of its own?
+// May the value be packed by a kernel of its own that need not run in every run?
 static inline bool packer_can_pack(const Lower *l, NodeId id)
 {
     return l->lasting != NULL && l->lasting[id] && lower_loc(l, id)->buf != 0;

@@ -169,7 +169,9 @@ static void place_leaf(Fuse *f, NodeId id)
     const Node *n = graph_node(f->g, id);
     if (place_outer_leaf(f, id))
         return;
-    *loc_of(f, id) = own_loc(f, id, (Region)region[n->op]);
+    const uint32_t rows = f->plan->rows.input;
+    const bool is_rows = rows != 0 && f->g->inputs.data[rows - 1] == id;
+    *loc_of(f, id) = own_loc(f, id, is_rows ? REGION_ROWS : (Region)region[n->op]);
     PlanBuffer *b = &f->plan->buffers.data[loc_of(f, id)->buf];
     const AttrId data = n->op == OP_param ? A_param_init : n->op == OP_state ? A_state_init : A_const_data;
     if (n->op != OP_input && node_attr(n, data)->len != 0)
@@ -478,7 +480,8 @@ bool pass_fuse(Pass *p)
     p->plan->live = live_analyse(p->graph, p->perm);
     f.groups = group_nodes(p->plan, p->scratch,
                            p->options->opt_level >= 1 && !p->options->no_fuse ? GROUP_FUSE : GROUP_SINGLE);
-    strip_join(p->plan, p->options, p->scratch, &f.groups);
+    if (p->plan->rows.input == 0) // strips of several rows would wait for all of these
+        strip_join(p->plan, p->options, p->scratch, &f.groups);
     group_join_products(p, &f.groups);
     vec_push(p->perm, &p->plan->buffers, (PlanBuffer){0});
     if (p->frame != NULL) {

@@ -6,12 +6,15 @@
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
 #include "passes/pass.h"
+#include "passes/plan/ram/rows_input.h"
 
 typedef struct Layout {
     Arena *arena;
     bool prefers_channels_last;
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
+    bool has_vectors;     // copies from one order to the other are fast
+    NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -38,15 +41,26 @@ static bool is_order_moot(const Shape *s)
     return true;
 }
 
-// Order of the first non-constant operand that has the result's rank.
+// True when a result may have the order of this operand: it is computed, and of the same rank.
+static bool is_followed(const Graph *g, NodeId operand, const Node *n)
+{
+    return operand != 0 && !node_is_const(g, operand) &&
+           graph_node(g, operand)->shape->rank == n->shape->rank;
+}
+
+// Order of a result that may have any: that of an operand for which it matters and which has channels last,
+// or else of the first one.
 static AxisOrder followed_order(const Graph *g, const Layout *l, const Node *n)
 {
+    NodeId first = 0;
     for (uint32_t i = 0; i < n->n_src; i++) {
-        const NodeId s = n->src[i];
-        if (s != 0 && !node_is_const(g, s) && graph_node(g, s)->shape->rank == n->shape->rank)
-            return order_of(l, s);
+        if (!is_followed(g, n->src[i], n))
+            continue;
+        first = first != 0 ? first : n->src[i];
+        if (order_of(l, n->src[i]) == ORDER_CHANNELS_LAST && !is_order_moot(graph_node(g, n->src[i])->shape))
+            return ORDER_CHANNELS_LAST;
     }
-    return ORDER_ROW_MAJOR;
+    return first != 0 ? order_of(l, first) : ORDER_ROW_MAJOR;
 }
 
 static NodeId copy_in_order(Graph *g, Layout *l, NodeId id, AxisOrder order)
@@ -66,13 +80,31 @@ static NodeId to_rows(Graph *g, Layout *l, NodeId id)
     return is_order_moot(graph_node(g, id)->shape) ? id : copy_in_order(g, l, id, ORDER_ROW_MAJOR);
 }
 
+// Winograd's convolution, which wants channels next to each other, is worth a copy of them.
+enum { MANY_CHANNELS = 16 };
+static bool may_be_transformed(const Graph *g, const Node *n)
+{
+    const WindowForm form = conv_form(n);
+    const Shape *w = graph_node(g, n->src[1])->shape;
+    if (form.group != 1 || w->rank != 4 || w->dim[1] < MANY_CHANNELS || !node_is_const(g, n->src[1]))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (w->dim[i + 2] != 3 || form.stride[i] != 1 || form.dilation[i] != 1)
+            return false;
+    return true;
+}
+
 // A convolution over few channels reads any order; one that loads vectors of channels needs them next to each
 // other.
-static bool wants_channels_last_operand(const Graph *g, const Node *n)
+static bool wants_channels_last_operand(const Graph *g, const Layout *l, const Node *n)
 {
     if (op_info[n->op].steps == OPSTEPS_KERNEL)
         return true;
-    return conv_form(n).group > 1 && graph_node(g, n->src[0])->shape->dim[1] > 1;
+    const Node *x = graph_node(g, n->src[0]);
+    const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
+    if (l->has_vectors && x->dtype == DTYPE_f32)
+        return is_grouped || may_be_transformed(g, n);
+    return is_grouped && conv_form(n).group > 1;
 }
 
 // A pad that fills channels up (pass_channels), and perhaps frames the pixels.
@@ -112,17 +144,23 @@ static NodeId turned_weights(Graph *g, NodeId weights, const Shape *image, bool 
     return made;
 }
 
+// True for a constant that may be stored in another order.
+static bool can_turn(const Graph *g, const Layout *l, NodeId id)
+{
+    enum { MOST_BYTES = 1 << 24 }; // constants in memory twice while they are turned
+    return node_is_const(g, id) && node_attr(graph_node(g, id), A_const_data)->len <= MOST_BYTES &&
+           !l->keeps_constants;
+}
+
 // A dense layer on an image that was copied to rows only to be flattened: constant weights in another order
 // cost nothing, the copy does.
 static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul, NodeId *src)
 {
-    enum { MOST_BYTES = 1 << 24 }; // constants in memory twice while they are turned
     const Node *flat = graph_node(g, src[0]), *copy = graph_node(g, flat->n_src > 0 ? flat->src[0] : 0);
     const Shape *w = graph_node(g, src[1])->shape;
     const MatmulForm form = matmul_form(matmul);
-    if (!op_is_view_of_rows((OpId)flat->op) || copy->op != OP_copy || !node_is_const(g, src[1]) ||
-        w->rank != 2 || form.turns_a || node_attr(graph_node(g, src[1]), A_const_data)->len > MOST_BYTES ||
-        l->keeps_constants)
+    if (!op_is_view_of_rows((OpId)flat->op) || copy->op != OP_copy || w->rank != 2 || form.turns_a ||
+        !can_turn(g, l, src[1]))
         return;
     const NodeId image = copy->src[0];
     const Shape *s = graph_node(g, image)->shape;
@@ -135,6 +173,37 @@ static void flatten_channels_last(Graph *g, const Layout *l, const Node *matmul,
         return;
     src[1] = weights;
     src[0] = graph_reshape(g, with_channels_last(g, image, &image_shape, 1), &rows);
+}
+
+// A constant image whose elements lie channels last, read in the order of its axes.
+static NodeId constant_image(Graph *g, NodeId id)
+{
+    int64_t back[SHAPE_MAX_RANK];
+    const Shape image = *graph_node(g, id)->shape;
+    const char *label = g->labels.data[id];
+    const NodeId turned = fold_node(g, with_channels_last(g, id, &image, 1));
+    if (!node_is_const(g, turned))
+        return id;
+    if (label != NULL)
+        graph_label(g, turned, label);
+    for (uint32_t i = 0; i < image.rank; i++)
+        back[i] = i == 0 ? 0 : i == 1 ? image.rank - 1 : i - 1;
+    return graph_transpose(g, turned, back);
+}
+
+// The operands of a node that follows channels-last images, all in their order: tiles of a convolution cannot
+// read another image row by row in their epilogue, and a copy reads it once in tiles of its own.
+static void follow_images(Graph *g, Layout *l, const Node *n, NodeId *src)
+{
+    for (uint32_t i = 0; i < n->n_src; i++) {
+        const Shape *s = graph_node(g, src[i])->shape;
+        if (src[i] == 0 || s->rank != n->shape->rank || is_order_moot(s))
+            continue;
+        if (is_followed(g, src[i], n) && order_of(l, src[i]) == ORDER_ROW_MAJOR)
+            src[i] = copy_in_order(g, l, src[i], ORDER_CHANNELS_LAST);
+        else if (can_turn(g, l, src[i]))
+            src[i] = constant_image(g, src[i]);
+    }
 }
 
 // The node with these operands; itself when they are its own.
@@ -156,10 +225,19 @@ static OpLayout layout_of(const Graph *g, const Node *n)
     return graph_node(g, n->src[0])->shape->rank == 1 ? OPLAYOUT_FOLLOW : OPLAYOUT_ROWS;
 }
 
+// Rows that have arrived go to where they can be read again, each in one piece.
+static NodeId copy_rows(Graph *g, Layout *l, NodeId id)
+{
+    const bool is_moot = is_order_moot(graph_node(g, id)->shape);
+    return l->copy = copy_in_order(g, l, id, is_moot ? ORDER_ROW_MAJOR : ORDER_CHANNELS_LAST);
+}
+
 static NodeId step_layout(Graph *g, NodeId id, void *ctx)
 {
     Layout *l = ctx;
     const Node n = *graph_node(g, id);
+    if (id == l->rows)
+        return copy_rows(g, l, id);
     const OpLayout rule = layout_of(g, &n);
     NodeId src[256];
     AxisOrder order = ORDER_ROW_MAJOR;
@@ -171,13 +249,15 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         flatten_channels_last(g, l, &n, src);
     if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
-        if (wants_channels_last_operand(g, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
+        if (wants_channels_last_operand(g, l, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
             !is_order_moot(graph_node(g, src[0])->shape))
             src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
     } else if (l->pads_channels && adds_channels(&n)) {
         order = ORDER_CHANNELS_LAST;
     } else if (rule == OPLAYOUT_FOLLOW) {
         order = followed_order(g, l, &n);
+        if (order == ORDER_CHANNELS_LAST)
+            follow_images(g, l, &n, src);
     } else if (n.op == OP_copy && str_equal(node_get_str(&n, A_copy_order), "channels_last")) {
         order = ORDER_CHANNELS_LAST;
     }
@@ -211,7 +291,10 @@ bool pass_layout(Pass *p)
     Layout l = {.arena = p->perm,
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
-                .pads_channels = p->options->caps->has_mma};
+                .pads_channels = p->options->caps->has_mma,
+                .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1};
+    if (!rows_input_begin(p, &l.rows))
+        return false;
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
     NodeId *map = NULL;
@@ -221,7 +304,8 @@ bool pass_layout(Pass *p)
                    .graph = packed,
                    .caps = p->options->caps,
                    .prefix = "k",
-                   .pruned = p->pruned};
+                   .pruned = p->pruned,
+                   .rows = {.input = l.rows != 0 ? p->options->rows_input : 0, .copy = map[l.copy]}};
     for (uint32_t i = 0; i < packed->nodes.len; i++)
         vec_push(p->perm, &plan->orders, (uint8_t)ORDER_ROW_MAJOR);
     for (NodeId id = 1; id < p->graph->nodes.len; id++)

@@ -282,6 +282,7 @@ static void place_buffers(Planner *m)
         memplan_place_weights(m);
     place_region(m, REGION_EXPERTS);
     place_region(m, REGION_MAPS);
+    place_region(m, REGION_ROWS);
 }
 
 // Every buffer that is used lies in its region, at a multiple of its alignment.
@@ -315,6 +316,8 @@ bool pass_memplan(Pass *p)
     if (is_gpu)
         align_buffers(p->plan);
     p->failed = !memplan_fit(p);
+    if (p->failed)
+        return false;
     if (is_gpu)
         align_regions(p->plan);
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)

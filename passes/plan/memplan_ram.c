@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A limit on memory (--ram). See memplan.h.
 #include "passes/plan/memplan.h"
-#include "passes/plan/ram/rows.h"
+#include "passes/plan/ram/rows_input.h"
 
 #include <string.h>
 
@@ -86,11 +86,17 @@ static void report(const Pass *p)
         }
 }
 
-static bool try_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t limit)
+static void run_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t limit)
 {
     restore(p->plan, saved);
-    rows_cut(rows, limit);
+    const bool is_cut = rows_cut(rows, limit);
+    rlx_assert(is_cut); // whether it can be does not depend on the limit
     memplan_run(p, rows->known);
+}
+
+static bool try_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t limit)
+{
+    run_rows(p, saved, rows, limit);
     return excess(p) == 0;
 }
 
@@ -132,23 +138,24 @@ static uint64_t macs_of(const Plan *p)
     return macs;
 }
 
-// Without a limit: the plan with the least memory whose time grows by next to nothing, if that saves much.
+// Without a limit: the plan with the least memory whose time grows by a few per cent, if that saves much.
 // Time is estimated, and only for the DSP extension have estimates been compared for all ways to compute.
 static bool may_spare(const Pass *p)
 {
     const TargetCaps *caps = p->options->caps;
-    return pass_is_serial(p) && caps->has_dsp && !caps->has_mve && p->options->strips == 0;
+    return pass_is_serial(p) && caps->has_dsp && caps->byte_vectors == BYTE_VECTORS_NONE &&
+           p->options->strips == 0;
 }
 
 static void spare(Pass *p, const Saved *saved, LeadMemo *known)
 {
-    enum { TIME_PERCENT = 2, MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
+    enum { MEMORY_PERCENT = 10, MAX_MACS = 1 << 28 };
     const uint64_t had = p->plan->region_bytes[REGION_ARENA], enough = had - had * MEMORY_PERCENT / 100;
     if (had == 0 || macs_of(p->plan) > MAX_MACS)
         return;
     restore(p->plan, saved);
     const Rows rows = rows_facts(p, known);
-    const double most = rows_insns(&rows, UINT64_MAX) * (1 + TIME_PERCENT / 100.0);
+    const double most = rows_insns(&rows, UINT64_MAX) * (1 + p->options->spare_ram / 100);
     uint64_t low = 0, high = enough + 1;
     while (low + had / 256 < high) {
         const uint64_t limit = low + (high - low) / 2;
@@ -158,13 +165,33 @@ static void spare(Pass *p, const Saved *saved, LeadMemo *known)
             low = limit + 1;
     }
     if (high <= enough) {
-        rows_cut(&rows, high);
-        memplan_run(p, known);
+        run_rows(p, saved, &rows, high);
         if (p->plan->region_bytes[REGION_ARENA] <= enough)
             return;
         restore(p->plan, saved);
     }
+    if (p->plan->rows.input != 0)
+        run_rows(p, saved, &rows, UINT64_MAX);
+    else
+        memplan_run(p, known);
+}
+
+// Without a limit: kernels run one after the other, but for those that must run row by row. False: these
+// cannot, which was reported.
+static bool run_plainly(Pass *p, LeadMemo *known)
+{
+    const bool has_rows = p->options->strips >= 2 && pass_is_serial(p), is_given = p->plan->rows.input != 0;
+    if (!has_rows && !is_given) {
+        memplan_run(p, known);
+        return true;
+    }
+    const Rows rows = rows_facts(p, known);
+    if (!rows_cut(&rows, has_rows ? 0 : UINT64_MAX)) {
+        rows_input_report(p, &rows);
+        return false;
+    }
     memplan_run(p, known);
+    return true;
 }
 
 bool memplan_fit(Pass *p)
@@ -173,14 +200,12 @@ bool memplan_fit(Pass *p)
     LeadMemo known = {0};
     const bool may_choose = pass_is_serial(p);
     const Saved saved = may_choose ? save(p) : (Saved){0};
-    if (may_choose && p->options->strips >= 2) {
-        const Rows rows = rows_facts(p, &known);
-        rows_cut(&rows, 0);
-    }
-    memplan_run(p, &known);
+    if (!rows_input_check(p) || !run_plainly(p, &known))
+        return false;
     if (may_spare(p) && !is_limited)
         spare(p, &saved, &known);
     const bool fits = !is_limited || excess(p) == 0 || (may_choose && fit_rows(p, &saved, &known));
+    rows_input_end(p->plan);
     if (fits && memplan_lacking(p->plan, BANKS_OF_WEIGHTS) == 0)
         return true;
     report(p);

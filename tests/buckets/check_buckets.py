@@ -134,7 +134,7 @@ def check_inspect():
     """`rlxc inspect` lists every bucket, with the numbers of the model that is compiled up to its sizes."""
 
     def inspect(options, *more):
-        command = [RLXC, "inspect", MODEL, "--cpu", "generic", *options, *more]
+        command = [RLXC, "inspect", MODEL, "--no-code", "--cpu", "generic", *options, *more]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     ladders = [

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """dpkg-buildpackage makes a package of a copy of the sources, whose program compiles a model that builds with
-the headers in it. Without optimisation, for speed: what the package holds is tested, not the code of rlxc.
+the headers in it. Compiled as the build that runs this test, so that ccache has all objects, and not
+compressed: what the package holds is tested, not the code of rlxc.
 Usage: check_deb.py"""
 
 import os
@@ -56,6 +57,15 @@ def check_needs():
     assert not missing, f"not in Build-Depends: {missing}"
 
 
+def set_options(rules):
+    """Has the copy built with the options of this build, and with no flags beside them."""
+    text, before = rules.read_text(encoding="ascii"), "-Dtests=disabled\n"
+    assert text.count(before) == 1, rules
+    options = " ".join(ccache.options_of(os.environ["RLXC_BUILD"]))
+    rules.write_text(text.replace(before, f"{before}\tmeson configure {options} obj-*\n"), encoding="ascii")
+    return {f"DEB_{name}_SET": "" for name in ("CFLAGS", "CPPFLAGS", "LDFLAGS")}
+
+
 def check_package(package, folder, version):
     run(["dpkg-deb", "-x", package, "x"], folder)
     tree = f"{folder}/x"
@@ -87,8 +97,9 @@ def main():
         if build_needs.returncode != 0:
             print("skipped: " + build_needs.stderr.strip())
             sys.exit(77)
-        options = f"nocheck noopt parallel={len(os.sched_getaffinity(0))}"
-        run(["dpkg-buildpackage", "-us", "-uc", "-b"], sources, DEB_BUILD_OPTIONS=options)
+        options = f"nocheck noautodbgsym parallel={len(os.sched_getaffinity(0))}"
+        run(["dpkg-buildpackage", "-us", "-uc", "-b"], sources, DEB_BUILD_OPTIONS=options,
+            DPKG_DEB_COMPRESSOR_TYPE="none", **set_options(pathlib.Path(sources, "debian/rules")))
         (package,) = pathlib.Path(folder).glob("rlxc_*.deb")
         check_package(str(package), folder, version)
         if shutil.which("lintian"):

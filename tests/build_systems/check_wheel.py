@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """pip makes a wheel of tools/python, with the program and the libraries that it needs inside: in a new
-virtual environment `rlxc` is a command, and rlxc.compile gives a model that runs. Built without optimisation,
-for speed. Usage: check_wheel.py"""
+virtual environment `rlxc` is a command, and rlxc.compile gives a model that runs. Compiled as the build that
+runs this test, so that ccache has all objects. Usage: check_wheel.py"""
 
 import os
 import pathlib
@@ -46,6 +46,17 @@ def can_build():
                                               stderr=subprocess.DEVNULL).returncode == 0
 
 
+def set_options(script):
+    """Has the copy built with the options of this build, and as far from the sources."""
+    text = script.read_text(encoding="utf-8")
+    options = ", ".join(f'"{option}"' for option in ccache.options_of(os.environ["RLXC_BUILD"]))
+    for before, after in (('"--buildtype=release"', options),
+                          ("build(os.path.abspath(folder),", 'build(os.path.join(source, "build-wheel"),')):
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    script.write_text(text, encoding="utf-8")
+
+
 def check_installed(wheel, folder):
     """With the numpy of the tests: nothing is fetched."""
     venv = f"{folder}/venv/bin"
@@ -73,9 +84,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         sources = folder + "/rlxc"
         run_readme.copy_tree(str(ROOT), sources)
+        set_options(pathlib.Path(sources, "tools/python/get_compiler.py"))
         command = [PYTHON, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation",
                    "-w", folder, sources + "/tools/python"]
-        run(command, folder, CFLAGS="-O0", RLXC="", PATH=f"{PYTHON.parent}:{os.environ['PATH']}")
+        run(command, folder, RLXC="", PATH=f"{PYTHON.parent}:{os.environ['PATH']}")
         (wheel,) = pathlib.Path(folder).glob("rlxc-*.whl")
         names = zipfile.ZipFile(wheel).namelist()
         for name in FILES:

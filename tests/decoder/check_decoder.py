@@ -97,7 +97,7 @@ def check_tokens(decoder, folder):
 def check_appends(decoder, folder):
     """Kernels that write to a state are updates, one each, and no state is copied as a whole."""
     text = subprocess.run(
-        [RLXC, "inspect", decoder[1], *decoder[3], *OPEN],
+        [RLXC, "inspect", "--no-code", decoder[1], *decoder[3], *OPEN],
         check=True,
         capture_output=True,
         text=True,

@@ -62,6 +62,10 @@ def main():
     big = call("inspect", MODEL, "--board", "nucleo-l4r5zi", "--shape", "image=64,1,8,8", "--no-code")
     tap.result("the arena fits into no single bank" in big.stdout, "an arena that is too large", big)
     for wrong, why in ((("--board", "nucleo"), "no such board"),
+                       (("--board", "nucleo-l4r5z"), "did you mean 'nucleo-l4r5zi'?"),
+                       (("--cpu", "cortex-m44"), "did you mean 'cortex-m4'?"),
+                       (("--cpu", "riscv"), "`rlxc targets` lists all"),
+                       (("--bank", "a=99999999999999M"), "expected a size of 1 to 549755813887 bytes"),
                        (("--board", "nrf52dk", "--cpu", "cortex-m7"), "has a cortex-m4"),
                        (("--board", "nrf52dk", "--target", "metal"), "no program for a cortex-m4 drives"),
                        (("--cpu", "rv32imc", "--threads", "2"), "expected --pool caller with it"),

@@ -35,11 +35,18 @@ void ops_free_memory(Memory *m);
 // --- values --------------------------------------------------------------------------------------
 
 typedef struct Reference {
+    Arena *arena;
     Graph *g;
     EvalRun run[OPS_RUNS];
+    bool is_evaluated;
 } Reference;
 
-// All runs, with random inputs, states from run to run. Ends the program where that fails.
+// The graph alone.
+Reference ops_begin(Arena *a, const OpsCase *c);
+// All runs, unless they were made before, with random inputs, states from run to run. Ends the program where
+// that fails.
+void ops_complete(Reference *ref);
+// Both.
 Reference ops_evaluate(Arena *a, const OpsCase *c);
 void ops_set_inputs(const Plan *p, const Memory *m, const Reference *ref, uint32_t run);
 

@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "interp_run.h"
 #include "ir/kernel/device.h"
+#include "ops_hash.h"
 #include "ops_plan.h"
 
 #include <stdlib.h>
@@ -147,37 +148,10 @@ typedef struct KernelHash {
     Str text;
 } KernelHash;
 
-static void hash_numbers(KernelHash *h, const uint64_t *v, size_t n)
+// In one arena, where a buffer lies decides what overwrites it.
+static OpsPlaces places_of(const Plan *p)
 {
-    h->hash = hash_bytes64(v, n * sizeof *v, h->hash);
-}
-
-static void hash_ios(KernelHash *h, const PlanIo *io, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        hash_numbers(h, (const uint64_t[]){n, io[i].node, io[i].buf, io[i].byte_offset, io[i].bytes}, 5);
-}
-
-// What runs ask of a plan, or of the body of a loop, beside its kernels.
-static void hash_facts(KernelHash *h, const Plan *p)
-{
-    for (BufId b = 1; b < p->buffers.len; b++) {
-        const PlanBuffer *x = &p->buffers.data[b];
-        hash_numbers(h, (const uint64_t[]){x->region, x->bytes, x->shares, x->slot, x->first == UINT32_MAX},
-                     5);
-        if (p->caps->prefers_ints) // where it lies decides what overwrites it
-            hash_numbers(h, &x->offset, 1);
-    }
-    for (uint32_t i = 0; i < p->slots.len; i++) {
-        const PlanSlot *s = &p->slots.data[i];
-        hash_numbers(h, (const uint64_t[]){s->arg, (uint64_t)s->start, (uint64_t)s->step}, 3);
-    }
-    hash_ios(h, p->inputs.data, p->inputs.len);
-    hash_ios(h, p->outputs.data, p->outputs.len);
-    hash_ios(h, p->params.data, p->params.len);
-    hash_ios(h, p->states.data, p->states.len);
-    hash_ios(h, p->sizes.data, p->sizes.len);
-    hash_numbers(h, (const uint64_t[]){p->page, p->prepare.n_kernels, p->n_check_kernels, p->checks.len}, 4);
+    return p->caps->prefers_ints ? OPS_PLANNED : OPS_APART;
 }
 
 static void hash_loop(KernelHash *h, const PlanLoop *l)
@@ -185,9 +159,9 @@ static void hash_loop(KernelHash *h, const PlanLoop *l)
     const uint64_t all[] = {
         (uint64_t)l->max_trips, l->trips, l->cond, l->arena, l->weights, l->count, l->has_cond,
         l->is_on_device};
-    hash_numbers(h, all, sizeof all / sizeof *all);
+    h->hash = ops_hash_numbers(h->hash, all, sizeof all / sizeof *all);
     h->hash = hash_bytes64(l->cleared.data, l->cleared.len * sizeof *l->cleared.data, h->hash);
-    hash_facts(h, l->body);
+    h->hash = ops_hash_facts(l->body, places_of(l->body), h->hash);
 }
 
 static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
@@ -201,7 +175,8 @@ static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
     for (uint32_t i = 0; i < k->args.len; i++) {
         const PlanArg *a = &k->args.data[i];
-        hash_numbers(h, (const uint64_t[]){a->buf, a->byte_offset, a->begin, a->end, a->below}, 5);
+        const uint64_t numbers[] = {a->buf, a->byte_offset, a->begin, a->end, a->below};
+        h->hash = ops_hash_numbers(h->hash, numbers, 5);
     }
     if (k->loop != NULL)
         hash_loop(h, k->loop);
@@ -224,26 +199,14 @@ static void find_question(const Plan *p, PlanKernel *k, uint64_t times, void *ct
     }
 }
 
-// Constants as the kernels read them.
-static uint64_t hash_constants(Job *j, uint64_t hash)
-{
-    for (BufId b = 1; b < j->plan->buffers.len; b++) {
-        const PlanBuffer *buf = &j->plan->buffers.data[b];
-        const void *bytes = buf->region != REGION_ARENA ? plan_buffer_bytes(buf, &j->scratch) : NULL;
-        if (bytes != NULL)
-            hash = hash_bytes64(bytes, buf->bytes, hash);
-    }
-    return hash;
-}
-
 static bool is_new(Job *j)
 {
     bool has_question = false;
     KernelHash h = {.text = str_new(&j->scratch)};
-    hash_facts(&h, j->plan);
+    h.hash = ops_hash_facts(j->plan, places_of(j->plan), h.hash);
     plan_walk(j->plan, hash_kernel, &h);
     plan_walk(j->plan, find_question, &has_question);
-    h.hash = hash_constants(j, h.hash);
+    h.hash = ops_hash_constants(&j->scratch, j->plan, h.hash);
     const uint64_t key[] = {(uint64_t)(j->c - cases.data), h.hash, j->threads,
                             has_question ? 1 + j->has_wgmma + 2 * (uint64_t)j->has_coop : 0};
     uint64_t unused = 0;
@@ -346,7 +309,7 @@ static void find_custom(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 }
 
 // The kernels are those of no job before. Text of custom ops is for C compilers alone.
-static const char *check_new(Job *j, const Reference *ref)
+static const char *check_new(Job *j, Reference *ref)
 {
     bool has_custom = false;
     plan_walk(j->plan, find_custom, &has_custom);
@@ -354,6 +317,7 @@ static const char *check_new(Job *j, const Reference *ref)
     const char *wrong = ops_check_plan(&j->scratch, j->plan, j->target);
     if (wrong != NULL || has_custom || j->lacks != NULL)
         return wrong;
+    ops_complete(ref);
     const double begin = now();
     n_run++;
     wrong = run_job(j, ref);
@@ -367,7 +331,7 @@ static const char *check_new(Job *j, const Reference *ref)
 }
 
 // j is planned by now.
-static bool finish_job(Job *j, const Reference *ref)
+static bool finish_job(Job *j, Reference *ref)
 {
     const char *wrong = j->plan != NULL ? plan_verify(j->plan) : "a pass failed";
     n_jobs++;
@@ -397,7 +361,7 @@ static bool run_case(uint32_t i)
 {
     Arena a = {0};
     const OpsCase *c = &cases.data[i];
-    const Reference ref = ops_evaluate(&a, c);
+    Reference ref = ops_begin(&a, c);
     bool is_right = true;
     for (uint32_t k = 0; k < ops_n_configs + N_GPUS; k++) {
         const OpsConfig *config = k < ops_n_configs ? &ops_configs[k] : NULL;

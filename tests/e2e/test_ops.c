@@ -16,10 +16,12 @@
 //
 // In the files, `const : f32[2, 3] = random` stands for random values. Inputs are random: floats in [-2, 2]
 // (with some NaN, infinities and zeros where the name contains "special"), integers in [-9, 9].
+#include "../common/kept.h"
 #include "base/map.h"
 #include "codegen/host/host.h"
 #include "codegen/target/target.h"
 #include "compiler/validate/validate.h"
+#include "ops_hash.h"
 #include "ops_plan.h"
 #include "ops_print.h"
 #include "ops_team.h"
@@ -37,7 +39,9 @@ typedef struct Job {
     const OpsCase *c;
     const OpsConfig *config;
     Plan *plan;
-    uint32_t id; // of its text, which other jobs may have as well
+    uint32_t id;     // of its text, which other jobs may have as well
+    uint64_t key[2]; // in kept
+    bool is_kept;    // it passed before: neither compiled nor run
 } Job;
 
 typedef struct Unit {
@@ -50,8 +54,9 @@ static OpsCases cases;
 static Graph **graphs; // of the cases, or NULL: not read yet
 static VEC(Job) jobs;
 static Map texts; // {hash, length} of the text to its number
+static Kept kept; // of earlier runs of this program: {hash of the case, hash of the job}
 static Unit units[MAX_UNITS];
-static uint32_t n_units, n_failed, n_loops;
+static uint32_t n_units, n_failed, n_loops, n_kept;
 
 static const char *filter(void)
 {
@@ -187,6 +192,16 @@ static void plan_job(uint32_t number, const OpsConfig *config)
         fail_job(&j, "a pass failed");
 }
 
+// What the outcome depends on: the case, the text and what the config makes of it, and the memory.
+static void set_key(Job *j, const uint64_t text[2])
+{
+    const char *source = j->c->source, *config = j->config->name;
+    uint64_t hash = ops_hash_numbers(hash_bytes64(config, strlen(config), 0), text, 2);
+    hash = ops_hash_constants(&scratch, j->plan, ops_hash_facts(j->plan, OPS_PLANNED, hash));
+    j->key[0] = hash_bytes64(source, strlen(source), 0);
+    j->key[1] = hash;
+}
+
 // Adds the text of a job to the body of a unit, unless some job before has the same: half of them have, and C
 // compilers take most of this test's time.
 static bool add_text(Job *j, Str *body)
@@ -197,7 +212,10 @@ static bool add_text(Job *j, Str *body)
     const uint64_t key[] = {hash_bytes64(str_text(&text), text.len, 0), text.len};
     if (is_emitting())
         printf("%016llx %s: %s\n", (unsigned long long)key[0], j->config->name, j->c->name);
-    const bool is_new = !map_get(&texts, key, sizeof key, &id);
+    set_key(j, key);
+    j->is_kept = kept_has(&kept, j->key);
+    n_kept += j->is_kept;
+    const bool is_new = !j->is_kept && !map_get(&texts, key, sizeof key, &id);
     j->id = (uint32_t)id;
     if (is_new) {
         map_put(&perm, &texts, key, sizeof key, id);
@@ -345,21 +363,30 @@ static bool run_all_ways(const Job *j, TeamFn fn, const Reference *ref)
     return true;
 }
 
+static bool run_one(const Job *j, const Reference *ref)
+{
+    ops_running = arena_printf(&scratch, "%s [%s]", j->c->name, j->config->name);
+    fflush(stdout);
+    const TeamFn fn = find_run(j->id);
+    rlx_assert(fn != NULL);
+    const bool is_right = run_all_ways(j, fn, ref);
+    if (is_right)
+        kept_put(&kept, j->key);
+    return is_right;
+}
+
 static void run_jobs(void)
 {
     for (uint32_t c = 0; c < cases.len; c++) {
         Arena a = {0};
-        const Reference ref = ops_evaluate(&a, &cases.data[c]);
+        Reference ref = ops_begin(&a, &cases.data[c]);
         bool is_right = true;
         for (uint32_t i = 0; i < jobs.len; i++) {
             const Job *j = &jobs.data[i];
-            if (j->c != &cases.data[c])
+            if (j->c != &cases.data[c] || j->is_kept)
                 continue;
-            ops_running = arena_printf(&scratch, "%s [%s]", j->c->name, j->config->name);
-            fflush(stdout);
-            const TeamFn fn = find_run(j->id);
-            rlx_assert(fn != NULL);
-            is_right = run_all_ways(j, fn, &ref) && is_right;
+            ops_complete(&ref);
+            is_right = run_one(j, &ref) && is_right;
         }
         printf("%s %u - %s\n", is_right ? "ok" : "not ok", c + 1, cases.data[c].name);
         arena_free(&a);
@@ -381,6 +408,8 @@ int main(int argc, char **argv)
     if (!is_emitting()) {
         printf("1..%u\n", is_validating() ? 1 : cases.len);
         ops_say_sample(ONE_OF);
+        if (!is_validating())
+            kept_open(&kept, "ops", "UNCHANGED_CORE");
     }
     graphs = ARENA_ARRAY(&perm, Graph *, cases.len + 1);
     plan_jobs(dir);
@@ -393,6 +422,7 @@ int main(int argc, char **argv)
     snprintf(command, sizeof command, "rm -rf %s", dir);
     if (system(command) != 0)
         fprintf(stderr, "%s stays behind\n", dir);
-    printf("# %u cases, %u programs, %u failures\n", cases.len, jobs.len, n_failed);
+    printf("# %u cases, %u programs, of which %u passed before, %u failures\n", cases.len, jobs.len, n_kept,
+           n_failed);
     return n_failed == 0 && cases.len > 0 ? 0 : 1;
 }

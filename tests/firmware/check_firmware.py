@@ -3,8 +3,9 @@
 """Quantised networks on microcontrollers: compiled for each CPU of compiler/board/emulators.def with gcc and
 with clang, linked with a linker script as for a board, and run by QEMU. Results must be those of the same
 network on this machine, where it is computed in floats, or those that LiteRT stored; no routine for floats
-may be called; nothing may be written beside the arena, and nobody may ask for a heap. Instructions, modelled
-cycles and sizes are those of golden.txt, which says how far they may be off.
+may be called, and there may be no instruction on floats; nothing may be written beside the arena, and nobody
+may ask for a heap. Instructions, modelled cycles and sizes are those of golden.txt, which says how far they
+may be off.
 
 Our network has what convolutional networks for microcontrollers have: a first layer with a border, a
 depthwise and a pointwise one, an activation, a residual, a dense layer, and scales for each channel. The
@@ -31,11 +32,15 @@ SKIPPED = 77
 GOLDEN = HERE / "golden.txt"
 STORED = mcu_rig.ROOT / "../shared/models/mlperf_tiny"
 # Which networks of MLPerf Tiny run where: our own runs everywhere, with each compiler.
-ELSEWHERE = [("kws_ref_model", cpu) for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc")]
+ELSEWHERE = [("kws_ref_model", cpu)
+             for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafcv")]
 ELSEWHERE += [(name, cpu) for name in ("vww_96_int8", "pretrainedResnet_quant", "ad01_int8")
-              for cpu in ("cortex-m4", "cortex-m55")]
-WITH_DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
+              for cpu in ("cortex-m4", "cortex-m55", "rv32imafcv")]
+WITH_FUNCTIONS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "rv32imafcv")  # of device.def
 FLOATS = re.compile(r"__aeabi_(?:f|ui2f|i2f|l2f|ul2f|f2)\w*|__(?:add|sub|mul|div)[sd]f3|\brintf|\bexpf")
+# Instructions on floats: of Arm (vadd.f32, vcvt.s32.f32) and of RISC-V (fadd.s, fcvt.w.s).
+FLOAT_STEPS = re.compile(r"^v\w+(?:\.\w+)*\.f(?:16|32|64)\b|^f(?!ence|[ls][wd]\b)[a-z]+\.\w+", re.M)
+OBJDUMPS = {"qemu-system-arm": "arm-none-eabi-objdump", "qemu-system-riscv32": "riscv64-linux-gnu-objdump"}
 INPUTS = 12 * 11 * 3
 
 
@@ -86,6 +91,28 @@ class Net:
     def scaled(self, x, scale):
         wide = self.add(f"cast({x}) {{to = f32}}")
         return self.add(f"mul({wide}, {self.add(f'const : f32[] = {{{scale}}}')})")
+
+
+def float_steps(machine, kernels):
+    """Instructions on floats in an object file."""
+    listed = mcu_rig.check([OBJDUMPS[machine.qemu], "-d", "--no-show-raw-insn", kernels])
+    steps = "\n".join(re.findall(r"^ *[0-9a-f]+:\s+(.*)$", listed, re.M))
+    if len(steps) < 1000:
+        sys.exit(f"{kernels}: no instructions were listed: {listed[:200]}")
+    return FLOAT_STEPS.findall(steps)
+
+
+def check_float_steps(work, machines):
+    """float_steps finds what floats become."""
+    source = work / "floats.c"
+    text = "float f{0}(float a, int b) {{ return a * {0} / b; }}\n"
+    source.write_text("".join(text.format(i) for i in range(60)))
+    for cpu in "cortex-m55", "rv32imafcv":
+        machine = machines[cpu]
+        for name, command in mcu_rig.compilers(machine).items():
+            mcu_rig.check([*command, *machine.flags, "-O2", "-c", source, "-o", work / "floats.o"])
+            steps = float_steps(machine, work / "floats.o")
+            tap.result(len(steps) >= 60, f"floats of {cpu} with {name} are seen", steps)
 
 
 def network():
@@ -141,8 +168,8 @@ SHAPES = [
 
 
 def shapes():
-    """Convolutions of all kinds with a way of their own for the DSP extension; each with inputs that have
-    a sign, that have none, and with sums too large for two in a word."""
+    """Convolutions of all kinds with a way of their own for CPUs with device functions; each with inputs
+    that have a sign, that have none, and with sums too large for two in a word."""
     net, results = Net(), []
     x = net.add('input "x" : i8[1, 12, 11, 3]')
     for (channels, rows, columns), weights, scale, more in SHAPES:
@@ -232,6 +259,8 @@ class Cases:
         wrong = [] if is_right else [f"status {run.status}: {run.said}"]
         floats = FLOATS.findall(mcu_rig.check(["nm", "-u", kernels]))
         wrong += [f"routines for floats: {floats}"] if floats else []
+        steps = float_steps(machine, kernels)
+        wrong += [f"instructions on floats: {steps}"] if steps else []
         more, why = ([], "") if wrong else self.judge(name, folder, run, kernels)
         wrong += more
         tap.result(not wrong, f"{name[0]} on {cpu} ({machine.board}) with {compiler}", "\n".join(wrong))
@@ -388,8 +417,9 @@ def run_own(cases, name, text, cpus=None):
 
 def run_all(work):
     cases = Cases(work)
+    check_float_steps(work, cases.machines)
     run_own(cases, "windows", windows())
-    check_parts(work, run_own(cases, "shapes", shapes(), WITH_DSP)[0])
+    check_parts(work, run_own(cases, "shapes", shapes(), WITH_FUNCTIONS)[0])
     model, sources = run_own(cases, "net", network())
     check_sizes(model)
     cases.planted(sources)

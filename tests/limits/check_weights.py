@@ -71,7 +71,7 @@ def blocks_model(folder, name):
 
 
 def emitted(path, target):
-    command = [RLXC, "inspect", path, "--json", *target]
+    command = [RLXC, "inspect", path, "--json", "--no-code", *target]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["weight_bytes"]
 

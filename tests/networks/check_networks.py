@@ -72,7 +72,7 @@ def names_of(rlxc, network):
     if known:
         return {kind: [x["name"] for x in known[kind]] for kind in ("inputs", "outputs")}
     out = subprocess.run(
-        [rlxc, "inspect", "--json", network / "model.onnx"],
+        [rlxc, "inspect", "--json", "--no-code", network / "model.onnx"],
         check=True,
         capture_output=True,
         timeout=TIME_LIMIT,

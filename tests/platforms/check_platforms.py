@@ -55,6 +55,7 @@ LINKERS = {
     "elf-riscv64": ["ld.lld", "-r", "-o", "linked"],
 }
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+MOST_KEPT = 1 << 30  # bytes
 
 
 def run(command, **more):
@@ -67,6 +68,15 @@ def zig_folder():
     find = "import ziglang, os; print(os.path.dirname(ziglang.__file__))"
     done = subprocess.run([PYTHON, "-c", find], capture_output=True, text=True, check=False)
     return pathlib.Path(done.stdout.strip()) if done.returncode == 0 else None
+
+
+def make_cache():
+    """Zig keeps the C libraries of systems there, which take most of the time. It never forgets anything."""
+    folder = BUILD / "zig-cache"
+    if folder.exists() and sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) > MOST_KEPT:
+        shutil.rmtree(folder)
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def check_sources(zig, top):
@@ -179,7 +189,7 @@ def main(top):
     if zig is None:
         print("SKIPPED: no ziglang (tools/setup installs it)")
         return SKIPPED
-    os.environ["ZIG_GLOBAL_CACHE_DIR"] = str(top / "zig")
+    os.environ["ZIG_GLOBAL_CACHE_DIR"] = str(make_cache())
     check_objects(top / "o")
     check_code(zig, top / "c")
     check_windows_h(zig, top / "h")

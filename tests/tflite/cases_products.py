@@ -131,19 +131,19 @@ case("depthwise_i16")(lambda c: depthwise(c, "i16"))
 case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
 
 
-def transpose_conv(c, x_type, *, pad=0, stride=2, has_bias=True, size=(4, 3)):
-    out_size = [n * stride if pad == 0 else (n - 1) * stride + 3 for n in size]
+def transpose_conv(c, x_type, *, pad=0, strides=(2, 2), has_bias=True, size=(4, 3), kernel=(3, 3)):
+    out_size = [n * s if pad == 0 else (n - 1) * s + k for n, s, k in zip(size, strides, kernel)]
     weight_scale = [0.01 + 0.004 * i for i in range(3)]
     w_type = "f32" if x_type == "f32" else "i8"
     tensors = [
         c.c("i32", [4], [1, *out_size, 3]),
-        c.c(w_type, [3, 3, 3, 2], **scales(w_type, weight_scale)),
+        c.c(w_type, [3, *kernel, 2], **scales(w_type, weight_scale)),
         c.x(x_type, [1, *size, 2], **scales(x_type, 0.05, 7)),
     ]
     if has_bias:
         tensors.append(bias(c, x_type, 3, [0.05 * s for s in weight_scale], most=100, most_real=1))
     y = c.y(x_type, [1, *out_size, 3], **scales(x_type, 0.02 if x_type == "i16" else 0.07, -2))
-    window_op(c, 67, [*tensors, y], 49, pad, (stride, stride), [])
+    window_op(c, 67, [*tensors, y], 49, pad, strides, [])
 
 
 for t in ("f32", "i8", "i16"):
@@ -151,6 +151,11 @@ for t in ("f32", "i8", "i16"):
     case("transpose_conv_same_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t))
     case("transpose_conv_valid_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, pad=1))
     case("transpose_conv_plain_" + t, tolerance)(lambda c, t=t: transpose_conv(c, t, has_bias=False))
+
+for strides, kernel in (((1, 1), (3, 2)), ((3, 2), (2, 5)), ((1, 3), (4, 3)), ((2, 4), (1, 4))):
+    for pad in 0, 1:
+        name = f"transpose_conv_{'x'.join(map(str, strides + kernel))}_{('same', 'valid')[pad]}"
+        case(name)(lambda c, s=strides, k=kernel, p=pad: transpose_conv(c, "i8", pad=p, strides=s, kernel=k))
 
 
 def pool(c, number, x_type, *, kernel=(2, 2), stride=(2, 2), pad=0, act=0, size=(7, 6)):

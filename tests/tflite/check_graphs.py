@@ -76,7 +76,13 @@ def variable_of(first, read, assigned):
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 F2 = ("f32", [2], {})
 BYTES = ("i8", [2], {"scale": 0.5, "zero": 0})
+SPREAD = [
+    ("i32", [4], {"data": [1, 32, 32, 1]}),
+    *[("i8", [1, 1, 1, 1], {"scale": 0.5, "zero": 0})] * 3,
+]
+STRIDES = {0: ("i8", 0), 1: ("i32", 32), 2: ("i32", 32)}
 REFUSED = {
+    "weights that would grow": (one_operator(67, SPREAD, 49, STRIDES), "strides of 32 by 32 are not"),
     "empty graph": (flatbuffer.Model().encode(), "the file has no graph"),
     "unknown operator": (one_operator(999, [F2, F2]), "operator code 999 is not supported"),
     "custom operator": (one_operator("Own", [F2, F2]), "the custom operator 'Own' is not supported, and no"),

@@ -38,7 +38,7 @@ def compile_model(folder, *options, name="shared"):
 
 
 def inspect(threads):
-    command = [RLXC, "inspect", HERE / "shared.rlx", "--json", "--threads", str(threads)]
+    command = [RLXC, "inspect", HERE / "shared.rlx", "--json", "--no-code", "--threads", str(threads)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=TIME_LIMIT).stdout)
 
 

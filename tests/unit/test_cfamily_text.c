@@ -303,6 +303,24 @@ static void test_wait(void **state)
     }
 }
 
+// What takes long does not let the kernels behind it begin.
+static void test_late_wait(void **state)
+{
+    (void)state;
+    for (int64_t turns = 1; turns <= 1000; turns += 999) {
+        Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+        const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "sum");
+        const KRef i = k_loop(k, turns, KFOR_SERIAL, "i");
+        k_set(k, sum, k_add(k, k_get(k, sum), k_load(k, 0, i, 1, 1)));
+        k_end(k);
+        k_store(k, 1, k_index(k, 0), k_get(k, sum), 1);
+        assert_true(kernel_reads(k) == (double)turns);
+        Str cuda = str_new(&arena);
+        cfamily_print_kernel(&target_cuda, k, &cuda);
+        assert_true((strstr(str_text(&cuda), "rlx_late_wait();") != NULL) == (turns > 1));
+    }
+}
+
 static void test_same_text_every_time(void **state)
 {
     (void)state;
@@ -506,6 +524,7 @@ int main(void)
         cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
         cmocka_unit_test_setup(test_order_of_building, reset),
         cmocka_unit_test_setup(test_wait, reset),
+        cmocka_unit_test_setup(test_late_wait, reset),
         cmocka_unit_test_setup(test_same_text_every_time, reset),
         cmocka_unit_test_setup(test_partial_vectors, reset),
         cmocka_unit_test_setup(test_horizontal, reset),

@@ -9,7 +9,8 @@ ones lost.
 """
 import struct
 
-from mpmath import cos, erf, erfc, exp, expm1, fabs, log, log1p, lu_solve, matrix, mp, mpf, pi, sqrt, tanh
+from mpmath import asin, atan, cos, erf, erfc, exp, expm1, fabs, log, log1p, lu_solve, matrix, mp, mpf, pi
+from mpmath import sin, sinh, sqrt, tan, tanh
 
 mp.dps = 50
 POINTS, ROUNDS = 120, 12
@@ -104,6 +105,28 @@ def normal_tail():
     return [(max(step * (i - mpf(1) / 2), 0), step * (i + mpf(1) / 2), step * i) for i in range(31)]
 
 
+def odd(name, f, end, degree):
+    """(f(x) / x - 1) / x^2 as a polynomial in t = x^2, for x up to `end`."""
+    fit(f"{name}: ({name}(x) / x - 1) / x^2, t = x^2", lambda t: (f(sqrt(t)) / sqrt(t) - 1) / t,
+        lambda t: t * sqrt(t) / f(sqrt(t)), mpf("1e-9"), mpf(end) ** 2, degree)
+
+
+def circle():
+    """Sines and their like, with pi / 2 in parts whose products by whole numbers up to 2^13 are exact."""
+    odd("sin", sin, "0.7860", 3)
+    fit("cos: (cos(x) - 1 + x^2 / 2) / x^4, t = x^2", lambda t: (cos(sqrt(t)) - 1 + t / 2) / t**2,
+        lambda t: t**2 / cos(sqrt(t)), mpf("1e-9"), mpf("0.618"), 2)
+    odd("tan", tan, "0.7860", 6)
+    odd("asin", asin, "0.5", 4)
+    odd("atan", atan, "0.4143", 4)
+    odd("sinh", sinh, "2", 4)
+    rest, parts = pi / 2, []
+    for bits in (10, 21, 32):
+        parts.append(mpf(int(rest * 2**bits)) / 2**bits)
+        rest -= parts[-1]
+    print("pi / 2 in parts: " + ", ".join(f"{float(v):.9g}f" for v in [*parts, f32(rest)]))
+
+
 def main():
     h = log(mpf(2)) / 2 * mpf("1.001")
     root = sqrt(mpf(2))
@@ -122,6 +145,7 @@ def main():
     fit_table("tanh, 32 pieces", tanh, lambda x: 1 / tanh(x), octaves(-4, 4, "9.02"), 5)
     fit_table("erf, 32 pieces", erf, lambda x: 1 / erf(x), octaves(-4, 2, "3.93"), 5)
     # gelu's sum takes a as negative: the odd coefficients change their signs there.
+    circle()
     tail = lambda a: erfc(a / root) / 2  # noqa: E731
     fit_table("erfc(a / sqrt(2)) / 2, 32 pieces", tail, lambda a: max(a, mpf("0.6")), normal_tail(), 4)
 

@@ -26,7 +26,7 @@ class Machine:
 
     def qemu_command(self):
         more = ["-bios", "none"] if "riscv" in self.qemu else []
-        return [self.qemu, "-M", self.board, "-nographic", *more, "-semihosting-config",
+        return [self.qemu, "-M", *self.board.split(), "-nographic", *more, "-semihosting-config",
                 "enable=on,target=native"]
 
 

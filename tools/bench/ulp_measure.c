@@ -17,6 +17,17 @@ VECTOR(log1p)
 VECTOR(tanh)
 VECTOR(erf)
 VECTOR(erfc)
+VECTOR(sin)
+VECTOR(cos)
+VECTOR(tan)
+VECTOR(asin)
+VECTOR(acos)
+VECTOR(atan)
+VECTOR(sinh)
+VECTOR(cosh)
+VECTOR(asinh)
+VECTOR(acosh)
+VECTOR(atanh)
 #endif
 #endif
 
@@ -51,6 +62,17 @@ EXACT(gelu_erf, 0.5 * a * erfc(-a * 0.70710678118654752))
 EXACT(gelu_tanh, a / (1 + exp(-GATE)))
 EXACT(softplus, SOFTPLUS)
 EXACT(mish, a *tanh(SOFTPLUS))
+EXACT(sin, sin(a))
+EXACT(cos, cos(a))
+EXACT(tan, tan(a))
+EXACT(asin, asin(a))
+EXACT(acos, acos(a))
+EXACT(atan, atan(a))
+EXACT(sinh, sinh(a))
+EXACT(cosh, cosh(a))
+EXACT(asinh, asinh(a))
+EXACT(acosh, acosh(a))
+EXACT(atanh, atanh(a))
 EXACT(selu, 1.0507009873554805 * (a < 0 ? 1.6732632423543772 * expm1(a) : a))
 
 static const struct {
@@ -66,7 +88,12 @@ static const struct {
     {"sigmoid", exact_sigmoid},   {"silu", exact_silu},
     {"gelu_erf", exact_gelu_erf}, {"gelu_tanh", exact_gelu_tanh},
     {"softplus", exact_softplus}, {"mish", exact_mish},
-    {"selu", exact_selu},
+    {"selu", exact_selu},         {"sin", exact_sin},
+    {"cos", exact_cos},           {"tan", exact_tan},
+    {"asin", exact_asin},         {"acos", exact_acos},
+    {"atan", exact_atan},         {"sinh", exact_sinh},
+    {"cosh", exact_cosh},         {"asinh", exact_asinh},
+    {"acosh", exact_acosh},       {"atanh", exact_atanh},
 };
 
 UlpExact ulp_exact(const char *name)

@@ -32,7 +32,10 @@ static const Function functions[] = {
     {OP_tanh, 0, 0},       {OP_erf, 0, 0},         {OP_sqrt, 0.5, 0},   {OP_floor, 1e-9, 0},
     {OP_ceil, 1e-9, 0},    {OP_trunc, 1e-9, 0},    {OP_round, 1e-9, 0}, {OP_abs, 1e-9, 0},
     {OP_sigmoid, 1.75, 0}, {OP_silu, 1.8, 0},      {OP_gelu_erf, 2, 0.5}, {OP_gelu_tanh, 2, 0.25},
-    {OP_softplus, 2, 0},   {OP_mish, 4, 0x1p-100}, {OP_selu, 2, 0},
+    {OP_softplus, 2, 0},   {OP_mish, 4, 0x1p-100}, {OP_selu, 2, 0},     {OP_sin, 0, 0},
+    {OP_cos, 0, 0},        {OP_tan, 0, 0},         {OP_asin, 0, 0},     {OP_acos, 0, 0},
+    {OP_atan, 0, 0},       {OP_sinh, 0, 0},        {OP_cosh, 0, 0},     {OP_asinh, 0, 0},
+    {OP_acosh, 0, 0},      {OP_atanh, 0, 0},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -152,7 +155,8 @@ static void add_ranges(Arena *a, Scan *s, uint32_t step)
 {
     static const float places[] = {0.0625f,  9.02f,    3.93f,    5.8125f, 87.0f,   0.545f, 0.92f, 0.29f,
                                    0.414f,   0.5f,     3.95f,    5.5f,    9.0f,    19.0f,  20.0f, 44.0f,
-                                   87.3365f, 88.3763f, 88.7228f, 89.0f,   103.97f, 104.0f, 121.0f};
+                                   87.3365f, 88.3763f, 88.7228f, 89.0f,   103.97f, 104.0f, 121.0f,
+                                   2.4142f,  89.416f,  8192.0f};
     const Range all = {0, UINT32_MAX, step};
     vec_push(a, &s->ranges, all);
     for (int e = -149; step > 1 && e <= 128; e++) {

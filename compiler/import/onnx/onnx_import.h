@@ -296,6 +296,8 @@ NodeId onnx_concat(OnnxNode *n, const NodeId *src, uint32_t count, int64_t axis)
 NodeId onnx_concat_many(OnnxNode *n, NodeId *src, uint32_t count, int64_t axis);
 NodeId onnx_slice(OnnxNode *n, NodeId a, int64_t axis, int64_t start, int64_t end, int64_t step);
 NodeId onnx_gather(OnnxNode *n, NodeId a, NodeId indices, int64_t axis);
+// The elements of x that indices of its rank name along an axis.
+NodeId onnx_gather_along(OnnxNode *n, NodeId x, NodeId indices, uint32_t axis);
 NodeId onnx_result(OnnxNode *n, NodeId a, uint32_t index);
 NodeId onnx_matmul(OnnxNode *n, NodeId a, NodeId b, bool transpose_a, bool transpose_b);
 // Whether softmax is built of steps that round to the type (onnx_norm.c), and these steps.

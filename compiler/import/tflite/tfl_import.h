@@ -202,6 +202,7 @@ typedef struct TflProduct {
     uint32_t ones;
     int64_t activation;
     bool is_narrow; // sums of 16-bit operands that are i32
+    int64_t copies; // how often the channels follow each other; 0 counts as 1
 } TflProduct;
 // Does the type of the bias, or of sums as the options say it, make sums of 16-bit operands i32?
 bool tfl_is_narrow(TflNode *n, const TflTensor *x, uint32_t bias, int64_t type);

@@ -32,16 +32,22 @@ static bool check_scales(TflNode *n, const TflProduct *p)
                                            p->w->name, p->w->scale.n, (long long)p->channels));
 }
 
+// How many factors there are: one for each channel and copy, or one for all.
+static uint32_t n_factors(const TflProduct *p)
+{
+    return p->w->scale.n == 1 || p->copies == 0 ? p->w->scale.n : p->w->scale.n * (uint32_t)p->copies;
+}
+
 // A factor for each channel, or one for all, in a shape that broadcasts to [channels, ones].
 static NodeId factors(TflNode *n, const TflProduct *p)
 {
     const TflQuant x = tfl_quant(n, p->x), y = tfl_quant(n, tfl_of_out(n, 0));
-    const Shape s = {.rank = p->w->scale.n == 1 ? 0 : 1 + p->ones, .dim = {p->channels, 1, 1, 1}};
+    const Shape s = {.rank = p->w->scale.n == 1 ? 0 : 1 + p->ones, .dim = {n_factors(p), 1, 1, 1}};
     if (!check_scales(n, p))
         return 0;
     Tensor v = tensor_new(n->model->arena, DTYPE_f32, s.rank, s.dim);
-    for (uint32_t i = 0; i < p->w->scale.n; i++)
-        ((float *)v.data)[i] = (float)x.scale * (float)tfl_scale_at(p->w, i) / (float)y.scale;
+    for (uint32_t i = 0; i < n_factors(p); i++)
+        ((float *)v.data)[i] = (float)x.scale * (float)tfl_scale_at(p->w, i % p->w->scale.n) / (float)y.scale;
     return tfl_const(n, DTYPE_f32, &s, v.data);
 }
 
@@ -49,14 +55,14 @@ static NodeId factors(TflNode *n, const TflProduct *p)
 static NodeId scale_wide(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflQuant x = tfl_quant(n, p->x), y = tfl_quant(n, tfl_of_out(n, 0));
-    const Shape s = {.rank = 1 + p->ones, .dim = {p->w->scale.n, 1, 1, 1}};
+    const Shape s = {.rank = 1 + p->ones, .dim = {n_factors(p), 1, 1, 1}};
     Tensor v[3]; // multiplier, half, shift
     if (!check_scales(n, p))
         return 0;
     for (uint32_t k = 0; k < 3; k++)
         v[k] = tensor_new(n->model->arena, DTYPE_i64, s.rank, s.dim);
-    for (uint32_t i = 0; i < p->w->scale.n; i++) {
-        const TflFactor f = tfl_factor(x.scale * tfl_scale_at(p->w, i) / y.scale);
+    for (uint32_t i = 0; i < n_factors(p); i++) {
+        const TflFactor f = tfl_factor(x.scale * tfl_scale_at(p->w, i % p->w->scale.n) / y.scale);
         const int64_t narrow = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
         const int64_t q = p->is_narrow ? f.multiplier : narrow;
         const int shift = (p->is_narrow ? 31 : 15) - f.shift;
@@ -75,12 +81,12 @@ static NodeId scale_wide(TflNode *n, NodeId sum, const TflProduct *p)
 static NodeId scale_twice(TflNode *n, NodeId sum, const TflProduct *p)
 {
     const TflQuant x = tfl_quant(n, p->x), y = tfl_quant(n, tfl_of_out(n, 0));
-    const Shape s = {.rank = p->w->scale.n == 1 ? 0 : 1 + p->ones, .dim = {p->channels, 1, 1, 1}};
+    const Shape s = {.rank = p->w->scale.n == 1 ? 0 : 1 + p->ones, .dim = {n_factors(p), 1, 1, 1}};
     if (!check_scales(n, p))
         return 0;
-    TflFactor *f = ARENA_ARRAY(n->model->arena, TflFactor, p->w->scale.n);
-    for (uint32_t i = 0; i < p->w->scale.n; i++)
-        f[i] = tfl_factor(x.scale * tfl_scale_at(p->w, i) / y.scale);
+    TflFactor *f = ARENA_ARRAY(n->model->arena, TflFactor, n_factors(p));
+    for (uint32_t i = 0; i < n_factors(p); i++)
+        f[i] = tfl_factor(x.scale * tfl_scale_at(p->w, i % p->w->scale.n) / y.scale);
     return tfl_scaled_by(n, sum, f, &s);
 }
 

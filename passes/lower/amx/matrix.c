@@ -58,7 +58,7 @@ bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
         return false;
     if (!s->is_bf16 && !(l->pass->options->accuracy >= MATRIX_ERROR))
         return false;
-    if (s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
+    if (s->n_outer != 0 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
     return matrix_cycles(l, s) < vector_cycles(l, s);
 }

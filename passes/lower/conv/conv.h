@@ -9,21 +9,31 @@ typedef struct Conv {
     NodeId x, w, bias; // bias 0 = none
     int64_t group;
     int64_t shuffle;                                // of the input channels, see the attribute; 1 = none
-    bool is_planar;                                 // one or two spatial axes
     TileShape s;                                    // of one group; one spatial axis is w
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
+    int64_t stride_outer[TILE_MAX_OUTER];
     KRef images;                                    // that count in this run; 0: all
 } Conv;
 
-// Entry `axis` of a list of rows and columns, of which convolutions along one axis have the columns only.
+// Are the weights constant, or worth a kernel that packs them?
+bool conv_can_pack(const Lower *l, NodeId w);
+// Without vectors, tiles of many groups are more text than they gain.
+bool conv_has_many_groups(const Lower *l, int64_t groups);
+// Entry `axis` of a list, of which rows and columns are the last two; convolutions along one axis have the
+// columns only.
 int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt);
 Conv conv_of(const Lower *l, NodeId id);
 Domain conv_out_domain(Lower *l);
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
-// Lowers a convolution with one input and one output channel per group; false when it is none, or the target
-// has no vectors.
-bool depthwise_lower(Lower *l, const Conv *c, const Domain *d);
+// Has the convolution one input and one output channel for each group, next to each other, and few taps?
+bool depthwise_fits(const Lower *l, const Conv *c);
+// Lowers it, if what stores its results takes vectors of channels. Channels are what src calls oc.
+void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx);
 // Lowers a convolution of 16-bit floats for matrix units of GPUs; false when it does not fit.
 bool gpu_conv_lower(Lower *l, const Conv *c);
+// The same for all floats on every GPU; d: of the output.
+bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *d);
+// Makes the output's pixels one axis of its domain, its channels the other; false: they do not lie like that.
+bool conv_joins_pixels(Lower *l, Domain *d);
 
 #endif

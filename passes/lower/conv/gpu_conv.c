@@ -59,21 +59,23 @@ static bool fits_maps(const TileShape *s)
 static bool is_image(const Lower *l, const Conv *c)
 {
     const Loc *x = lower_loc(l, c->x);
-    return c->is_planar && c->group == 1 && c->shuffle == 1 && c->s.ic % GPU_CHUNK == 0 && c->stride_c == 1 &&
+    return c->s.n_outer == 0 && c->group == 1 && c->shuffle == 1 && c->s.ic % GPU_CHUNK == 0 &&
+           c->stride_c == 1 &&
            c->stride_w % MAP_STEP == 0 && c->stride_h % MAP_STEP == 0 && c->stride_n % MAP_STEP == 0 &&
            x->offset % MAP_STEP == 0 && lower_can_map(l, x->buf) && fits_maps(&c->s);
 }
 
-// The output's pixels as one axis, its channels as the other, which must be next to each other.
-static bool joins_pixels(Lower *l, const Conv *c, Domain *d)
+bool conv_joins_pixels(Lower *l, Domain *d)
 {
+    rlx_assert(d->rank >= 3);
     uint8_t class[SHAPE_MAX_RANK] = {[1] = 1};
+    const int64_t channels = d->extent[1];
     for (uint32_t i = 0; i < d->rank; i++)
         if (d->live[i].size != 0)
             return false;
     domain_move_class(d, class);
     domain_simplify(l, d, l->root, class);
-    return d->rank == 2 && d->extent[1] == c->s.oc && !d->is_exact;
+    return d->rank == 2 && d->extent[1] == channels && !d->is_exact;
 }
 
 static GpuMatrix weights_of(Lower *l, const Conv *c, int64_t taps)
@@ -145,7 +147,7 @@ bool gpu_conv_lower(Lower *l, const Conv *c)
         (taps > 1 && !node_is_const(l->g, c->w)))
         return false;
     Domain d = conv_out_domain(l);
-    if (!joins_pixels(l, c, &d))
+    if (!conv_joins_pixels(l, &d))
         return false;
     const GpuImage image = image_of(&joined);
     GpuMatmul p = {.l = l,

@@ -96,9 +96,12 @@ bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values);
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same with sums of 16 products of bytes.
 bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same with 16 output channels in vectors of RISC-V.
+bool int_conv_rvv(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
 bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values);
+bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same with one weight for all taps of all channels, where is_inside: no tap can leave the input.
 bool int_conv_pool(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 

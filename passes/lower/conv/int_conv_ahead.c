@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// int_conv_dsp without scratch memory: the windows of a row of pixels lie in the next row of the result,
-// which is not made yet. Where the result lies over the input, the first rows catch up with the input and are
-// left to other loops, as are the last ones.
+// int_conv_dsp without scratch memory: the window of two pixels lies right behind them in the result, which
+// is not made yet. Where the result lies over the input, the first rows catch up with the input and are left
+// to other loops, as are the last pixels.
 #include "ir/kernel/dsp.h"
 #include "passes/lower/conv/int_conv_dsp.h"
 
-enum { WORD = 4, WINDOW_BYTES = 2 * WORD }; // of a step: the words of two pixels
+enum { WORD = 4, PIXELS = 2, WINDOW_BYTES = PIXELS * WORD }; // of a step: the words of two pixels
 
 // Are all channels bytes that a device function writes?
 static bool makes_bytes(const Dsp *s)
@@ -26,21 +26,40 @@ static int64_t row_bytes(const Dsp *s)
     return is_dense && bytes % WORD == 0 ? bytes : 0;
 }
 
+// By how many bytes the end of the result, with `more` bytes behind it, passes what later pixels read, when
+// pixels up to `made` of row q are made and those from `read` on are not: both begin at the same place.
+static int64_t passed(const IntConv *c, int64_t q, int64_t made, int64_t read, int64_t more)
+{
+    return (q * c->w_out + made) * c->oc + more - (q * c->sh - c->pad_h) * c->stride_h -
+           (read * c->sw - c->pad_w) * c->stride_w;
+}
+
+// The first row whose pixels and windows pass no more of the input than the plain pixels of row 0 do.
+static int64_t first_row(const IntConv *c, int64_t window)
+{
+    const int64_t last = c->w_out - PIXELS, plain = passed(c, 0, c->w_out - 1, c->w_out - 1, 0);
+    int64_t q = 1;
+    while (q < c->h && (passed(c, q, PIXELS, 0, window) > plain ||
+                        passed(c, q, last + PIXELS, last, window) > plain))
+        q++;
+    return q;
+}
+
 bool int_ahead_choose(IntAhead *a, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
     Dsp *s = &a->s;
     if (!int_dsp_begin(s, c, d, values, is_inside) || s->is_row || c->n > 1 || c->group > 1 ||
-        c->w_out % 2 != 0)
+        c->w_out % PIXELS != 0)
         return false;
     int_dsp_settle(s);
     const int64_t row = row_bytes(s), window = s->steps * WINDOW_BYTES, freed = c->sh * c->stride_h - row;
     if (row == 0 || !makes_bytes(s) || freed <= 0)
         return false;
-    // Row q and the window behind it end before the input that later rows read.
-    a->first = ceil_div(row + window + c->pad_h * c->stride_h, freed);
-    a->end = c->h - ceil_div(window, row);
-    s->ahead = row / WORD;
-    return a->first < a->end && lower_take(c->l);
+    rlx_assert(c->oc % WORD == 0); // blocks of four bytes
+    a->first = first_row(c, window);
+    a->end = c->h * c->w_out - ceil_div(window, c->oc * PIXELS) * PIXELS;
+    s->ahead = c->oc / WORD;
+    return a->first * c->w_out < a->end && lower_take(c->l);
 }
 
 void int_ahead_emit(IntAhead *a)
@@ -50,5 +69,5 @@ void int_ahead_emit(IntAhead *a)
     s->window = lower_param_view(l, lower_param(l, l->root, PARAM_WRITE), DTYPE_i32);
     l->pk->args.data[s->window].is_read = true;
     int_dsp_params(s);
-    int_dsp_emit(s, a->first * s->c.w_out, (a->end - a->first) * s->c.w_out);
+    int_dsp_emit(s, a->first * s->c.w_out, a->end - a->first * s->c.w_out);
 }

@@ -25,6 +25,7 @@ typedef struct Bytes {
     uint32_t x, weights;   // params
     uint32_t begin;        // 1 + the param that sums begin with; 0: the bias, or nothing
     KRef zero;             // of the input, where it is subtracted; 0: it is not
+    int64_t column;        // from which on rows are made
 } Bytes;
 
 // --- weights -------------------------------------------------------------------------------------
@@ -172,7 +173,10 @@ static void emit_pixels(const Bytes *b)
     Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
     uint32_t opened = 0, run = 0, inner = 0;
     for (uint32_t i = 0; i < b->d->rank; i++)
-        if (i != 1)
+        if (i == b->d->rank - 1 && b->column != 0) {
+            at.idx[i] = k_for(k, k_index(k, b->column), k_index(k, b->c.w_out), 1, KFOR_SERIAL, "i");
+            opened++;
+        } else if (i != 1)
             opened += lower_open_axis(l, b->d, i, KFOR_PARALLEL, &at);
     Block block = {.width = WIDTH};
     const int64_t whole = b->length / WIDTH * WIDTH;
@@ -199,6 +203,19 @@ static void emit_rows(const Bytes *b, int64_t lo, int64_t hi)
     l->strip.window = &window;
     emit_pixels(b);
     l->strip = all;
+}
+
+// With windows in the result itself, as far as these have a place.
+static void emit_ahead(Bytes *b, IntAhead *ahead)
+{
+    const int64_t columns = b->c.w_out, row = ahead->end / columns;
+    emit_rows(b, 0, ahead->first);
+    int_ahead_emit(ahead);
+    b->column = ahead->end % columns;
+    emit_rows(b, row, row + 1);
+    b->column = 0;
+    if (row + 1 < b->c.h)
+        emit_rows(b, row + 1, b->c.h);
 }
 
 // --- which convolutions --------------------------------------------------------------------------
@@ -232,6 +249,7 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     b.is_inside = stays_inside(c->h, c->sh, c->kh, c->dh, c->pad_h, c->in_h) &&
                   stays_inside(c->w_out, c->sw, c->kw, c->dw, c->pad_w, c->in_w);
     if (int_conv_pool(c, d, b.values, b.is_inside) || int_conv_mve_deep(c, d, b.values) ||
+        int_conv_rvv_deep(c, d, b.values, b.is_inside) || int_conv_rvv(c, d, b.values, b.is_inside) ||
         int_conv_taps(c, d, b.values) || int_conv_planes(c, d, b.values) ||
         int_conv_mve(c, d, b.values, b.is_inside) || int_conv_dsp(c, d, b.values, b.is_inside) ||
         int_conv_grid(c, d, b.values, b.is_inside))
@@ -252,8 +270,6 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
         emit_pixels(&b);
         return true;
     }
-    emit_rows(&b, 0, ahead.first);
-    int_ahead_emit(&ahead);
-    emit_rows(&b, ahead.end, c->h);
+    emit_ahead(&b, &ahead);
     return true;
 }

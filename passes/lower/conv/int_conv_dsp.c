@@ -292,7 +292,7 @@ static void emit_pixels(Dsp *s, KRef first, int64_t pixels)
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
     if (s->ahead != 0)
-        s->base = k_expr(k, "($ / # + 1) * #", first, s->c.w_out, s->ahead);
+        s->base = k_expr(k, "($ + #) * #", first, pixels, s->ahead);
     const KRef group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", &opened);
     IntPixel p[2];
     const bool is_even = s->c.w_out % 2 == 0;

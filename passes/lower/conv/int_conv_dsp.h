@@ -41,7 +41,7 @@ typedef struct Dsp {
     bool is_copied;                    // from a copy of the window,
     bool has_words;                    // made by words
     uint32_t x_words, window_words;    // params for that
-    int64_t ahead;      // int_conv_ahead.c: windows lie in the next row of the result, of so many words;
+    int64_t ahead;      // int_conv_ahead.c: windows lie behind their pixels in the result, of so many words;
     KRef base;          // where they begin
     KRef eight;         // the sums of a block
     bool may_be_points; // int_conv_points.c may take it
@@ -85,7 +85,8 @@ void int_eight_params(Dsp *s);
 void int_eight_copy(const Dsp *s, const IntPixel *p);
 void int_eight_emit(const Dsp *s, const Blocks *b);
 
-// Rows [first, end) of the result, with windows in rows of it that are not made yet; false: not for this one.
+// Pixels of the result from row `first` on, to pixel `end`, with windows in pixels that are not made yet;
+// false: not for this one.
 typedef struct IntAhead {
     Dsp s;
     int64_t first, end;

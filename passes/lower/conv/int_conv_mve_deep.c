@@ -3,8 +3,10 @@
 // depthwise convolutions of windows of up to three rows and four columns. Of 16 channels, the rows that some
 // output rows need are interleaved, so that all rows of a column are one word; a window is then one vector of
 // four words.
+#include "ir/kernel/mve.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv_mve.h"
+#include "passes/lower/conv/int_conv_byte_scale.h"
+#include "passes/lower/conv/int_conv_byte_windows.h"
 
 enum { STRIP_BYTES = 512, MAX_BYTES = 8192, COLUMN_BYTES = MVE_CHANNELS * 4, MIN_PIXELS = 3 };
 
@@ -13,7 +15,7 @@ typedef struct Deep {
     const Domain *d;
     const int32_t *values; // of the weights, less their zero points
     const int64_t *begin;  // what sums begin with, by channel
-    MveScales scales;
+    ByteScales scales;
     int64_t zero;        // of the input, as a byte with a sign
     int64_t columns;     // of a row, with borders
     int64_t first, last; // those of them that exist: first .. last - 1
@@ -40,10 +42,10 @@ static int32_t weight(const Deep *s, int64_t channel, int64_t i)
 static void pack_block(const Deep *s, int64_t first, unsigned char **out)
 {
     for (int64_t j = 0; j < MVE_BLOCK; j++)
-        mve_put(out, s->begin[first + j]);
+        byte_put_word(out, s->begin[first + j]);
     for (int64_t j = 0; j < MVE_BLOCK * MVE_INPUTS; j++)
         *(*out)++ = (unsigned char)weight(s, first + j / MVE_INPUTS, j % MVE_INPUTS);
-    mve_pack_tail(&s->scales, 0, first, out);
+    byte_pack_tail(&s->scales, 0, first, out);
 }
 
 // [16 channels][block]
@@ -54,9 +56,9 @@ static void pack(const void *ctx, void *bytes)
     for (int64_t o = 0; o < c->group; o += MVE_CHANNELS) {
         unsigned char *out = (unsigned char *)bytes + o / MVE_CHANNELS * s->set_words * 4;
         for (int64_t i = 0; i < MVE_COLUMNS; i++)
-            mve_put(&out, i * c->dw * COLUMN_BYTES);
-        mve_put(&out, c->sw * COLUMN_BYTES);
-        mve_put(&out, (s->columns - c->w_out * c->sw) * COLUMN_BYTES);
+            byte_put_word(&out, i * c->dw * COLUMN_BYTES);
+        byte_put_word(&out, c->sw * COLUMN_BYTES);
+        byte_put_word(&out, (s->columns - c->w_out * c->sw) * COLUMN_BYTES);
         for (int64_t i = o; i < o + MVE_CHANNELS && i < c->group; i += MVE_BLOCK)
             pack_block(s, i, &out);
     }
@@ -66,7 +68,7 @@ static int64_t words_of_set(const Deep *s, int64_t first)
 {
     int64_t words = MVE_DEEP_HEAD;
     for (int64_t i = first; i < first + MVE_CHANNELS && i < channels(s); i += MVE_BLOCK)
-        words += MVE_BLOCK + MVE_INPUTS + mve_tail_words(&s->scales, i);
+        words += MVE_BLOCK + MVE_INPUTS + byte_tail_words(&s->scales, i);
     return words;
 }
 
@@ -92,7 +94,7 @@ static void emit_row(const Deep *s, KRef y, KRef row, KRef x, KRef n)
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
     const KRef top = k_expr(k, "($ + $) * # + #", y, row, c->sh, -c->pad_h);
-    const MveTaps taps = mve_taps_inside(k, top, c->kh, c->dh, c->in_h);
+    const ByteTaps taps = byte_taps_inside(k, top, c->kh, c->dh, c->in_h);
     const KRef from = k_expr(k, "$ + ($ + $ * #) * # + #", x, top, taps.lo, c->dh, c->stride_h,
                              (s->first - c->pad_w) * c->stride_w);
     const KRef is_there = k_expr(k, "0 < $", taps.n);
@@ -130,7 +132,7 @@ static void emit_set(const Deep *s, KRef image, KRef y, KRef rows, KRef set)
         rows,
         k_index(k, pitch),
         k_index(k, c->w_out * pitch),
-        k_index(k, mve_high(&s->scales))};
+        k_index(k, byte_scales_high(&s->scales))};
     k_device_list(k, KDEV_mve_deep, s->scales.shift, operands);
 }
 
@@ -163,10 +165,10 @@ static bool fits(const Deep *s)
 {
     const IntConv *c = &s->c;
     const TargetCaps *caps = c->l->caps;
-    return caps->has_mve && caps->threads <= 1 && int_conv_knows_bias(c) && int_conv_knows_zero(c) &&
-           c->ic == 1 && c->oc == 1 && c->group % MVE_BLOCK == 0 && c->stride_c == 1 && c->kh <= MVE_ROWS &&
-           c->kw <= MVE_COLUMNS && c->w_out >= MIN_PIXELS && !int_conv_has_live_axes(c, s->d) &&
-           int_conv_has_byte_weights(c, s->values);
+    return caps->byte_vectors == BYTE_VECTORS_MVE && caps->threads <= 1 && int_conv_knows_bias(c) &&
+           int_conv_knows_zero(c) && c->ic == 1 && c->oc == 1 && c->group % MVE_BLOCK == 0 &&
+           c->stride_c == 1 && c->kh <= MVE_ROWS && c->kw <= MVE_COLUMNS && c->w_out >= MIN_PIXELS &&
+           !int_conv_has_live_axes(c, s->d) && int_conv_has_byte_weights(c, s->values);
 }
 
 // False: the rows are too long.
@@ -206,7 +208,8 @@ bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values)
 {
     Lower *l = c->l;
     Deep s = {.c = *c, .d = d, .values = values};
-    if (!fits(&s) || !measure(&s) || !mve_scales_find(c, d, channels(&s), &s.scales) || !lower_take(l))
+    s.scales = (ByteScales){.groups = 1, .channels = c->group, .block = MVE_BLOCK};
+    if (!fits(&s) || !measure(&s) || !byte_scales_find(c, d, &s.scales) || !lower_take(l))
         return false;
     s.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     add_params(&s);

@@ -115,9 +115,9 @@ static void emit(const Taps *p)
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    const KRef n = lower_open_count(k, c->n, KFOR_SERIAL, "n", &opened);
-    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_SERIAL, "s", &opened);
-    const KRef o = lower_open_count(k, channels_of(p) / DSP_BLOCK, KFOR_SERIAL, "o", &opened);
+    const KRef n = lower_open_count(k, c->n, KFOR_TURNS, "n", &opened);
+    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_TURNS, "s", &opened);
+    const KRef o = lower_open_count(k, channels_of(p) / DSP_BLOCK, KFOR_TURNS, "o", &opened);
     const KRef first = k_expr(k, "$ * #", s, p->strip);
     const KRef rows =
         c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, first);
@@ -139,9 +139,7 @@ static void turn(Taps *p)
 // Instructions, but for what both orders need.
 static int64_t cost_of(const IntConv *c)
 {
-    enum { COLUMNS = 6, TURN = 76, PAIR = 35, ROW = 18 };
-    const int64_t rest = c->w_out % COLUMNS, last = rest == 0 ? 0 : rest <= 2 ? PAIR : TURN;
-    return c->w_out < MIN_COLUMNS ? INT64_MAX : c->h * (c->w_out / COLUMNS * TURN + last + ROW);
+    return c->w_out < MIN_COLUMNS ? INT64_MAX : c->h * dsp_taps_insns(c->w_out);
 }
 
 static bool has_scales(const Taps *p)
@@ -176,13 +174,47 @@ static int64_t words_of(const Taps *p, int64_t strip)
     return ((strip - 1) * p->c.sh + 3) * DSP_BLOCK * p->pitch;
 }
 
-static void measure(Taps *p)
+static int64_t largest_strip(const Taps *p)
 {
     int64_t most = 1;
-    p->pitch = dsp_taps_pitch(p->c.w_out, p->c.sw);
     while (most < p->c.h && 4 * words_of(p, most + 1) <= MAX_BYTES)
         most++;
-    p->strip = ceil_div(p->c.h, ceil_div(p->c.h, most));
+    return most;
+}
+
+// The most rows up to `most` that all strips can have.
+static int64_t even_strip(const Taps *p, int64_t most)
+{
+    while (most > 1 && p->c.h % most != 0)
+        most--;
+    return most;
+}
+
+static void measure(Taps *p)
+{
+    p->pitch = dsp_taps_pitch(p->c.w_out, p->c.sw);
+    p->strip = ceil_div(p->c.h, ceil_div(p->c.h, largest_strip(p)));
+}
+
+// The largest strips, or strips of some rows of the result, which need less memory and can be made in turns
+// with those of other kernels (passes/plan/ram/rows.h). False: none of these.
+static bool choose_way(Taps *p)
+{
+    measure(p);
+    if (lower_take(p->c.l))
+        return true;
+    const bool is_known = !p->is_turned && p->c.h % p->strip == 0;
+    int64_t most = is_known ? p->strip / 2 : INT64_MAX;
+    if (p->is_turned)
+        turn(p);
+    p->pitch = dsp_taps_pitch(p->c.w_out, p->c.sw);
+    most = most < largest_strip(p) ? most : largest_strip(p);
+    for (; most > 0 && p->c.w_out >= MIN_COLUMNS; most = p->strip / 2) {
+        p->strip = even_strip(p, most);
+        if (lower_take(p->c.l))
+            return true;
+    }
+    return false;
 }
 
 static void add_params(Taps *p)
@@ -220,8 +252,7 @@ bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)
     turn(&p);
     if (cost_of(&p.c) >= cost)
         turn(&p);
-    measure(&p);
-    if (p.c.w_out < MIN_COLUMNS || !lower_take(l))
+    if (p.c.w_out < MIN_COLUMNS || !choose_way(&p))
         return false;
     add_params(&p);
     emit(&p);

@@ -1,19 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions (1-D as 2-D with one row): dense and grouped ones through the register-tiled core, depthwise
-// ones with a vector of channels, everything else (GPUs, three spatial axes, weights that are not constant)
-// as plain loops. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, channel,
-// starting from the bias; 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then
-// the bias.
+// Convolutions over any number of spatial axes (1-D as 2-D with one row): dense and grouped ones through the
+// register-tiled core, depthwise ones with a vector of channels, those of GPUs as products (gpu_conv.c,
+// gpu_window_conv.c), everything else as plain loops. Weights that are not constant are packed by a kernel of
+// their own. Accumulation: f32 fused multiply-adds in the order of taps, then channels, starting from the
+// bias; 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then the bias. Products
+// of GPUs have orders of their own.
 #include "passes/lower/conv/conv.h"
+#include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/tile/tile.h"
 #include "passes/lower/conv/winograd.h"
+#include <string.h>
+
+bool conv_can_pack(const Lower *l, NodeId w)
+{
+    return node_is_const(l->g, w) || packer_can_pack(l, w) ||
+           (!l->caps->is_gpu && l->caps->f32_lanes > 1 && lower_loc(l, w)->buf != 0);
+}
+
+enum { MAX_SCALAR_GROUPS = 8 };
+
+bool conv_has_many_groups(const Lower *l, int64_t groups)
+{
+    return l->caps->f32_lanes == 1 && groups > MAX_SCALAR_GROUPS;
+}
 
 int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt)
 {
-    rlx_assert(axis < SHAPE_MAX_RANK);
-    return n_spatial == 1 ? (axis == 0 ? dflt : node_get_at(n, id, 0, dflt)) : node_get_at(n, id, axis, dflt);
+    rlx_assert(axis < 2 && n_spatial >= 1);
+    return n_spatial == 1 && axis == 0 ? dflt : node_get_at(n, id, n_spatial + axis - 2, dflt);
+}
+
+static TileAxis axis_of(const Lower *l, const Node *n, uint32_t axis)
+{
+    const WindowForm form = conv_form(n);
+    return (TileAxis){.out = n->shape->dim[axis + 2],
+                      .in = lower_node(l, n->src[0])->shape->dim[axis + 2],
+                      .kernel = lower_node(l, n->src[1])->shape->dim[axis + 2],
+                      .stride = form.stride[axis],
+                      .dilation = form.dilation[axis],
+                      .pad = form.pad[axis]};
 }
 
 Conv conv_of(const Lower *l, NodeId id)
@@ -28,26 +55,32 @@ Conv conv_of(const Lower *l, NodeId id)
               .bias = n->n_src > 2 ? n->src[2] : 0,
               .group = node_get_int(n, A_conv_group),
               .shuffle = node_get_int(n, A_conv_shuffle)};
-    c.is_planar = spatial <= 2;
-    const bool rows = spatial >= 2;
-    c.s = (TileShape){.n = x->dim[0],
-                      .h = rows ? n->shape->dim[last - 1] : 1,
-                      .w = n->shape->dim[last],
-                      .in_h = rows ? x->dim[last - 1] : 1,
-                      .in_w = x->dim[last],
+    const bool has_rows = spatial >= 2;
+    const TileAxis one = {.out = 1, .in = 1, .kernel = 1, .stride = 1, .dilation = 1};
+    const TileAxis row = has_rows ? axis_of(l, n, spatial - 2) : one, column = axis_of(l, n, spatial - 1);
+    c.s = (TileShape){.n_outer = has_rows ? spatial - 2 : 0,
+                      .n = x->dim[0],
+                      .h = row.out,
+                      .w = column.out,
+                      .in_h = row.in,
+                      .in_w = column.in,
                       .ic = w->dim[1],
                       .oc = n->shape->dim[1] / c.group,
-                      .kh = rows ? w->dim[last - 1] : 1,
-                      .kw = w->dim[last],
-                      .sh = conv_at_or(n, A_conv_strides, 0, spatial, 1),
-                      .sw = conv_at_or(n, A_conv_strides, 1, spatial, 1),
-                      .dh = conv_at_or(n, A_conv_dilations, 0, spatial, 1),
-                      .dw = conv_at_or(n, A_conv_dilations, 1, spatial, 1),
-                      .pad_h = conv_at_or(n, A_conv_pads, 0, spatial, 0),
-                      .pad_w = conv_at_or(n, A_conv_pads, 1, spatial, 0)};
+                      .kh = row.kernel,
+                      .kw = column.kernel,
+                      .sh = row.stride,
+                      .sw = column.stride,
+                      .dh = row.dilation,
+                      .dw = column.dilation,
+                      .pad_h = row.pad,
+                      .pad_w = column.pad};
+    for (uint32_t i = 0; i < c.s.n_outer; i++) {
+        c.s.outer[i] = axis_of(l, n, i);
+        c.stride_outer[i] = xl->stride[i + 2];
+    }
     c.stride_n = xl->stride[0];
     c.stride_c = xl->stride[1];
-    c.stride_h = rows ? xl->stride[last - 1] : 0;
+    c.stride_h = has_rows ? xl->stride[last - 1] : 0;
     c.stride_w = xl->stride[last];
     rlx_assert(c.group >= 1 && c.s.oc * c.group == w->dim[0]);
     return c;
@@ -63,7 +96,7 @@ Domain conv_out_domain(Lower *l)
     return d;
 }
 
-// The point of an output domain [N, C, (H,) W].
+// The point of an output domain [N, C, ..., (H,) W].
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column)
 {
     rlx_assert(d->rank >= 3);
@@ -73,7 +106,7 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
     at.idx[1] = channel;
     at.idx[d->rank - 1] = column;
     if (d->rank > 3)
-        at.idx[2] = row;
+        at.idx[d->rank - 2] = row;
     return at;
 }
 
@@ -91,6 +124,8 @@ static void store_conv(Lower *l, const TileOut *out, KRef value, void *ctx)
         conv_point(&c->d, out->image, k_add(l->k, c->first_channel, out->channel), out->row, out->column);
     at.lanes = out->lanes;
     at.count = out->count;
+    for (uint32_t i = 4; i < c->d.rank; i++)
+        at.idx[i - 2] = out->outer[i - 4];
     pull_store_root(l, &c->d, at, value);
 }
 
@@ -104,7 +139,7 @@ static const float *const_f32(const Lower *l, NodeId id)
 static void taps_to_channels(Conv *c)
 {
     TileShape *s = &c->s;
-    const bool is_row = s->h == 1 && s->in_h == 1 && s->kh == 1 && s->pad_h == 0;
+    const bool is_row = s->n_outer == 0 && s->h == 1 && s->in_h == 1 && s->kh == 1 && s->pad_h == 0;
     const bool fits = s->pad_w == 0 && (s->w - 1) * s->sw + (s->kw - 1) * s->dw < s->in_w;
     if (!is_row || !fits || s->ic != 1 || c->group != 1 || tile_is_worthwhile(s))
         return;
@@ -115,22 +150,39 @@ static void taps_to_channels(Conv *c)
     s->kw = s->sw = s->dw = 1;
 }
 
+// Does an output position of the axis read the input at the same one, and no other?
+static bool is_pointwise(const TileAxis *x)
+{
+    return x->kernel == 1 && x->stride == 1 && x->pad == 0 && x->in == x->out;
+}
+
+// Joins a spatial axis before the columns with these. stride: of the input along it.
+static bool join_axis(Conv *c, Domain *d, uint32_t axis, const TileAxis *x, int64_t stride)
+{
+    TileShape *s = &c->s;
+    const uint32_t last = d->rank - 1;
+    if (!is_pointwise(x) || x->out == 1 || s->w == 1 || stride != c->stride_w * s->w)
+        return false;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        if (d->access.data[i].stride[axis] != d->access.data[i].stride[last] * s->w)
+            return false;
+    s->w = s->in_w = s->w * x->out;
+    d->extent[last] *= d->extent[axis];
+    d->extent[axis] = 1;
+    return true;
+}
+
 // Pixels of a 1x1 convolution without padding form one run when rows follow each other evenly everywhere.
 static void join_rows(Conv *c, Domain *d)
 {
     TileShape *s = &c->s;
-    if (s->kh * s->kw != 1 || s->pad_h != 0 || s->pad_w != 0 || s->sh != 1 || s->sw != 1 || d->rank != 4 ||
-        s->h == 1 || s->w == 1)
+    const TileAxis row = tile_row_axis(s), column = tile_column_axis(s);
+    if (d->rank < 4 || !is_pointwise(&column) || !join_axis(c, d, d->rank - 2, &row, c->stride_h))
         return;
-    if (s->in_h != s->h || s->in_w != s->w || c->stride_h != c->stride_w * s->w)
-        return;
-    for (uint32_t i = 0; i < d->access.len; i++)
-        if (d->access.data[i].stride[2] != d->access.data[i].stride[3] * s->w)
-            return;
-    s->w = s->in_w = s->w * s->h;
     s->h = s->in_h = 1;
-    d->extent[3] *= d->extent[2];
-    d->extent[2] = 1;
+    for (uint32_t i = s->n_outer; i-- > 0; s->outer[i].out = s->outer[i].in = 1)
+        if (!join_axis(c, d, i + 2, &s->outer[i], c->stride_outer[i]))
+            return;
 }
 
 // Values at the output's pixels: the result, and what the epilogue reads.
@@ -144,8 +196,10 @@ static void add_streams(Lower *l, Tile *t, const Domain *d)
         t->stream[t->n_streams++] =
             (TileStream){.param = lower_param(l, a->node, a->node == l->root ? PARAM_WRITE : PARAM_READ),
                          .stride_n = a->stride[0],
-                         .stride_h = d->rank > 3 ? a->stride[2] : 0,
+                         .stride_h = d->rank > 3 ? a->stride[last - 1] : 0,
                          .stride_w = a->stride[last]};
+        for (uint32_t j = 0; j < t->s.n_outer; j++)
+            t->stream[t->n_streams - 1].stride_outer[j] = a->stride[j + 2];
     }
 }
 
@@ -168,69 +222,118 @@ static void shuffle_input(Lower *l, const Conv *c, TileInput *in)
 
 static TileSource constant_weights(const Conv *c)
 {
-    const int64_t taps = c->s.kh * c->s.kw;
-    return (TileSource){.stride_oc = c->s.ic * taps, .stride_ic = taps, .stride_kh = c->s.kw, .stride_kw = 1};
+    int64_t taps = c->s.kh * c->s.kw;
+    TileSource src = {.stride_kh = c->s.kw, .stride_kw = 1};
+    for (uint32_t i = c->s.n_outer; i-- > 0; taps *= c->s.outer[i].kernel)
+        src.stride_outer[i] = taps;
+    src.stride_ic = taps;
+    src.stride_oc = c->s.ic * taps;
+    return src;
 }
 
-// Weights that depend on parameters, where they are before they are packed.
-static TileSource lasting_weights(const Lower *l, const Conv *c)
+// Weights that are not constant, where they are before they are packed.
+static TileSource stored_weights(const Lower *l, const Conv *c)
 {
     const Shape *s = lower_node(l, c->w)->shape;
     const int64_t *stride = lower_loc(l, c->w)->stride;
     const uint32_t last = s->rank - 1;
     const bool is_turned = c->s.ic != s->dim[1]; // taps_to_channels
-    return (TileSource){.stride_oc = stride[0],
-                        .stride_ic = stride[is_turned ? last : 1],
-                        .stride_kh = last > 2 ? stride[2] : 0,
-                        .stride_kw = stride[last]};
+    TileSource src = {.stride_oc = stride[0],
+                      .stride_ic = stride[is_turned ? last : 1],
+                      .stride_kh = last > 2 ? stride[last - 1] : 0,
+                      .stride_kw = stride[last]};
+    for (uint32_t i = 0; i < c->s.n_outer; i++)
+        src.stride_outer[i] = stride[i + 2];
+    return src;
 }
 
-static void emit_tiled_group(Lower *l, const Conv *c, Tile t, ConvStore *store, int64_t group)
+// What does not depend on the group.
+static Tile conv_tile(Lower *l, const Conv *c, ConvStore *store)
 {
-    Kernel *k = l->k;
-    const bool is_const = node_is_const(l->g, c->w);
-    TileSource src = is_const ? constant_weights(c) : lasting_weights(l, c);
-    const int64_t first = group * c->s.oc * src.stride_oc;
-    src.data = is_const ? const_f32(l, c->w) + first : NULL;
-    t.in = (TileInput){
-        .param = lower_param(l, c->x, PARAM_READ),
-        .stride_n = c->stride_n,
-        .stride_c = c->stride_c,
-        .stride_h = c->stride_h,
-        .stride_w = c->stride_w,
-        .first_channel = group * c->s.ic,
-        .base = k_expr(k, "$ + #", lower_base(l, c->x), c->shuffle != 1 ? 0 : group * c->s.ic * c->stride_c)};
-    if (c->shuffle != 1)
-        shuffle_input(l, c, &t.in);
+    Tile t = tile_new(l, c->s);
     t.images = c->images;
     t.store = store_conv;
     t.ctx = store;
+    if (c->group == 1 && l->strip.window == NULL)
+        add_streams(l, &t, &store->d);
+    t.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
+                       .stride_n = c->stride_n,
+                       .stride_c = c->stride_c,
+                       .stride_h = c->stride_h,
+                       .stride_w = c->stride_w};
+    memcpy(t.in.stride_outer, c->stride_outer, sizeof t.in.stride_outer);
+    if (c->shuffle != 1)
+        shuffle_input(l, c, &t.in);
     t.has_bias = c->bias != 0;
     if (t.has_bias)
         t.bias = lower_param(l, c->bias, PARAM_READ);
-    store->first_channel = k_index(k, group * c->s.oc);
-    t.bias_base = store->first_channel;
-    if (is_const && l->strip.window == NULL && c->shuffle == 1 && matrix_is_worthwhile(l, &c->s)) {
-        matrix_emit(&t, &src, node_name(l->g, c->w));
-        return;
-    }
-    t.w = is_const ? tile_pack(&t, &src, node_name(l->g, c->w)) : tile_pack_lasting(&t, &src, c->w, first);
-    tile_emit(&t);
+    return t;
 }
 
-enum { MAX_TILED_GROUPS = 8 };
+static void set_group(Lower *l, const Conv *c, Tile *t, ConvStore *store, KRef group)
+{
+    Kernel *k = l->k;
+    const int64_t step = c->shuffle != 1 ? 0 : c->s.ic * c->stride_c;
+    t->in.first_channel = k_expr(k, "$ * #", group, c->s.ic);
+    t->in.base = k_expr(k, "$ * # + $", group, step, lower_base(l, c->x));
+    t->bias_base = store->first_channel = k_expr(k, "$ * #", group, c->s.oc);
+}
+
+static void emit_matrix_groups(Lower *l, const Conv *c, ConvStore *store)
+{
+    Tile t = conv_tile(l, c, store);
+    for (int64_t g = 0; g < c->group; g++) {
+        TileSource src = constant_weights(c);
+        src.data = const_f32(l, c->w) + g * c->s.oc * src.stride_oc;
+        set_group(l, c, &t, store, k_index(l->k, g));
+        matrix_emit(&t, &src, node_name(l->g, c->w));
+    }
+}
+
+static void emit_tiled_groups(Lower *l, const Conv *c, ConvStore *store)
+{
+    Kernel *k = l->k;
+    const bool is_const = node_is_const(l->g, c->w);
+    Tile t = conv_tile(l, c, store);
+    TileSource src = is_const ? constant_weights(c) : stored_weights(l, c);
+    src.data = is_const ? const_f32(l, c->w) : NULL;
+    src.groups = c->group;
+    src.stride_group = c->s.oc * src.stride_oc;
+    t.w = is_const ? tile_pack(&t, &src, node_name(l->g, c->w)) : tile_pack_stored(&t, &src, c->w);
+    const KRef group = c->group == 1 ? k_index(k, 0) : k_loop(k, c->group, KFOR_PARALLEL, "g");
+    t.w.base = k_expr(k, "$ * #", group, tile_packed_elements(&t));
+    set_group(l, c, &t, store, group);
+    tile_emit(&t);
+    if (c->group > 1)
+        k_end(k);
+}
 
 static bool can_tile(const Lower *l, const Conv *c, const Domain *d)
 {
-    if (l->caps->is_gpu || !c->is_planar || (!node_is_const(l->g, c->w) && !packer_can_pack(l, c->w)) ||
-        lower_node(l, l->anchor)->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || !conv_can_pack(l, c->w) || lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
     if (c->shuffle != 1 && c->group * c->s.ic > INT32_MAX / (c->stride_c > 1 ? c->stride_c : 1))
         return false;
-    if (c->group > MAX_TILED_GROUPS || !tile_is_worthwhile(&c->s) ||
+    if (conv_has_many_groups(l, c->group) || !tile_is_worthwhile(&c->s) ||
         (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1))
         return false;
     return c->s.oc == 1 || lower_fit_lanes(l, c->s.oc) == 1 || domain_lanes(l, d, 1) > 1;
+}
+
+static void emit_depthwise(Lower *l, const Conv *c, const Domain *d)
+{
+    const bool is_const = node_is_const(l->g, c->w);
+    TileSource src = is_const ? constant_weights(c) : stored_weights(l, c);
+    src.data = is_const ? const_f32(l, c->w) : NULL;
+    ConvStore store = {.d = *d, .first_channel = k_index(l->k, 0)};
+    depthwise_emit(l, c, &src, store_conv, &store);
+}
+
+enum { MAX_MATRIX_GROUPS = 8 };
+
+static bool has_matrix_groups(const Lower *l, const Conv *c)
+{
+    return node_is_const(l->g, c->w) && c->group <= MAX_MATRIX_GROUPS && matrix_is_worthwhile(l, &c->s);
 }
 
 // --- plain loops ---------------------------------------------------------------------------------
@@ -301,7 +404,7 @@ enum { DOT_MIN_CHANNELS = 8 };
 static bool is_dot(const Lower *l, const Conv *c)
 {
     const TileShape *s = &c->s;
-    return !l->caps->is_gpu && l->caps->f32_lanes > 1 && c->is_planar && c->group == 1 && s->oc == 1 &&
+    return !l->caps->is_gpu && l->caps->f32_lanes > 1 && s->n_outer == 0 && c->group == 1 && s->oc == 1 &&
            s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0 && c->shuffle == 1 &&
            s->ic >= DOT_MIN_CHANNELS && c->stride_c == 1 && lower_node(l, l->anchor)->dtype == DTYPE_f32 &&
            (s->h - 1) * s->sh < s->in_h && (s->w - 1) * s->sw < s->in_w && lower_loc(l, c->w)->stride[1] == 1;
@@ -347,30 +450,31 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
-    if (gpu_conv_lower(l, &c))
+    if (gpu_conv_lower(l, &c) || gpu_window_conv_lower(l, &c, &d))
         return;
-    if (in_order && depthwise_lower(l, &c, &d))
+    if (in_order && depthwise_fits(l, &c) && domain_lanes(l, &d, 1) > 1) {
+        emit_depthwise(l, &c, &d);
         return;
+    }
     if (l->strip.window == NULL && is_dot(l, &c)) {
         lower_map(l, dot_conv, &c, MAP_SCALAR);
         return;
     }
     taps_to_channels(&c);
-    const bool has_tiles = can_tile(l, &c, &d);
-    const bool has_matrix = has_tiles && node_is_const(l->g, c.w) && matrix_is_worthwhile(l, &c.s);
-    if (l->strip.window == NULL && in_order && !has_matrix && winograd_lower(l, &c, &d))
+    const bool has_tiles = can_tile(l, &c, &d), has_matrix = has_tiles && has_matrix_groups(l, &c);
+    const bool is_free = l->strip.window == NULL && !lower_goes_by_rows(l);
+    if (is_free && in_order && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};
         lower_map(l, plain_conv, &p, MAP_SCALAR);
         return;
     }
-    if (l->strip.window == NULL)
+    if (is_free)
         join_rows(&c, &d);
     ConvStore store = {.d = d};
-    Tile t = tile_new(l, c.s);
-    if (c.group == 1 && l->strip.window == NULL)
-        add_streams(l, &t, &d);
-    for (int64_t g = 0; g < c.group; g++)
-        emit_tiled_group(l, &c, t, &store, g);
+    if (has_matrix && in_order && is_free)
+        emit_matrix_groups(l, &c, &store);
+    else
+        emit_tiled_groups(l, &c, &store);
 }

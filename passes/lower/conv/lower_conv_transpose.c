@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposed convolution. A result position o gets x[i] * w[k] wherever i * stride + k * dilation = o + pad.
 // All positions with the same remainder by the stride (a phase) meet the same taps, in falling order of i:
-// each phase is a plain convolution with stride 1 over some of the taps, so with constant weights the
-// register-tiled core does one per phase. Everything else takes plain loops that test every tap.
-// Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
+// each phase is a plain convolution with stride 1 over some of the taps, so the register-tiled core does one
+// per phase, or the depthwise schedule where each group has one channel. Everything else takes plain loops
+// that test every tap. Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
 #include "ir/shape/forms.h"
+#include "passes/lower/conv/conv.h"
 #include "passes/lower/operand.h"
-#include "passes/lower/packer.h"
 #include "passes/lower/tile/tile.h"
+#include <string.h>
 
-enum { MAX_TILED_GROUPS = 8, MAX_PHASES = 64 };
+enum { MAX_PHASES = 64, MAX_SPATIAL = SHAPE_MAX_RANK - 2 };
 
 typedef struct Transposed {
     NodeId x, w, bias;     // bias 0 = none
@@ -30,20 +31,13 @@ typedef struct Phase {
     int64_t in; // size of the input axis
 } Phase;
 
-// Axes that do not exist have one element and one tap.
-static Phase phase_of(const Lower *l, const Transposed *t, int64_t axis, int64_t remainder)
+static Phase phase_of(const Lower *l, const Transposed *t, uint32_t a, int64_t remainder)
 {
-    Phase p = {.first = remainder, .stride = 1, .count = 1, .taps = 1, .dilation = 1, .in = 1};
-    if (axis < 0)
-        return p;
-    const uint32_t a = (uint32_t)axis;
     const int64_t s = t->form.stride[a], d = t->form.dilation[a];
     const int64_t pad = t->form.pad[a], out = lower_node(l, l->anchor)->shape->dim[a + 2];
     const int64_t kernel = lower_node(l, t->w)->shape->dim[a + 2];
-    p.stride = s;
+    Phase p = {.first = remainder, .stride = s, .in = lower_node(l, t->x)->shape->dim[a + 2]};
     p.count = remainder < out ? (out - remainder + s - 1) / s : 0;
-    p.in = lower_node(l, t->x)->shape->dim[a + 2];
-    p.taps = 0;
     int64_t first_tap = -1;
     for (int64_t k = 0; k < kernel; k++) {
         if ((remainder + pad - k * d) % s != 0)
@@ -61,48 +55,74 @@ static Phase phase_of(const Lower *l, const Transposed *t, int64_t axis, int64_t
 
 typedef struct PhaseStore {
     const Transposed *t;
-    Phase h, w;
+    Phase phase[MAX_SPATIAL]; // by spatial axis
     KRef first_channel;
 } PhaseStore;
 
-static Point result_point(Kernel *k, const PhaseStore *s, KRef image, KRef channel, const KRef *place)
+static void set_place(Kernel *k, const PhaseStore *s, uint32_t axis, KRef place, Point *at)
 {
-    Point at = {.lanes = 1, .count = 1, .vec_axis = 1};
-    at.idx[0] = image;
-    at.idx[1] = k_add(k, s->first_channel, channel);
-    at.idx[s->t->d.rank - 1] = k_expr(k, "$ * # + #", place[1], s->w.stride, s->w.first);
-    if (s->t->spatial == 2)
-        at.idx[2] = k_expr(k, "$ * # + #", place[0], s->h.stride, s->h.first);
-    return at;
+    at->idx[axis + 2] = k_expr(k, "$ * # + #", place, s->phase[axis].stride, s->phase[axis].first);
 }
 
 static void store_phase(Lower *l, const TileOut *out, KRef value, void *ctx)
 {
     const PhaseStore *s = ctx;
-    const KRef place[2] = {out->row, out->column};
-    Point at = result_point(l->k, s, out->image, out->channel, place);
-    at.lanes = out->lanes;
-    at.count = out->count;
+    const uint32_t spatial = s->t->spatial;
+    Point at = {.lanes = out->lanes, .count = out->count, .vec_axis = 1};
+    at.idx[0] = out->image;
+    at.idx[1] = k_add(l->k, s->first_channel, out->channel);
+    for (uint32_t i = 0; i + 2 < spatial; i++)
+        set_place(l->k, s, i, out->outer[i], &at);
+    if (spatial > 1)
+        set_place(l->k, s, spatial - 2, out->row, &at);
+    set_place(l->k, s, spatial - 1, out->column, &at);
     pull_store_root(l, &s->t->d, at, value);
 }
 
-static TileShape phase_shape(const Lower *l, const Transposed *t, const Phase *h, const Phase *w)
+static TileAxis axis_of(const Phase *p)
 {
-    return (TileShape){.n = lower_node(l, t->x)->shape->dim[0],
-                       .h = h->count,
-                       .w = w->count,
-                       .in_h = h->in,
-                       .in_w = w->in,
-                       .ic = t->ic,
-                       .oc = t->oc,
-                       .kh = h->taps,
-                       .kw = w->taps,
-                       .sh = 1,
-                       .sw = 1,
-                       .dh = h->dilation,
-                       .dw = w->dilation,
-                       .pad_h = h->pad,
-                       .pad_w = w->pad};
+    return (TileAxis){.out = p->count,
+                      .in = p->in,
+                      .kernel = p->taps,
+                      .stride = 1,
+                      .dilation = p->dilation,
+                      .pad = p->pad};
+}
+
+// A phase as a convolution.
+static Conv phase_conv(const Lower *l, const Transposed *t, const PhaseStore *s)
+{
+    const Loc *x = lower_loc(l, t->x);
+    const bool has_rows = t->spatial > 1;
+    const TileAxis one = {.out = 1, .in = 1, .kernel = 1, .stride = 1, .dilation = 1};
+    const TileAxis row = has_rows ? axis_of(&s->phase[t->spatial - 2]) : one;
+    const TileAxis column = axis_of(&s->phase[t->spatial - 1]);
+    Conv c = {.x = t->x, .w = t->w, .bias = t->bias, .group = t->form.group, .shuffle = 1};
+    c.s = (TileShape){.n_outer = has_rows ? t->spatial - 2 : 0,
+                      .n = lower_node(l, t->x)->shape->dim[0],
+                      .h = row.out,
+                      .w = column.out,
+                      .in_h = row.in,
+                      .in_w = column.in,
+                      .ic = t->ic,
+                      .oc = t->oc,
+                      .kh = row.kernel,
+                      .kw = column.kernel,
+                      .sh = 1,
+                      .sw = 1,
+                      .dh = row.dilation,
+                      .dw = column.dilation,
+                      .pad_h = row.pad,
+                      .pad_w = column.pad};
+    for (uint32_t i = 0; i < c.s.n_outer; i++) {
+        c.s.outer[i] = axis_of(&s->phase[i]);
+        c.stride_outer[i] = x->stride[i + 2];
+    }
+    c.stride_n = x->stride[0];
+    c.stride_c = x->stride[1];
+    c.stride_h = has_rows ? x->stride[t->spatial] : 0;
+    c.stride_w = x->stride[t->spatial + 1];
+    return c;
 }
 
 // A phase without taps: the bias, or 0.
@@ -110,102 +130,130 @@ static void fill_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const PhaseStore *s = ctx;
     Kernel *k = l->k;
-    const KRef place[2] = {at.idx[2], at.idx[3]};
-    Point to = result_point(k, s, at.idx[0], at.idx[1], place);
-    to.lanes = at.lanes;
-    to.count = at.count;
+    Point to = {.lanes = at.lanes, .count = at.count, .vec_axis = 1};
+    to.idx[0] = at.idx[0];
+    to.idx[1] = at.idx[1];
+    for (uint32_t i = 0; i < s->t->spatial; i++)
+        set_place(k, s, i, at.idx[i + 2], &to);
     (void)d;
     const KRef value = s->t->bias != 0 ? operand_load(l, s->t->bias, to.idx[1], &at, 1)
                                        : k_splat(k, k_number(k, DTYPE_f32, 0), at.lanes);
     pull_store_root(l, &s->t->d, to, value);
 }
 
-static void emit_empty_phase(Lower *l, PhaseStore *s, uint8_t lanes)
+static void emit_empty_phase(Lower *l, PhaseStore *s)
 {
-    const Domain d = {.rank = 4, .extent = {s->t->d.extent[0], s->t->oc, s->h.count, s->w.count}};
+    const int64_t channels = s->t->d.extent[1];
+    Domain d = {.rank = s->t->spatial + 2, .extent = {s->t->d.extent[0], channels}};
     Point at = {.lanes = 1, .count = 1};
+    for (uint32_t i = 0; i < s->t->spatial; i++)
+        d.extent[i + 2] = s->phase[i].count;
     uint32_t opened = 0;
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < d.rank; i++)
         opened += i == 1 ? 0 : lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
+    const uint8_t lanes = domain_lanes(l, &s->t->d, 1) > 1 ? lower_fit_lanes(l, channels) : 1;
     lower_along(l, &d, 1, lanes, at, fill_point, s);
     lower_close(l, opened);
 }
 
-static TileWeights pack_phase(Lower *l, const Transposed *t, const Tile *tile, const PhaseStore *s,
-                              int64_t group)
+// The weights of a phase: element (ic, oc, k ...) of the operand, with channels of a group.
+static TileSource phase_weights(const Lower *l, const Transposed *t, const PhaseStore *s)
 {
-    const Shape *ws = lower_node(l, t->w)->shape;
+    const Shape *shape = lower_node(l, t->w)->shape;
     const bool is_const = node_is_const(l->g, t->w);
-    const int64_t kw = ws->dim[ws->rank - 1], kh = t->spatial == 2 ? ws->dim[2] : 1, taps = kh * kw;
-    const int64_t dense[] = {t->oc * taps, taps, t->spatial == 2 ? kw : 1, 1};
-    const int64_t *stride = is_const ? dense : lower_loc(l, t->w)->stride;
-    const int64_t row = t->spatial == 2 ? stride[2] : 0, column = stride[t->spatial + 1];
-    const int64_t first = group * t->ic * stride[0] + s->h.tap * row + s->w.tap * column;
+    int64_t stride[SHAPE_MAX_RANK] = {0}, dense = 1;
+    for (uint32_t i = shape->rank; i-- > 0; dense *= shape->dim[i])
+        stride[i] = is_const ? dense : lower_loc(l, t->w)->stride[i];
     TileSource src = {.stride_oc = stride[1],
                       .stride_ic = stride[0],
-                      .stride_kh = -s->h.tap_step * row,
-                      .stride_kw = -s->w.tap_step * column};
-    if (!is_const)
-        return tile_pack_lasting(tile, &src, t->w, first);
-    src.data = (const float *)node_attr(lower_node(l, t->w), A_const_data)->u.blob + first;
-    return tile_pack(tile, &src, node_name(l->g, t->w));
+                      .groups = t->form.group,
+                      .stride_group = t->ic * stride[0]};
+    for (uint32_t i = 0; i < t->spatial; i++) {
+        int64_t *to = &src.stride_outer[i < TILE_MAX_OUTER ? i : 0];
+        to = i + 1 == t->spatial ? &src.stride_kw : i + 2 == t->spatial ? &src.stride_kh : to;
+        *to = -s->phase[i].tap_step * stride[i + 2];
+        src.first += s->phase[i].tap * stride[i + 2];
+    }
+    if (is_const)
+        src.data = (const float *)node_attr(lower_node(l, t->w), A_const_data)->u.blob + src.first;
+    return src;
 }
 
-static void emit_phase(Lower *l, const Transposed *t, PhaseStore *s, int64_t group)
+static void emit_tiles(Lower *l, const Conv *c, const TileSource *src, PhaseStore *s)
 {
     Kernel *k = l->k;
-    const Loc *x = lower_loc(l, t->x);
-    const uint32_t last = t->spatial + 1;
-    Tile tile = tile_new(l, phase_shape(l, t, &s->h, &s->w));
-    s->first_channel = k_index(k, group * t->oc);
-    if (s->h.count == 0 || s->w.count == 0)
-        return;
-    if (s->h.taps == 0 || s->w.taps == 0) {
-        emit_empty_phase(l, s, tile.lanes);
-        return;
-    }
-    tile.in = (TileInput){.param = lower_param(l, t->x, PARAM_READ),
-                          .stride_n = x->stride[0],
-                          .stride_c = x->stride[1],
-                          .stride_h = t->spatial == 2 ? x->stride[2] : 0,
-                          .stride_w = x->stride[last],
-                          .base = k_index(k, group * t->ic * x->stride[1])};
-    tile.w = pack_phase(l, t, &tile, s, group);
-    tile.has_bias = t->bias != 0;
+    Tile tile = tile_new(l, c->s);
+    tile.in = (TileInput){.param = lower_param(l, c->x, PARAM_READ),
+                          .stride_n = c->stride_n,
+                          .stride_c = c->stride_c,
+                          .stride_h = c->stride_h,
+                          .stride_w = c->stride_w};
+    memcpy(tile.in.stride_outer, c->stride_outer, sizeof tile.in.stride_outer);
+    tile.w = node_is_const(l->g, c->w) ? tile_pack(&tile, src, node_name(l->g, c->w))
+                                       : tile_pack_stored(&tile, src, c->w);
+    tile.has_bias = c->bias != 0;
     if (tile.has_bias)
-        tile.bias = lower_param(l, t->bias, PARAM_READ);
-    tile.bias_base = s->first_channel;
+        tile.bias = lower_param(l, c->bias, PARAM_READ);
+    const KRef group = c->group == 1 ? k_index(k, 0) : k_loop(k, c->group, KFOR_PARALLEL, "g");
+    tile.in.base = k_expr(k, "$ * #", group, c->s.ic * c->stride_c);
+    tile.w.base = k_expr(k, "$ * #", group, tile_packed_elements(&tile));
+    tile.bias_base = s->first_channel = k_expr(k, "$ * #", group, c->s.oc);
     tile.store = store_phase;
     tile.ctx = s;
     tile_emit(&tile);
+    if (c->group > 1)
+        k_end(k);
+}
+
+static void emit_phase(Lower *l, PhaseStore *s)
+{
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < s->t->spatial; i++) {
+        taps *= s->phase[i].taps;
+        if (s->phase[i].count == 0)
+            return;
+    }
+    s->first_channel = k_index(l->k, 0);
+    if (taps == 0) {
+        emit_empty_phase(l, s);
+        return;
+    }
+    const Conv c = phase_conv(l, s->t, s);
+    TileSource src = phase_weights(l, s->t, s);
+    if (depthwise_fits(l, &c) && domain_lanes(l, &s->t->d, 1) > 1) {
+        src.stride_oc = src.stride_group;
+        depthwise_emit(l, &c, &src, store_phase, s);
+        return;
+    }
+    emit_tiles(l, &c, &src, s);
 }
 
 static bool can_tile(Lower *l, const Transposed *t)
 {
     int64_t phases = 1;
-    for (uint32_t i = 0; i < t->spatial; i++)
+    for (uint32_t i = 0; i < t->spatial && phases <= MAX_PHASES; i++)
         phases *= t->form.stride[i] <= MAX_PHASES ? t->form.stride[i] : MAX_PHASES + 1;
-    if (l->caps->is_gpu || t->spatial > 2 || (!node_is_const(l->g, t->w) && !packer_can_pack(l, t->w)) ||
-        lower_node(l, l->anchor)->dtype != DTYPE_f32)
+    if (l->caps->is_gpu || !conv_can_pack(l, t->w) || lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    if (phases > MAX_PHASES || t->form.group > MAX_TILED_GROUPS || t->ic == 0 ||
+    if (phases > MAX_PHASES || conv_has_many_groups(l, t->form.group) || t->ic == 0 ||
         (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
         return false;
     return lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1;
 }
 
+// Phases in the order of their remainders, the last axis running fastest.
 static void lower_phases(Lower *l, const Transposed *t)
 {
-    const bool has_rows = t->spatial == 2;
-    const int64_t sh = has_rows ? t->form.stride[0] : 1, sw = t->form.stride[has_rows ? 1 : 0];
-    for (int64_t g = 0; g < t->form.group; g++)
-        for (int64_t h = 0; h < sh; h++)
-            for (int64_t w = 0; w < sw; w++) {
-                PhaseStore s = {.t = t,
-                                .h = phase_of(l, t, has_rows ? 0 : -1, h),
-                                .w = phase_of(l, t, has_rows ? 1 : 0, w)};
-                emit_phase(l, t, &s, g);
-            }
+    int64_t phases = 1;
+    for (uint32_t i = 0; i < t->spatial; i++)
+        phases *= t->form.stride[i];
+    for (int64_t n = 0; n < phases; n++) {
+        PhaseStore s = {.t = t};
+        int64_t left = n;
+        for (uint32_t i = t->spatial; i-- > 0; left /= t->form.stride[i])
+            s.phase[i] = phase_of(l, t, i, left % t->form.stride[i]);
+        emit_phase(l, &s);
+    }
 }
 
 // --- plain loops ---

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { DW_MAX_KERNEL = 7, DW_MAX_ROWS = 2, DW_MAX_PIXELS = 14, DW_EPILOGUE_LOOP_COST = 8 };
+enum { DW_MAX_STRIDE = 4, DW_MAX_DILATION = 24 };
 
 // Which loops are inside which.
 typedef enum DwOrder {
@@ -21,13 +22,16 @@ typedef enum DwOrder {
 typedef struct Depthwise {
     Lower *l;
     const Conv *c;
-    const Domain *d;
+    const TileSource *src;
+    TileStore store;
+    void *ctx;
     uint8_t lanes;
     uint32_t x, w, bias;
     DwOrder order;
     int64_t rows, pixels; // of a tile, at most
     int64_t channels;
     KRef image, row, channel; // of the tile at hand; channel: first of the vector
+    KRef outer[TILE_MAX_OUTER];
     uint8_t count;            // real channels
     int64_t tile_rows;
     int64_t last_row; // the largest value of row
@@ -40,47 +44,61 @@ typedef struct DwRegisters {
     KRef x, w; // index of the tile's first input (kernel row and column 0) and of the vector's first weight
 } DwRegisters;
 
+// Where a tap's weights begin, counted with the last axis running fastest.
+static int64_t tap_offset(const Depthwise *s, int64_t tap)
+{
+    const TileShape *t = &s->c->s;
+    int64_t offset = tap % t->kw * s->src->stride_kw + tap / t->kw % t->kh * s->src->stride_kh;
+    tap /= t->kw * t->kh;
+    for (uint32_t i = t->n_outer; i-- > 0; tap /= t->outer[i].kernel)
+        offset += tap % t->outer[i].kernel * s->src->stride_outer[i];
+    return offset;
+}
+
 static float *pack_depthwise(const Depthwise *s, int64_t channels, uint64_t *bytes)
 {
-    const int64_t taps = s->c->s.kh * s->c->s.kw, blocks = (channels + s->lanes - 1) / s->lanes;
-    const float *src = node_attr(lower_node(s->l, s->c->w), A_const_data)->u.blob;
+    const int64_t taps = tile_steps(&s->c->s), blocks = (channels + s->lanes - 1) / s->lanes;
     float *out = ARENA_ARRAY(s->l->pass->perm, float, blocks *taps * s->lanes);
     for (int64_t c = 0; c < channels; c++)
         for (int64_t t = 0; t < taps; t++)
-            memcpy(&out[((c / s->lanes) * taps + t) * s->lanes + c % s->lanes], &src[c * taps + t],
-                   sizeof *out);
+            memcpy(&out[((c / s->lanes) * taps + t) * s->lanes + c % s->lanes],
+                   (const float *)s->src->data + c * s->src->stride_oc + tap_offset(s, t), sizeof *out);
     *bytes = (uint64_t)(blocks * taps * s->lanes) * sizeof *out;
     return out;
 }
 
-// Vector by vector of channels as pack_depthwise does, for weights that depend on parameters.
+// Vector by vector of channels as pack_depthwise does, for weights that are not constant.
 static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t channels)
 {
     Kernel *k = p->l.k;
-    const Loc *loc = lower_loc(s->l, s->c->w);
-    const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
-    const KRef kh = k_loop(k, s->c->s.kh, KFOR_SERIAL, "kh");
-    const KRef kw = k_loop(k, s->c->s.kw, KFOR_SERIAL, "kw");
-    KRef from = k_expr(k, "$ * # + $ * #", kw, loc->stride[last], first, loc->stride[0]);
-    from = last > 2 ? k_expr(k, "$ * # + $", kh, loc->stride[2], from) : from;
-    const KRef to =
-        k_expr(k, "($ * # + $) * # + $ * #", kh, s->c->s.kw, kw, s->lanes, first, s->c->s.kh * s->c->s.kw);
+    const TileShape *t = &s->c->s;
+    KRef from = k_expr(k, "$ * # + #", first, s->src->stride_oc, s->src->first), tap = k_index(k, 0);
+    for (uint32_t i = 0; i < t->n_outer; i++) {
+        const KRef kd = k_loop(k, t->outer[i].kernel, KFOR_SERIAL, "kd");
+        from = k_expr(k, "$ * # + $", kd, s->src->stride_outer[i], from);
+        tap = k_expr(k, "$ * # + $", tap, t->outer[i].kernel, kd);
+    }
+    const KRef kh = k_loop(k, t->kh, KFOR_SERIAL, "kh");
+    const KRef kw = k_loop(k, t->kw, KFOR_SERIAL, "kw");
+    from = k_expr(k, "$ * # + ($ * # + $)", kw, s->src->stride_kw, kh, s->src->stride_kh, from);
+    tap = k_expr(k, "($ * # + $) * # + $", tap, t->kh, kh, t->kw, kw);
+    const KRef to = k_expr(k, "$ * # + $ * #", tap, s->lanes, first, tile_steps(t));
     const KRef c = k_loop(k, channels, KFOR_SERIAL, "c");
     k_store(k, p->to, k_add(k, to, c),
-            k_load(k, p->from, k_expr(k, "$ * # + $", c, loc->stride[0], from), 1, 1), 1);
+            k_load(k, p->from, k_expr(k, "$ * # + $", c, s->src->stride_oc, from), 1, 1), 1);
     k_end(k);
     for (int64_t c0 = channels; c0 < s->lanes; c0++)
         k_store(k, p->to, k_expr(k, "$ + #", to, c0), k_number(k, DTYPE_f32, 0), 1);
-    k_end(k);
-    k_end(k);
+    for (uint32_t i = 0; i < 2 + t->n_outer; i++)
+        k_end(k);
 }
 
-static uint32_t pack_lasting(const Depthwise *s)
+static uint32_t pack_stored(const Depthwise *s)
 {
     const int64_t rest = s->channels % s->lanes, whole = s->channels - rest;
     const int64_t blocks = (s->channels + s->lanes - 1) / s->lanes;
     Packer p;
-    packer_open(s->l, s->c->w, DTYPE_f32, (uint64_t)(blocks * s->c->s.kh * s->c->s.kw * s->lanes), &p);
+    packer_open(s->l, s->c->w, DTYPE_f32, (uint64_t)(blocks * tile_steps(&s->c->s) * s->lanes), &p);
     Kernel *k = p.l.k;
     if (whole > 0) {
         emit_packed(s, &p, k_for(k, k_index(k, 0), k_index(k, whole), s->lanes, KFOR_PARALLEL, "b"),
@@ -97,7 +115,7 @@ static uint32_t pack_weights(const Depthwise *s)
 {
     uint64_t bytes = 0;
     if (!node_is_const(s->l->g, s->c->w))
-        return pack_lasting(s);
+        return pack_stored(s);
     const float *packed = pack_depthwise(s, s->channels, &bytes);
     return lower_param_data(s->l, node_name(s->l->g, s->c->w), DTYPE_f32, packed, bytes);
 }
@@ -184,10 +202,14 @@ static void emit_input_row(const Depthwise *s, const DwRegisters *r, int64_t i)
 static void store_output(const Depthwise *s, KRef row, KRef p, KRef value)
 {
     Kernel *k = s->l->k;
-    Point at = conv_point(s->d, s->image, s->channel, k_add(k, s->row, row), k_add(k, s->column, p));
-    at.lanes = s->lanes;
-    at.count = s->count;
-    pull_store_root(s->l, s->d, at, value);
+    const TileOut out = {.image = s->image,
+                         .outer = s->outer,
+                         .row = k_add(k, s->row, row),
+                         .column = k_add(k, s->column, p),
+                         .channel = s->channel,
+                         .lanes = s->lanes,
+                         .count = s->count};
+    s->store(s->l, &out, value, s->ctx);
 }
 
 // Costly epilogues go through a small buffer and loops, so that their text appears once.
@@ -211,6 +233,25 @@ static void emit_stores(const Depthwise *s, const DwRegisters *r)
     k_end(k);
 }
 
+// Opens loops over the taps of the axes before rows: what r holds moves with them.
+static void open_outer_taps(const Depthwise *s, DwRegisters *r)
+{
+    Kernel *k = s->l->k;
+    const TileShape *t = &s->c->s;
+    int64_t taps = tile_steps(t);
+    for (uint32_t i = 0; i < t->n_outer; i++) {
+        const TileAxis *x = &t->outer[i];
+        KRef lo, hi;
+        taps = x->kernel > 0 ? taps / x->kernel : 0;
+        const KRef start = k_expr(k, "$ * # + #", s->outer[i], x->stride, -x->pad);
+        tile_clip_taps(k, x, start, &lo, &hi);
+        const KRef tap = k_for(k, lo, hi, 1, KFOR_SERIAL, "kd");
+        const KRef at = k_expr(k, "$ * # + $", tap, x->dilation, start);
+        r->x = k_expr(k, "$ * # + $", at, s->c->stride_outer[i], r->x);
+        r->w = k_expr(k, "$ * # + $", tap, taps * s->lanes, r->w);
+    }
+}
+
 static void emit_tile(const Depthwise *s)
 {
     Kernel *k = s->l->k;
@@ -226,9 +267,12 @@ static void emit_tile(const Depthwise *s)
     r.x = k_expr(k, "$ * # + $", s->image, s->c->stride_n, lower_base(s->l, s->c->x));
     r.x = k_expr(k, "$ * # + $", s->channel, s->c->stride_c, r.x);
     r.x = k_expr(k, "$ * # + ($ * # + $)", left, s->c->stride_w, top, s->c->stride_h, r.x);
-    r.w = k_expr(k, "$ * #", s->channel, t->kh * t->kw); // channel is a multiple of lanes
+    r.w = k_expr(k, "$ * #", s->channel, tile_steps(t)); // channel is a multiple of lanes
+    open_outer_taps(s, &r);
     for (int64_t i = 0; i <= (s->tile_rows - 1) * t->sh + (t->kh - 1) * t->dh; i++)
         emit_input_row(s, &r, i);
+    for (uint32_t i = 0; i < t->n_outer; i++)
+        k_end(k);
     emit_stores(s, &r);
 }
 
@@ -356,11 +400,13 @@ static void emit_images(Depthwise *s)
     s->image = window != NULL ? window->image
                : has_loop     ? k_for(k, k_index(k, 0), images, 1, KFOR_PARALLEL, "n")
                               : k_index(k, 0);
+    for (uint32_t i = 0; i < s->c->s.n_outer; i++)
+        s->outer[i] = k_loop(k, s->c->s.outer[i].out, KFOR_PARALLEL, "od");
     if (s->order == DW_CHANNELS_OUTSIDE)
         each_channel(s, rows_inside);
     else
         each_row(s, s->order == DW_STRIPS ? channels_and_columns_inside : columns_and_channels_inside);
-    if (has_loop)
+    for (uint32_t i = 0; i < s->c->s.n_outer + has_loop; i++)
         k_end(k);
 }
 
@@ -373,7 +419,7 @@ static void choose_tile(Depthwise *s)
     const TileShape *t = &s->c->s;
     const int64_t regs = s->l->caps->vector_regs, taps = t->kh * t->kw;
     const int64_t room = regs - 2 - (taps <= regs / 3 ? taps : t->kw);
-    s->rows = t->h > 1 && t->kh > 1 ? DW_MAX_ROWS : 1;
+    s->rows = t->h > 1 && t->kh > 1 && !lower_goes_by_rows(s->l) ? DW_MAX_ROWS : 1;
     int64_t most = room / s->rows;
     most = most > DW_MAX_PIXELS / s->rows + 1 ? DW_MAX_PIXELS / s->rows + 1 : most < 2 ? 2 : most;
     s->pixels = most;
@@ -411,26 +457,28 @@ static void choose_order(Depthwise *s)
     s->order = (DwOrder)choice_pick(s->l, question, list, 3);
 }
 
-static bool fits(const Lower *l, const Conv *c, const Domain *d)
+bool depthwise_fits(const Lower *l, const Conv *c)
 {
-    const Node *n = lower_node(l, l->anchor);
-    if (l->caps->is_gpu || !c->is_planar || c->s.ic != 1 || c->s.oc != 1 || c->group < 4 ||
-        n->dtype != DTYPE_f32)
+    const TileShape *s = &c->s;
+    if (l->caps->is_gpu || s->ic != 1 || s->oc != 1 || c->group < 4 ||
+        lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    if (c->s.kw > DW_MAX_KERNEL || c->s.kh > DW_MAX_KERNEL || c->s.sw > 4 || c->s.dw > 4 || c->s.sh > 4 ||
-        c->s.dh > 4 || (!node_is_const(l->g, c->w) && !packer_can_pack(l, c->w)) || c->stride_c != 1)
+    if (s->kw > DW_MAX_KERNEL || s->kh > DW_MAX_KERNEL || s->sw > DW_MAX_STRIDE || s->sh > DW_MAX_STRIDE ||
+        s->dw > DW_MAX_DILATION || s->dh > DW_MAX_DILATION)
         return false;
-    return tile_is_worthwhile(&c->s) && domain_lanes(l, d, 1) > 1;
+    if (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1)
+        return false;
+    return conv_can_pack(l, c->w) && c->stride_c == 1 && tile_is_worthwhile(s);
 }
 
-bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)
+void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx)
 {
-    rlx_assert(c->group >= 1 && d->rank >= 3);
-    if (!fits(l, c, d))
-        return false;
+    rlx_assert(c->group >= 1 && store != NULL);
     Depthwise s = {.l = l,
                    .c = c,
-                   .d = d,
+                   .src = src,
+                   .store = store,
+                   .ctx = ctx,
                    .lanes = lower_fit_lanes(l, c->group),
                    .channels = c->group,
                    .x = lower_param(l, c->x, PARAM_READ)};
@@ -439,5 +487,4 @@ bool depthwise_lower(Lower *l, const Conv *c, const Domain *d)
     choose_tile(&s);
     choose_order(&s);
     emit_images(&s);
-    return true;
 }

@@ -390,7 +390,7 @@ bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, Winograd
 static bool is_candidate(const Lower *l, const Conv *c, const Domain *d)
 {
     const TileShape *s = &c->s;
-    return !l->caps->is_gpu && l->caps->f32_lanes >= 4 && l->caps->packs_weights && c->is_planar &&
+    return !l->caps->is_gpu && l->caps->f32_lanes >= 4 && l->caps->packs_weights && c->s.n_outer == 0 &&
            (node_is_const(l->g, c->w) || packer_can_pack(l, c->w)) &&
            lower_node(l, l->anchor)->dtype == DTYPE_f32 && s->kh == 3 && s->kw == 3 && s->sh == 1 &&
            s->sw == 1 && s->dh == 1 && s->dw == 1 && c->stride_c == 1 && s->ic >= 8 && s->oc >= 4 &&

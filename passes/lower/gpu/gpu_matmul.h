@@ -17,6 +17,7 @@ typedef struct GpuMatrix {
     const Loc *loc;
     int64_t outer, k;
     int64_t batch[GPU_MATMUL_MAX_BATCH];
+    bool is_paired; // two steps of k of 16 bits are neighbours, and k is from pair to pair
 } GpuMatrix;
 
 // A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
@@ -31,6 +32,22 @@ typedef struct GpuImage {
     int32_t high[2]; // PlanTensorMap.high
 } GpuImage;
 
+// A left operand that is an image as a convolution reads it, with any strides and one to three spatial axes
+// (the last one is the fastest). Row i of the product is output pixel i. A step of k is a channel at a tap of
+// the kernel: of the first tap all channels, then of the next one; or (is_tap_inner) of the first channel all
+// taps. There are zeros where a tap lies outside of the image.
+enum { GPU_WINDOW_AXES = 3 };
+typedef struct GpuWindow {
+    uint32_t axes;
+    bool is_tap_inner;
+    int64_t channels, stride_c, stride_n;
+    int64_t in[GPU_WINDOW_AXES], out[GPU_WINDOW_AXES], taps[GPU_WINDOW_AXES], stride[GPU_WINDOW_AXES];
+    int64_t step[GPU_WINDOW_AXES], dilation[GPU_WINDOW_AXES], pad[GPU_WINDOW_AXES];
+    // Of several groups that make one product, a column has the channels of its own only; for the others its
+    // weights are zeros. Channels and columns of a group; 0: there is one group.
+    int64_t own_channels, own_columns;
+} GpuWindow;
+
 typedef struct GpuMatmul {
     Lower *l;
     int64_t m, n, k;
@@ -42,6 +59,8 @@ typedef struct GpuMatmul {
     Point (*point)(const struct GpuMatmul *p, const KRef *batch, KRef row, KRef column);
     const void *ctx;
     const GpuImage *image; // a is one; NULL: it is a matrix
+    const GpuWindow *window; // the same, for gpu_matmul_simt
+    KRef rows;             // that count in this run; 0: all
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
 } GpuMatmul;
 

@@ -1,223 +1,181 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices without tensor cores, in every GPU language: a group of 256 threads computes a square
-// tile from slices of both operands in shared memory, each thread a square of sums in registers. The next
-// slice is on its way while one is multiplied. Sums are f32 fused multiply-adds in rising k. Where simdgroups
-// multiply matrices (TargetCaps.has_simd_matrix), each has a block of the sums, eight steps of k are summed
-// at a time in an order of the device, and the tile goes through shared memory to the threads that store it.
+// Products of matrices, and of images as convolutions read them, on every GPU: a group of 256 threads
+// computes a tile from slices of both operands in shared memory. The next slice is on its way while one is
+// multiplied. Small products have small tiles, whose k is shared by teams of threads: each team has all sums
+// of the tile, for its part of every slice, and they are added up in the order of the teams. Without matrix
+// units, sums are f32 fused multiply-adds in rising k (of a team). Where simdgroups multiply matrices
+// (TargetCaps.has_simd_matrix), each has a block of the sums, eight steps of k are summed at a time in an
+// order of the device, and the tile goes through shared memory to the threads that store it.
 #include "ir/kernel/device.h"
-#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/gpu/gpu_simt.h"
 
 #include <string.h>
 
 enum {
-    THREADS = 256,
-    SIDE = 16,  // threads along rows and columns of a tile
-    SLICE = 16, // of k
-    PAD = 1,
-    SIMD = 32,
-    MATRIX = 8,
-    BLOCK_ROWS = 16,
-    BLOCK_COLUMNS = 32, // of a simdgroup (device.def)
-    MATRIX_TILE = 64,
-    MATRIX_PITCH = MATRIX_TILE + 4,
     MIN_ROWS = 8,
     MIN_RESULTS = 1024,
-    FEW_TILES = 2 // of each processor: fewer of them leave much of a GPU without work
+    MATRIX_TILE = 64,
+    MATRIX_ROWS = 16,
+    MATRIX_COLUMNS = 32 // of a simdgroup (device.def)
 };
 
-typedef struct Simt {
-    const GpuMatmul *p;
-    Lower *l;
-    Kernel *k;
-    int64_t own, tile; // rows, and columns, of a thread, of the group
-    KRef thread, row, column; // of the thread in the square of threads
-    KRef a, b;                // slices in shared memory, [SLICE][pitch]
-    int64_t pitch;
-    bool has_matrices;
-    KRef block_row, block_column; // of the simdgroup in the tile
-    KRef result;                  // the tile, [tile][pitch]
-    KRef next_a, next_b;      // what this thread brings of the next ones
-    KRef m, n;                // first row and column of the tile
-    KRef batch[GPU_MATMUL_MAX_BATCH];
-} Simt;
+// --- the tile ------------------------------------------------------------------------------------
 
-// Element e of those that this thread brings: its row (or column) of the tile and its step. Neighbours in
-// memory are brought by neighbours.
-static void element_of(const Simt *s, const GpuMatrix *x, KRef e, KRef *outer, KRef *step)
-{
-    Kernel *k = s->k;
-    const KRef i = k_expr(k, "$ * # + $", e, THREADS, s->thread);
-    const bool is_k_dense = x->k == 1;
-    *outer = is_k_dense ? k_expr(k, "$ / #", i, SLICE) : k_expr(k, "$ % #", i, s->tile);
-    *step = is_k_dense ? k_expr(k, "$ % #", i, SLICE) : k_expr(k, "$ / #", i, s->tile);
-}
-
-// Beyond the ends of the operand there are zeros.
-static void fetch_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
+static void place_batch(GpuSimt *s, KRef z)
 {
     Kernel *k = s->k;
     const GpuMatmul *p = s->p;
-    const bool is_a = x == &p->a;
-    const int64_t size = is_a ? p->m : p->n;
-    const uint32_t param = lower_param(s->l, x->id, PARAM_READ);
-    KRef outer = 0, step = 0, base = k_index(k, 0);
+    for (uint32_t b = p->n_batch; b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
+        s->batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
+}
+
+static void place_side(const GpuSimt *s, GpuSide *x, KRef first)
+{
+    x->first = first;
+    x->base = k_index(s->k, 0);
+    for (uint32_t i = 0; i < s->p->n_batch; i++)
+        if (x->x->batch[i] != 0)
+            x->base = k_expr(s->k, "$ * # + $", s->batch[i], x->x->batch[i], x->base);
+}
+
+// Where the thread's sums are: of threads alone, of warps, of simdgroups.
+static void place_thread(GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const KRef warp = k_expr(k, "$ / #", s->member, GPU_LANES);
+    if (s->unit == GPU_UNIT_FMA) {
+        s->row = k_expr(k, "$ / # * #", s->member, gpu_simt_threads_n(s), GPU_SIMT_BLOCK);
+        s->column = k_expr(k, "$ % # * #", s->member, gpu_simt_threads_n(s), GPU_SIMT_BLOCK);
+    } else if (s->unit == GPU_UNIT_SIMD) {
+        s->row = k_expr(k, "$ % # * #", warp, MATRIX_TILE / MATRIX_ROWS, MATRIX_ROWS);
+        s->column = k_expr(k, "$ / # * #", warp, MATRIX_TILE / MATRIX_ROWS, MATRIX_COLUMNS);
+    } else {
+        const int64_t rows = gpu_unit_rows(s) * GPU_UNIT_ROWS;
+        const int64_t columns = gpu_unit_columns(s) * GPU_UNIT_COLUMNS;
+        s->row = k_expr(k, "$ / # * #", warp, gpu_simt_warps_n(s), rows);
+        s->column = k_expr(k, "$ % # * #", warp, gpu_simt_warps_n(s), columns);
+    }
+}
+
+static void begin_tile(GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const GpuMatmul *p = s->p;
+    int64_t matrices = 1;
     for (uint32_t i = 0; i < p->n_batch; i++)
-        if (x->batch[i] != 0)
-            base = k_expr(k, "$ * # + $", s->batch[i], x->batch[i], base);
-    const KRef e = k_loop(k, s->tile * SLICE / THREADS, KFOR_UNROLL, "e");
-    element_of(s, x, e, &outer, &step);
-    const KRef row = k_add(k, is_a ? s->m : s->n, outer), at = k_add(k, from, step);
-    const KRef is_in = k_expr(k, "$ < # & $ < #", row, size, at, p->k);
-    const KRef index = k_expr(k, "$ * # + ($ * # + $)", row, x->outer, at, x->k, base);
-    const KRef value = k_load(k, param, k_select(k, is_in, index, k_index(k, 0)), 1, 1);
-    k_astore(k, to, e, k_select(k, is_in, k_cast(k, value, DTYPE_f32), k_number(k, DTYPE_f32, 0)));
+        matrices *= p->batch[i];
+    const KRef z = k_for_group(k, matrices, "matrix");
+    const KRef n_tile = k_for_group(k, ceil_div(p->n, s->shape.columns), "columns");
+    const KRef m_tile = k_for_group(k, ceil_div(p->m, s->shape.rows), "rows");
+    place_batch(s, z);
+    s->m = k_expr(k, "$ * #", m_tile, s->shape.rows);
+    s->n = k_expr(k, "$ * #", n_tile, s->shape.columns);
+    s->thread = k_thread(k);
+    s->team = k_expr(k, "$ / #", s->thread, gpu_simt_members(s));
+    s->member = s->shape.teams == 1 ? s->thread : k_expr(k, "$ % #", s->thread, gpu_simt_members(s));
+    place_thread(s);
+    place_side(s, &s->a, s->m);
+    place_side(s, &s->b, s->n);
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+static void clear_sums(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const KRef i = k_loop(k, gpu_simt_sums(s), KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
     k_end(k);
 }
 
-static void put_slice(const Simt *s, const GpuMatrix *x, KRef from, KRef to)
+static void multiply_slices(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    KRef outer = 0, step = 0;
-    const KRef e = k_loop(k, s->tile * SLICE / THREADS, KFOR_UNROLL, "e");
-    element_of(s, x, e, &outer, &step);
-    k_astore(k, to, k_expr(k, "$ * # + $", step, s->pitch, outer), k_aload(k, from, e, 1));
+    const int64_t words = ceil_div(s->p->k, s->pair);
+    const KRef zero = k_index(k, 0);
+    gpu_side_fetch(s, &s->a, zero);
+    gpu_side_fetch(s, &s->b, zero);
+    const KRef from = k_for(k, zero, k_index(k, words), s->depth, KFOR_SERIAL, "from");
+    k_barrier(k);
+    gpu_side_put(s, &s->a);
+    gpu_side_put(s, &s->b);
+    k_barrier(k);
+    const KRef next = k_expr(k, "$ + #", from, s->depth);
+    k_if(k, k_expr(k, "$ < #", next, words));
+    gpu_side_fetch(s, &s->a, next);
+    gpu_side_fetch(s, &s->b, next);
+    k_end(k);
+    gpu_simt_multiply(s, sums);
     k_end(k);
 }
 
-static void load_line(const Simt *s, KRef slice, KRef step, KRef first, KRef to)
+// The upper half of the teams hands its sums to the lower half, until one team is left.
+static void join_teams(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const KRef i = k_loop(k, s->own, KFOR_UNROLL, "i");
-    const KRef at = k_expr(k, "$ * # + ($ * # + $)", step, s->pitch, i, SIDE, first);
-    k_astore(k, to, i, k_aload(k, slice, at, 1));
-    k_end(k);
-}
-
-static void multiply_matrices(const Simt *s, KRef sums)
-{
-    Kernel *k = s->k;
-    const KRef step = k_for(k, k_index(k, 0), k_index(k, SLICE), MATRIX, KFOR_UNROLL, "step");
-    const KRef a = k_expr(k, "$ * # + $", step, s->pitch, s->block_row);
-    const KRef b = k_expr(k, "$ * # + $", step, s->pitch, s->block_column);
-    k_device_list(k, KDEV_simd_product, s->pitch,
-                  (const KRef[KDEV_MAX_OPERANDS + 1]){sums, s->a, a, s->b, b});
-    k_end(k);
+    const int64_t n = gpu_simt_sums(s), members = gpu_simt_members(s);
+    for (int64_t half = s->shape.teams / 2; half >= 1; half /= 2) {
+        const KRef place = k_expr(k, "$ % # * # + $", s->team, half, n * members, s->member);
+        k_barrier(k);
+        k_if(k, k_expr(k, "# <= $ & $ < #", half, s->team, s->team, 2 * half));
+        KRef i = k_loop(k, n, KFOR_UNROLL, "i");
+        k_astore(k, s->parts, k_expr(k, "$ * # + $", i, members, place), k_aload(k, sums, i, 1));
+        k_end(k);
+        k_end(k);
+        k_barrier(k);
+        k_if(k, k_expr(k, "$ < #", s->team, half));
+        i = k_loop(k, n, KFOR_UNROLL, "i");
+        const KRef part = k_aload(k, s->parts, k_expr(k, "$ * # + $", i, members, place), 1);
+        k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), part));
+        k_end(k);
+        k_end(k);
+    }
 }
 
 // What simdgroups have, for the threads that store it.
-static void share_sums(const Simt *s, KRef sums)
+static GpuSimt share_sums(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const KRef at = k_expr(k, "$ * # + $", s->block_row, s->pitch, s->block_column);
-    k_device_list(k, KDEV_simd_put, s->pitch, (const KRef[KDEV_MAX_OPERANDS + 1]){s->result, at, sums});
+    GpuSimt out = *s;
+    const KRef at = k_expr(k, "$ * # + $", s->row, s->a.pitch, s->column);
+    k_device_list(k, KDEV_simd_put, s->a.pitch, (const KRef[KDEV_MAX_OPERANDS + 1]){s->result, at, sums});
     k_barrier(k);
+    out.unit = GPU_UNIT_FMA;
+    place_thread(&out);
+    return out;
 }
 
-static KRef sum_at(const Simt *s, KRef sums, KRef i, KRef j)
+static void multiply_tile(const GpuSimt *s)
 {
     Kernel *k = s->k;
-    if (!s->has_matrices)
-        return k_aload(k, sums, k_expr(k, "$ * # + $", i, s->own, j), 1);
-    const KRef row = k_expr(k, "$ * # + $", i, SIDE, s->row),
-               column = k_expr(k, "$ * # + $", j, SIDE, s->column);
-    return k_aload(k, s->result, k_expr(k, "$ * # + $", row, s->pitch, column), 1);
-}
-
-static void multiply_slice(const Simt *s, KRef sums)
-{
-    Kernel *k = s->k;
-    const KRef a = k_array(k, DTYPE_f32, s->own), b = k_array(k, DTYPE_f32, s->own), zero = k_index(k, 0);
-    const KRef step = k_for(k, zero, k_index(k, SLICE), 1, KFOR_UNROLL, "step");
-    load_line(s, s->a, step, s->row, a);
-    load_line(s, s->b, step, s->column, b);
-    const KRef i = k_for(k, zero, k_index(k, s->own), 1, KFOR_UNROLL, "i");
-    const KRef j = k_for(k, zero, k_index(k, s->own), 1, KFOR_UNROLL, "j");
-    const KRef at = k_expr(k, "$ * # + $", i, s->own, j);
-    const KRef x = k_aload(k, a, i, 1), y = k_aload(k, b, j, 1);
-    k_astore(k, sums, at, k_fma(k, x, y, k_aload(k, sums, at, 1)));
-    k_end(k);
-    k_end(k);
-    k_end(k);
-}
-
-static void store_tile(const Simt *s, KRef sums)
-{
-    Kernel *k = s->k;
-    const GpuMatmul *p = s->p;
-    const KRef i = k_loop(k, s->own, KFOR_UNROLL, "i");
-    const KRef row = k_expr(k, "$ + ($ * # + $)", s->m, i, SIDE, s->row);
-    k_if(k, k_expr(k, "$ < #", row, p->m));
-    const KRef j = k_loop(k, s->own, KFOR_UNROLL, "j");
-    const KRef column = k_expr(k, "$ + ($ * # + $)", s->n, j, SIDE, s->column);
-    k_if(k, k_expr(k, "$ < #", column, p->n));
-    const KRef sum = sum_at(s, sums, i, j);
-    pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
-                    k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
-    k_end(k);
-    k_end(k);
-    k_end(k);
-    k_end(k);
-}
-
-static void begin_tile(Simt *s, int64_t m_tiles, int64_t n_tiles, int64_t matrices)
-{
-    Kernel *k = s->k;
-    const GpuMatmul *p = s->p;
-    KRef z = k_for_group(k, matrices, "matrix");
-    const KRef n_tile = k_for_group(k, n_tiles, "columns"), m_tile = k_for_group(k, m_tiles, "rows");
-    for (uint32_t b = p->n_batch; b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
-        s->batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
-    s->m = k_expr(k, "$ * #", m_tile, s->tile);
-    s->n = k_expr(k, "$ * #", n_tile, s->tile);
-    s->thread = k_thread(k);
-    s->row = k_expr(k, "$ / #", s->thread, SIDE);
-    s->column = k_expr(k, "$ % #", s->thread, SIDE);
-    const KRef block = k_expr(k, "$ / #", s->thread, SIMD);
-    s->block_row = k_expr(k, "$ % # * #", block, MATRIX_TILE / BLOCK_ROWS, BLOCK_ROWS);
-    s->block_column = k_expr(k, "$ / # * #", block, MATRIX_TILE / BLOCK_ROWS, BLOCK_COLUMNS);
-}
-
-static void multiply_tile(const Simt *s)
-{
-    Kernel *k = s->k;
-    const GpuMatmul *p = s->p;
-    const KRef sums = k_array(k, DTYPE_f32, s->own * s->own), zero = k_index(k, 0);
-    const KRef i = k_for(k, zero, k_index(k, s->own * s->own), 1, KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
-    k_end(k);
-    fetch_slice(s, &p->a, zero, s->next_a);
-    fetch_slice(s, &p->b, zero, s->next_b);
-    const KRef from = k_for(k, zero, k_index(k, p->k), SLICE, KFOR_SERIAL, "from");
-    k_barrier(k);
-    put_slice(s, &p->a, s->next_a, s->a);
-    put_slice(s, &p->b, s->next_b, s->b);
-    k_barrier(k);
-    const KRef next = k_expr(k, "$ + #", from, SLICE);
-    k_if(k, k_expr(k, "$ < #", next, p->k));
-    fetch_slice(s, &p->a, next, s->next_a);
-    fetch_slice(s, &p->b, next, s->next_b);
-    k_end(k);
-    (s->has_matrices ? multiply_matrices : multiply_slice)(s, sums);
-    k_end(k);
-    if (s->has_matrices)
-        share_sums(s, sums);
-    store_tile(s, sums);
+    const bool has_teams = s->shape.teams > 1;
+    const KRef sums = k_array(k, DTYPE_f32, gpu_simt_sums(s));
+    clear_sums(s, sums);
+    multiply_slices(s, sums);
+    if (has_teams) {
+        join_teams(s, sums);
+        k_if(k, k_expr(k, "$ == 0", s->team));
+    }
+    const GpuSimt stored = s->unit == GPU_UNIT_SIMD ? share_sums(s, sums) : *s;
+    gpu_simt_store(&stored, sums);
+    if (has_teams)
+        k_end(k);
 }
 
 // With cooperative matrices where the device has them; else what follows.
-static void begin_other_way(const Simt *s)
+static void begin_other_way(const GpuSimt *s)
 {
     Kernel *k = s->k;
     const KRef has_coop = k_call(k, KDEV_has_coop, 0, 0, 0);
     GpuSquare square = {.p = s->p,
                         .l = s->l,
                         .k = k,
-                        .tile = s->tile,
+                        .tile = s->shape.rows,
                         .thread = s->thread,
                         .m = s->m,
                         .n = s->n,
-                        .a = s->a,
-                        .b = s->b};
+                        .a = s->a.shared,
+                        .b = s->b.shared};
     memcpy(square.batch, s->batch, sizeof square.batch);
     k_if(k, has_coop);
     gpu_coop_tile(&square);
@@ -225,49 +183,52 @@ static void begin_other_way(const Simt *s)
     k_if(k, k_not(k, has_coop));
 }
 
+// --- the kernel ----------------------------------------------------------------------------------
+
 bool gpu_simt_fits(const GpuMatmul *p)
 {
     rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
             return false;
-    return p->l->caps->shared_bytes >= 2 * SLICE * (8 * SIDE + PAD) * 4 && p->m >= MIN_ROWS &&
-           p->n >= MIN_ROWS && p->k >= SLICE && p->m * p->n >= MIN_RESULTS;
+    return p->l->caps->shared_bytes != 0 && p->m >= MIN_ROWS && p->n >= MIN_ROWS && p->k >= GPU_SIMT_WORDS &&
+           p->m * p->n >= MIN_RESULTS;
+}
+
+static void share_side(const GpuSimt *s, GpuSide *x, int64_t least)
+{
+    const int64_t words = gpu_side_words(s, x->lines);
+    x->shared = k_shared(s->k, s->pair == 2 ? DTYPE_u32 : DTYPE_f32, words > least ? words : least);
 }
 
 void gpu_matmul_simt(const GpuMatmul *p)
 {
     rlx_assert(gpu_simt_fits(p));
     Kernel *k = p->l->k;
-    Simt s = {.p = p, .l = p->l, .k = k, .own = 8};
-    int64_t matrices = 1;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        matrices *= p->batch[i];
-    const int64_t enough = (int64_t)FEW_TILES * p->l->caps->gpu->processors;
-    for (; s.own > 2; s.own /= 2) {
-        s.tile = s.own * SIDE;
-        if (matrices * ceil_div(p->m, s.tile) * ceil_div(p->n, s.tile) >= enough)
-            break;
-    }
     const bool has_coop = gpu_coop_fits(p);
-    if (has_coop && s.own < MATRIX_TILE / SIDE)
-        s.own = MATRIX_TILE / SIDE;
-    s.has_matrices = p->l->caps->has_simd_matrix && p->m >= MATRIX_TILE / 2 && p->n >= MATRIX_TILE / 2;
-    if (s.has_matrices)
-        s.own = MATRIX_TILE / SIDE;
-    s.tile = s.own * SIDE;
-    s.pitch = s.has_matrices ? MATRIX_PITCH : s.tile + PAD;
-    k_set_group(k, THREADS);
-    const int64_t slice = SLICE * s.pitch, words = has_coop ? gpu_coop_words(s.tile) : 0;
-    s.a = k_shared(k, DTYPE_f32, slice > words ? slice : words);
-    s.b = k_shared(k, DTYPE_f32, slice > words ? slice : words);
-    s.result = s.has_matrices ? k_shared(k, DTYPE_f32, s.tile * s.pitch) : 0;
-    s.next_a = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
-    s.next_b = k_array(k, DTYPE_f32, s.tile * SLICE / THREADS);
-    begin_tile(&s, ceil_div(p->m, s.tile), ceil_div(p->n, s.tile), matrices);
+    GpuSimt s = {.p = p, .l = p->l, .k = k, .unit = gpu_simt_unit(p)};
+    s.shape = gpu_simt_choose(p, s.unit);
+    s.depth = GPU_SIMT_WORDS * s.shape.teams;
+    s.pair = s.unit == GPU_UNIT_HALF ? 2 : 1;
+    s.a = (GpuSide){.x = &p->a, .window = p->window, .lines = s.shape.rows, .size = p->m};
+    s.b = (GpuSide){.x = &p->b, .lines = s.shape.columns, .size = p->n};
+    k_set_group(k, GPU_SIMT_THREADS);
+    k->places = gpu_simt_places(s.unit);
+    gpu_side_begin(&s, &s.a);
+    gpu_side_begin(&s, &s.b);
+    const int64_t words = has_coop ? gpu_coop_words(s.shape.rows) : 0;
+    share_side(&s, &s.a, words);
+    share_side(&s, &s.b, words);
+    if (s.shape.teams > 1)
+        s.parts = k_shared(k, DTYPE_f32, s.shape.teams / 2 * s.shape.rows * s.shape.columns);
+    if (s.unit == GPU_UNIT_SIMD)
+        s.result = k_shared(k, DTYPE_f32, s.shape.rows * s.a.pitch);
+    begin_tile(&s);
+    if (p->rows != 0)
+        k_if(k, k_lt(k, s.m, p->rows));
     if (has_coop)
         begin_other_way(&s);
     multiply_tile(&s);
-    for (uint32_t i = 0; i < 3u + has_coop; i++)
+    for (uint32_t i = 0; i < 3u + has_coop + (p->rows != 0); i++)
         k_end(k);
 }

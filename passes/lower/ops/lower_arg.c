@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// argmax and argmin: one scalar search along the axis for every result, on GPUs shared by a group of threads.
-// The first of equal values wins, and the first NaN over all.
+// argmax and argmin: a search along the axis for every result. CPUs search f32 in vectors: for neighbouring
+// results at once, or with a part of the axis for each lane where its elements are neighbours. On GPUs the
+// threads of a group share an axis. The first of equal values wins, and the first NaN over all.
 #include "passes/lower/operand.h"
 
 #include <math.h>
@@ -42,21 +43,157 @@ static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef
     *place = k_get(k, where);
 }
 
+static void place_axes(const Lower *l, const Search *s, const Point *at, KRef *idx)
+{
+    const uint32_t rank = lower_node(l, s->x)->shape->rank;
+    for (uint32_t i = 0, from = 0; i < rank; i++) {
+        const bool is_searched = i == s->axis;
+        idx[i] = is_searched ? k_index(l->k, 0) : at->idx[from];
+        from += is_searched && !s->keeps_axis ? 0 : 1;
+    }
+}
+
 static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Search *s = ctx;
     Kernel *k = l->k;
-    const Shape *shape = lower_node(l, s->x)->shape;
     KRef idx[SHAPE_MAX_RANK];
     (void)d;
-    for (uint32_t i = 0, from = 0; i < shape->rank; i++) {
-        const bool is_searched = i == s->axis;
-        idx[i] = is_searched ? k_index(k, 0) : at.idx[from];
-        from += is_searched && !s->keeps_axis ? 0 : 1;
-    }
+    place_axes(l, s, &at, idx);
     KRef best, place;
     search_part(l, s, idx, 1, &best, &place);
     return k_cast(k, place, DTYPE_i64);
+}
+
+// --- vectors -------------------------------------------------------------------------------------
+
+// The best of each lane and where it is, of vectors that lie `step` apart on the axis, from idx on.
+typedef struct Lanes {
+    KRef best, place; // variables
+    uint8_t lanes;
+} Lanes;
+
+static void search_lanes(Lower *l, const Search *s, KRef *idx, Point at, int64_t step, Lanes *out)
+{
+    Kernel *k = l->k;
+    const int64_t end = lower_node(l, s->x)->shape->dim[s->axis];
+    out->lanes = at.lanes;
+    out->best = k_var(k, operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), "best");
+    out->place = k_var(k, k_splat(k, k_integer(k, DTYPE_i32, 0), at.lanes), "place");
+    idx[s->axis] = k_for(k, k_index(k, step), k_index(k, end - end % step), step, KFOR_SERIAL, "r");
+    const KRef v = operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), best = k_get(k, out->best);
+    const KRef better = is_better(k, s, v, best);
+    const KRef here = k_splat(k, k_cast(k, idx[s->axis], DTYPE_i32), at.lanes);
+    k_set(k, out->best, k_select(k, better, v, best));
+    k_set(k, out->place, k_select(k, better, here, k_get(k, out->place)));
+    k_end(k);
+}
+
+static void store_place(Lower *l, const Domain *d, Point at, KRef place)
+{
+    pull_store_root(l, d, at, k_cast(l->k, place, DTYPE_i64));
+}
+
+// Results that are neighbours: each lane has its own.
+static void search_across(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Search *s = ctx;
+    Kernel *k = l->k;
+    KRef idx[SHAPE_MAX_RANK];
+    Lanes found;
+    place_axes(l, s, &at, idx);
+    search_lanes(l, s, idx, at, 1, &found);
+    const KRef places = k_array(k, DTYPE_i32, at.lanes);
+    k_astore(k, places, k_index(k, 0), k_get(k, found.place));
+    Point one = at;
+    one.lanes = one.count = 1;
+    const KRef lane = k_loop(k, at.count, KFOR_SERIAL, "lane");
+    one.idx[at.vec_axis] = k_add(k, at.idx[at.vec_axis], lane);
+    store_place(l, d, one, k_aload(k, places, lane, 1));
+    k_end(k);
+}
+
+// The best of all lanes, the first of which may be in any, and then of what is behind the last vector.
+static KRef join_lanes(Lower *l, const Search *s, KRef *idx, const Lanes *found)
+{
+    Kernel *k = l->k;
+    const int64_t n = lower_node(l, s->x)->shape->dim[s->axis];
+    const KRef values = k_array(k, DTYPE_f32, found->lanes), places = k_array(k, DTYPE_i32, found->lanes);
+    k_astore(k, values, k_index(k, 0), k_get(k, found->best));
+    k_astore(k, places, k_index(k, 0), k_get(k, found->place));
+    const KRef top = k_var(k, k_aload(k, values, k_index(k, 0), 1), "best");
+    const KRef where = k_var(k, k_cast(k, k_aload(k, places, k_index(k, 0), 1), KT_INDEX), "place");
+    const KRef lane = k_for(k, k_index(k, 1), k_index(k, found->lanes), 1, KFOR_SERIAL, "lane");
+    const KRef v = k_aload(k, values, lane, 1), best = k_get(k, top);
+    const KRef place = k_add(k, k_cast(k, k_aload(k, places, lane, 1), KT_INDEX), lane);
+    const KRef both_nan = k_and(k, k_ne(k, v, v), k_ne(k, best, best)), equal = k_eq(k, v, best);
+    const KRef is_first = k_expr(k, "($ | $) & $ < $", equal, both_nan, place, k_get(k, where));
+    k_if(k, k_or(k, is_better(k, s, v, best), is_first));
+    k_set(k, top, v);
+    k_set(k, where, place);
+    k_end(k);
+    k_end(k);
+    if (n % found->lanes == 0)
+        return k_get(k, where);
+    idx[s->axis] = k_for(k, k_index(k, n - n % found->lanes), k_index(k, n), 1, KFOR_SERIAL, "r");
+    const KRef rest = operand_scalar(l, s->x, operand_index(l, s->x, idx), DTYPE_f32);
+    k_if(k, is_better(k, s, rest, k_get(k, top)));
+    k_set(k, top, rest);
+    k_set(k, where, idx[s->axis]);
+    k_end(k);
+    k_end(k);
+    return k_get(k, where);
+}
+
+static void search_along(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Search *s = ctx;
+    KRef idx[SHAPE_MAX_RANK];
+    Lanes found;
+    Point wide = at;
+    wide.lanes = wide.count = l->caps->f32_lanes;
+    place_axes(l, s, &at, idx);
+    search_lanes(l, s, idx, wide, wide.lanes, &found);
+    store_place(l, d, at, join_lanes(l, s, idx, &found));
+}
+
+// The axis of the root whose neighbours are those of x, or its rank.
+static uint32_t across_axis(const Lower *l, const Search *s)
+{
+    const Shape *root = lower_node(l, l->root)->shape, *x = lower_node(l, s->x)->shape;
+    for (uint32_t i = 0, to = 0; i < x->rank; i++) {
+        if (i != s->axis && x->dim[i] > 1 && lower_loc(l, s->x)->stride[i] == 1)
+            return to;
+        to += i == s->axis && !s->keeps_axis ? 0 : 1;
+    }
+    return root->rank;
+}
+
+static bool search_in_vectors(Lower *l, Search *s)
+{
+    const Shape *x = lower_node(l, s->x)->shape;
+    const int64_t n = x->dim[s->axis];
+    const uint32_t across = across_axis(l, s);
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    const bool is_along = lower_loc(l, s->x)->stride[s->axis] == 1 && n >= 2 * l->caps->f32_lanes;
+    const uint8_t fit = across < d.rank ? lower_fit_lanes(l, d.extent[across]) : 1;
+    if (l->caps->is_gpu || l->caps->f32_lanes == 1 || lower_node(l, s->x)->dtype != DTYPE_f32 ||
+        shape_numel(x) == 0 || n >= INT32_MAX || (!is_along && fit == 1))
+        return false;
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < d.rank; i++)
+        if (is_along || i != across)
+            opened += lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
+    if (is_along)
+        search_along(l, &d, at, s);
+    else
+        lower_along(l, &d, across, fit, at, search_across, s);
+    lower_close(l, opened);
+    return true;
 }
 
 // --- a group of threads a row, on GPUs -------------------------------------------------------------
@@ -141,7 +278,7 @@ static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_larg
                 .axis = (uint32_t)node_get_int(n, axis),
                 .keeps_axis = node_get_int(n, keepdims) != 0,
                 .finds_largest = finds_largest};
-    if (!search_in_groups(l, &s))
+    if (!search_in_groups(l, &s) && !search_in_vectors(l, &s))
         lower_map(l, search_point, &s, MAP_SCALAR);
 }
 

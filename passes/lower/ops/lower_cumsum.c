@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumsum, cumprod and cummax: one running sum, product or maximum per row, in order; vectors across rows
-// where these lie side by side. Those of f16 and bf16 stay in f32.
+// where these lie side by side, many at once, so that memory is read and written in long runs. Those of f16
+// and bf16 stay in f32.
 #include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 
@@ -13,25 +14,82 @@ typedef struct Cumsum {
     const char *name;
 } Cumsum;
 
+enum { PANEL_VECTORS = 8 };
+
+// The sum with the element at the point, which is stored, or the one before it.
+static KRef take_element(Lower *l, const Rows *r, Point at, Cumsum *c, KRef before)
+{
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, c->x)->dtype, type = operand_sum_type(dtype);
+    const KRef x = k_cast(k, rows_operand(l, &r->d, at, &c->x), type);
+    const KRef sum = k_form(k, c->fold->form, (KRef[3]){before, x}, type);
+    pull_store_root(l, &r->d, at, k_cast(k, c->is_exclusive ? before : sum, dtype));
+    return sum;
+}
+
+static KRef neutral(Lower *l, const Cumsum *c, uint8_t lanes)
+{
+    const int type = operand_sum_type(lower_node(l, c->x)->dtype);
+    return k_splat(l->k, rows_neutral(l->k, type, c->fold), lanes);
+}
+
+// The loop along the rows.
+static void open_row(Lower *l, const Rows *r, Point *at, const Cumsum *c)
+{
+    const KRef i = k_loop(l->k, r->count, KFOR_SERIAL, "r");
+    at->idx[r->d.rank - 1] = c->is_reverse ? k_expr(l->k, "# - $", r->count - 1, i) : i;
+}
+
 static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
 {
     Cumsum *c = ctx;
     Kernel *k = l->k;
-    const int dtype = lower_node(l, c->x)->dtype, type = operand_sum_type(dtype);
-    const KRef start = rows_neutral(k, type, c->fold);
-    const KRef sum = k_var(k, k_splat(k, start, at.lanes), c->name);
+    const KRef sum = k_var(k, neutral(l, c, at.lanes), c->name);
     const bool has_loop = r->d.rank > r->n_kept;
-    if (has_loop) {
-        const int64_t n = r->count;
-        const KRef i = k_loop(k, n, KFOR_SERIAL, "r");
-        at.idx[r->d.rank - 1] = c->is_reverse ? k_expr(k, "# - $", n - 1, i) : i;
-    }
-    const KRef before = k_get(k, sum), x = k_cast(k, rows_operand(l, &r->d, at, &c->x), type);
-    k_set(k, sum, k_form(k, c->fold->form, (KRef[3]){before, x}, type));
-    const KRef value = c->is_exclusive ? before : k_get(k, sum);
-    pull_store_root(l, &r->d, at, k_cast(k, value, dtype));
+    if (has_loop)
+        open_row(l, r, &at, c);
+    const KRef before = k_get(k, sum);
+    k_set(k, sum, take_element(l, r, at, c, before));
     if (has_loop)
         k_end(k);
+}
+
+// Vectors of a panel, in whole ones of which the rows can be taken; 1: there are no panels.
+static int64_t panel_of(const Rows *r)
+{
+    if (r->mode != ROWS_ACROSS || r->d.rank != r->n_kept + 1 || r->d.live[r->vec_axis].size != 0 ||
+        r->d.live[r->d.rank - 1].size != 0 || r->d.extent[r->vec_axis] % r->lanes != 0)
+        return 1;
+    const int64_t vectors = r->d.extent[r->vec_axis] / r->lanes;
+    int64_t n = vectors < PANEL_VECTORS ? vectors : PANEL_VECTORS;
+    while (n > 1 && vectors % n != 0)
+        n--;
+    return n;
+}
+
+// Row after row is added to the sums of a panel.
+static void emit_panels(Lower *l, const Rows *r, Cumsum *c, int64_t vectors)
+{
+    Kernel *k = l->k;
+    const int64_t width = vectors * r->lanes;
+    Point at = {.vec_axis = r->vec_axis, .lanes = r->lanes, .count = r->lanes};
+    uint32_t opened = 1;
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        if (i != r->vec_axis)
+            opened += lower_open_axis(l, &r->d, i, KFOR_PARALLEL, &at);
+    const KRef n = k_index(k, r->d.extent[r->vec_axis]);
+    const KRef first = k_for(k, k_index(k, 0), n, width, KFOR_PARALLEL, "panel");
+    KRef sum[PANEL_VECTORS];
+    for (int64_t v = 0; v < vectors; v++)
+        sum[v] = k_var(k, neutral(l, c, r->lanes), c->name);
+    open_row(l, r, &at, c);
+    for (int64_t v = 0; v < vectors; v++) {
+        at.idx[r->vec_axis] = k_expr(k, "$ + #", first, v * r->lanes);
+        const KRef before = k_get(k, sum[v]);
+        k_set(k, sum[v], take_element(l, r, at, c, before));
+    }
+    k_end(k);
+    lower_close(l, opened);
 }
 
 static void lower_running(Lower *l, Cumsum c, uint32_t axis)
@@ -44,7 +102,11 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
         r.mode = ROWS_SCALAR;
         r.lanes = 1;
     }
-    rows_emit(l, &r, cumsum_row, &c);
+    const int64_t vectors = panel_of(&r);
+    if (vectors > 1)
+        emit_panels(l, &r, &c, vectors);
+    else
+        rows_emit(l, &r, cumsum_row, &c);
 }
 
 #define RUNNING(op, of, word)                                                                                \

@@ -2,11 +2,12 @@
 // lstm. Per time step: all four gates of a block of hidden units in accumulators (bias + x W + h R), then the
 // new cell and hidden values of these units. Constant weights are packed so that the units of a block are
 // lanes: [direction][block][step: inputs, then hidden][gate][vector][lane]; other weights are read one by
-// one. Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from
-// the bias, inputs first.
+// one. Entries of a batch are taken several at a time, so that each weight that is read serves all of them.
+// Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the
+// bias, inputs first.
 #include "passes/lower/operand.h"
 
-enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2 };
+enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
 
 typedef struct Lstm {
     NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
@@ -15,18 +16,21 @@ typedef struct Lstm {
     bool batch_major, reverse_only, is_packed;
     int type; // of state and sums
     uint8_t lanes;
+    uint8_t block;           // vectors of a block: fewer where each weight serves several entries
+    uint32_t entries;        // of the batch that are computed together
     int64_t vectors, padded; // hidden / lanes, rounded up; vectors * lanes
     Domain d;
     uint32_t scratch, weights, bias, peephole; // parameters
 } Lstm;
 
-// One direction of one batch entry at one time step.
+// One direction of some entries of the batch at one time step.
 typedef struct LstmStep {
     const Lstm *m;
-    KRef dir, entry, time;
+    uint32_t entries;
+    KRef dir, entry, time;    // entry: the first
     KRef steps;               // that are made
-    KRef h_now, h_next, cell; // where they begin in scratch
-    KRef x;                   // index of the step's first input
+    KRef h_now, h_next, cell; // where those of the first entry begin in scratch
+    KRef x;                   // index of its first input of the step
 } LstmStep;
 
 // A run of hidden units: `vectors` vectors (of one lane in plain code), beginning with vector `first`.
@@ -38,6 +42,20 @@ typedef struct Units {
 static bool is_const_or_absent(const Lower *l, NodeId id)
 {
     return id == 0 || node_is_const(l->g, id);
+}
+
+// As many entries as vector registers have sums, inputs and a weight for; all groups alike where that costs
+// half of them at most.
+static uint32_t count_entries(const Lower *l, const Lstm *m)
+{
+    const int64_t fit = (l->caps->vector_regs - 1) / (GATES + 1);
+    const int64_t most = fit < MOST_ENTRIES ? fit : MOST_ENTRIES;
+    if (m->lanes == 1 || m->batch <= 1 || most <= 1)
+        return 1;
+    for (int64_t n = most; 2 * n > most; n--)
+        if (m->batch % n == 0)
+            return (uint32_t)n;
+    return (uint32_t)(m->batch < most ? m->batch : most);
 }
 
 static Lstm lstm_of(Lower *l)
@@ -73,6 +91,8 @@ static Lstm lstm_of(Lower *l)
     m.lanes = m.is_packed && !l->caps->is_gpu ? domain_lanes(l, &m.d, 3) : 1;
     m.vectors = (m.hidden + m.lanes - 1) / m.lanes;
     m.padded = m.vectors * m.lanes;
+    m.entries = count_entries(l, &m);
+    m.block = m.entries > 1 ? 1 : BLOCK_VECTORS;
     return m;
 }
 
@@ -107,9 +127,9 @@ static void pack_weights(Lower *l, Lstm *m)
     const int64_t each = steps_of(m) * GATES * m->lanes, total = m->dirs * m->vectors * each;
     float *packed = ARENA_ARRAY(l->pass->perm, float, total);
     for (int64_t dir = 0; dir < m->dirs; dir++)
-        for (int64_t v = 0; v < m->vectors; v += BLOCK_VECTORS) {
+        for (int64_t v = 0; v < m->vectors; v += m->block) {
             const int64_t left = m->vectors - v;
-            pack_block(l, m, dir, v, left < BLOCK_VECTORS ? left : BLOCK_VECTORS,
+            pack_block(l, m, dir, v, left < m->block ? left : m->block,
                        packed + (dir * m->vectors + v) * each);
         }
     m->weights =
@@ -186,8 +206,14 @@ static KRef row_at(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint3
 // --- one block of units ---
 
 typedef struct GateSums {
-    KRef var[GATES][BLOCK_VECTORS];
+    KRef var[MOST_ENTRIES][GATES][BLOCK_VECTORS];
 } GateSums;
+
+// Where what is at `first` for the first entry is for the e-th.
+static KRef of_entry(Lower *l, const LstmStep *s, KRef first, uint32_t e)
+{
+    return k_expr(l->k, "$ + #", first, e * 3 * s->m->padded);
+}
 
 static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *sums)
 {
@@ -197,8 +223,21 @@ static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *su
         for (uint32_t v = 0; v < u->vectors; v++) {
             const KRef init = s->m->b != 0 ? row_at(l, s, u, s->m->b, g, v)
                                            : k_splat(k, k_number(k, s->m->type, 0), s->m->lanes);
-            sums->var[g][v] = k_var(k, init, arena_printf(k->arena, "gate_%s%u", names[g], v));
+            for (uint32_t e = 0; e < s->entries; e++)
+                sums->var[e][g][v] = k_var(k, init, arena_printf(k->arena, "gate_%s%u", names[g], v));
         }
+}
+
+// Input or hidden value `step` of an entry.
+static KRef value_at(Lower *l, const LstmStep *s, uint32_t e, KRef step, bool is_hidden)
+{
+    Kernel *k = l->k;
+    const Lstm *m = s->m;
+    const int64_t *stride = lower_loc(l, m->x)->stride;
+    if (is_hidden)
+        return k_load(k, m->scratch, k_add(k, of_entry(l, s, s->h_now, e), step), 1, 1);
+    const KRef first = k_expr(k, "$ + #", s->x, e * stride[m->batch_major ? 0 : 1]);
+    return operand_scalar(l, m->x, k_expr(k, "$ * # + $", step, stride[2], first), m->type);
 }
 
 // Adds value * weights to all sums, for every input or every hidden value.
@@ -206,17 +245,18 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const int64_t n = is_hidden ? m->hidden : m->input, stride = lower_loc(l, m->x)->stride[2];
-    const KRef step = k_loop(k, n, KFOR_SERIAL, is_hidden ? "j" : "c");
-    const KRef value = is_hidden
-                           ? k_load(k, m->scratch, k_add(k, s->h_now, step), 1, 1)
-                           : operand_scalar(l, m->x, k_expr(k, "$ * # + $", step, stride, s->x), m->type);
+    KRef value[MOST_ENTRIES];
+    const KRef step = k_loop(k, is_hidden ? m->hidden : m->input, KFOR_SERIAL, is_hidden ? "j" : "c");
+    for (uint32_t e = 0; e < s->entries; e++)
+        value[e] = value_at(l, s, e, step, is_hidden);
     for (uint32_t g = 0; g < GATES; g++)
         for (uint32_t v = 0; v < u->vectors; v++) {
             const uint32_t gate_vector[2] = {g, v};
-            const KRef weight = weight_at(l, s, u, step, is_hidden, gate_vector),
-                       sum = k_get(k, sums->var[g][v]);
-            k_set(k, sums->var[g][v], k_fma(k, value, weight, sum));
+            const KRef weight = weight_at(l, s, u, step, is_hidden, gate_vector);
+            for (uint32_t e = 0; e < s->entries; e++) {
+                const KRef sum = sums->var[e][g][v];
+                k_set(k, sum, k_fma(k, value[e], weight, k_get(k, sum)));
+            }
         }
     k_end(k);
 }
@@ -232,49 +272,57 @@ static KRef peep(Lower *l, const LstmStep *s, const Units *u, KRef sum, uint32_t
     return s->m->p == 0 ? sum : k_fma(l->k, row_at(l, s, u, s->m->p, gate, v), cell, sum);
 }
 
-// Vector v of the row of Y.
-static void store_unit(Lower *l, const LstmStep *s, const Units *u, KRef unit, uint32_t v, KRef value)
+// Vector v of the row of Y of an entry.
+static void store_unit(Lower *l, const LstmStep *s, const Units *u, uint32_t e, uint32_t v, KRef value)
 {
     const Lstm *m = s->m;
+    const KRef unit = k_expr(l->k, "($ + #) * #", u->first, v, m->lanes);
+    const KRef entry = k_expr(l->k, "$ + #", s->entry, e);
     Point at = {.lanes = m->lanes, .count = v + 1u == u->vectors ? u->last_count : m->lanes, .vec_axis = 3};
-    at.idx[0] = m->batch_major ? s->entry : s->time;
+    at.idx[0] = m->batch_major ? entry : s->time;
     at.idx[1] = m->batch_major ? s->time : s->dir;
-    at.idx[2] = m->batch_major ? s->dir : s->entry;
+    at.idx[2] = m->batch_major ? s->dir : entry;
     at.idx[3] = unit;
     pull_store_root(l, &m->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
 }
 
-static void update_vector(Lower *l, const LstmStep *s, const Units *u, const GateSums *sums, uint32_t v)
+static void update_vector(Lower *l, const LstmStep *s, const Units *u, const GateSums *all, uint32_t e,
+                          uint32_t v)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const KRef unit = k_expr(k, "($ + #) * #", u->first, v, m->lanes), place = k_add(k, s->cell, unit);
+    const KRef unit = k_expr(k, "($ + #) * #", u->first, v, m->lanes);
+    const KRef place = k_add(k, of_entry(l, s, s->cell, e), unit);
+    KRef sum[GATES];
+    for (uint32_t g = 0; g < GATES; g++)
+        sum[g] = k_get(k, all->var[e][g][v]);
     const KRef old = k_load(k, m->scratch, place, m->lanes, m->lanes);
-    const KRef i = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_I][v]), GATE_I, v, old));
-    const KRef f = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_F][v]), GATE_F, v, old));
-    const KRef g = k_tanh(k, k_get(k, sums->var[GATE_C][v]));
+    const KRef i = sigmoid(k, peep(l, s, u, sum[GATE_I], GATE_I, v, old));
+    const KRef f = sigmoid(k, peep(l, s, u, sum[GATE_F], GATE_F, v, old));
+    const KRef g = k_tanh(k, sum[GATE_C]);
     const KRef cell = k_fma(k, f, old, k_mul(k, i, g));
-    const KRef o = sigmoid(k, peep(l, s, u, k_get(k, sums->var[GATE_O][v]), GATE_O, v, cell));
+    const KRef o = sigmoid(k, peep(l, s, u, sum[GATE_O], GATE_O, v, cell));
     const KRef hidden = k_mul(k, o, k_tanh(k, cell));
     k_store(k, m->scratch, place, cell, m->lanes);
-    k_store(k, m->scratch, k_add(k, s->h_next, unit), hidden, m->lanes);
-    store_unit(l, s, u, unit, v, hidden);
+    k_store(k, m->scratch, k_add(k, of_entry(l, s, s->h_next, e), unit), hidden, m->lanes);
+    store_unit(l, s, u, e, v, hidden);
 }
 
 static void emit_units(Lower *l, const LstmStep *s, const Units *u, bool is_made)
 {
     GateSums sums;
-    for (uint32_t v = 0; v < u->vectors && !is_made; v++) {
-        const KRef unit = k_expr(l->k, "($ + #) * #", u->first, v, s->m->lanes);
-        store_unit(l, s, u, unit, v, k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes));
+    const KRef zero = k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes);
+    if (is_made) {
+        begin_sums(l, s, u, &sums);
+        add_products(l, s, u, &sums, false);
+        add_products(l, s, u, &sums, true);
     }
-    if (!is_made)
-        return;
-    begin_sums(l, s, u, &sums);
-    add_products(l, s, u, &sums, false);
-    add_products(l, s, u, &sums, true);
-    for (uint32_t v = 0; v < u->vectors; v++)
-        update_vector(l, s, u, &sums, v);
+    for (uint32_t e = 0; e < s->entries; e++)
+        for (uint32_t v = 0; v < u->vectors; v++)
+            if (is_made)
+                update_vector(l, s, u, &sums, e, v);
+            else
+                store_unit(l, s, u, e, v, zero);
 }
 
 // Whole blocks in a loop, then what is left: fewer vectors, or a last one that is not full. A step that is
@@ -283,11 +331,11 @@ static void emit_step(Lower *l, const LstmStep *s, bool is_made)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const int64_t full = m->hidden / m->lanes, whole = full - full % BLOCK_VECTORS;
+    const int64_t full = m->hidden / m->lanes, whole = full - full % m->block;
     const uint8_t count = (uint8_t)(m->hidden - (m->vectors - 1) * m->lanes);
-    Units u = {.vectors = BLOCK_VECTORS, .last_count = m->lanes};
+    Units u = {.vectors = m->block, .last_count = m->lanes};
     if (whole > 0) {
-        u.first = k_for(k, k_index(k, 0), k_index(k, whole), BLOCK_VECTORS, KFOR_PARALLEL, "u");
+        u.first = k_for(k, k_index(k, 0), k_index(k, whole), m->block, KFOR_PARALLEL, "u");
         emit_units(l, s, &u, is_made);
         k_end(k);
     }
@@ -298,47 +346,51 @@ static void emit_step(Lower *l, const LstmStep *s, bool is_made)
 
 // --- time ---
 
-static KRef state_index(Lower *l, const LstmStep *s, NodeId id, KRef unit)
+static KRef state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit)
 {
     const bool batch_major = s->m->batch_major;
-    const KRef idx[3] = {batch_major ? s->entry : s->dir, batch_major ? s->dir : s->entry, unit};
+    const KRef entry = k_expr(l->k, "$ + #", s->entry, e);
+    const KRef idx[3] = {batch_major ? entry : s->dir, batch_major ? s->dir : entry, unit};
     return operand_index(l, id, idx);
 }
 
-static void begin_state(Lower *l, const LstmStep *s, NodeId id, KRef to)
+static void begin_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef first)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
+    const KRef to = of_entry(l, s, first, e);
     const KRef zero = k_number(k, m->type, 0);
     const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     k_store(k, m->scratch, k_add(k, to, unit),
-            id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, unit), m->type), 1);
+            id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, e, unit), m->type), 1);
     k_end(k);
     for (int64_t i = m->hidden; i < m->padded; i++)
         k_store(k, m->scratch, k_expr(k, "$ + #", to, i), zero, 1);
 }
 
-static void end_state(Lower *l, const LstmStep *s, NodeId id, KRef from)
+static void end_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef first)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
     if (id == 0)
         return;
     const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
-    const KRef value = k_load(k, m->scratch, k_add(k, from, unit), 1, 1);
-    k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, unit),
+    const KRef value = k_load(k, m->scratch, k_add(k, of_entry(l, s, first, e), unit), 1, 1);
+    k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, e, unit),
             k_cast(k, value, lower_node(l, id)->dtype), 1);
     k_end(k);
 }
 
-static void emit_entry(Lower *l, LstmStep *s)
+static void emit_entries(Lower *l, LstmStep *s)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const KRef base = k_expr(k, "($ * # + $) * #", s->dir, m->batch, s->entry, 3 * m->padded);
     s->cell = k_expr(k, "$ + #", base, 2 * m->padded);
-    begin_state(l, s, m->h0, base);
-    begin_state(l, s, m->c0, s->cell);
+    for (uint32_t e = 0; e < s->entries; e++) {
+        begin_state(l, s, m->h0, e, base);
+        begin_state(l, s, m->c0, e, s->cell);
+    }
     const KRef i = k_for(k, k_index(k, 0), s->steps, 1, KFOR_SERIAL, "t");
     const KRef odd = k_expr(k, "$ % 2", i), even = k_expr(k, "1 - $", odd);
     const KRef last = k_expr(k, "$ - 1", s->steps);
@@ -358,8 +410,26 @@ static void emit_entry(Lower *l, LstmStep *s)
         k_end(k);
     }
     const KRef is_odd = k_expr(k, "$ % 2", s->steps);
-    end_state(l, s, m->y_h, k_expr(k, "$ * # + $", is_odd, m->padded, base));
-    end_state(l, s, m->y_c, s->cell);
+    for (uint32_t e = 0; e < s->entries; e++) {
+        end_state(l, s, m->y_h, e, k_expr(k, "$ * # + $", is_odd, m->padded, base));
+        end_state(l, s, m->y_c, e, s->cell);
+    }
+}
+
+// `groups` groups of entries of the batch, from `first` on, of both directions.
+static void emit_groups(Lower *l, const Lstm *m, int64_t first, int64_t groups, uint32_t entries)
+{
+    if (groups == 0 || entries == 0)
+        return;
+    const Domain all = {.rank = 2, .extent = {m->dirs, groups}};
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &all, 2, &at);
+    LstmStep s = {.m = m, .entries = entries, .dir = at.idx[0]};
+    s.entry = k_expr(l->k, "$ * # + #", at.idx[1], entries, first);
+    s.steps =
+        m->steps != 0 ? operand_clamped(l, m->steps, k_index(l->k, 0), 0, m->seq) : k_index(l->k, m->seq);
+    emit_entries(l, &s);
+    lower_close(l, opened);
 }
 
 void lower_lstm(Lower *l)
@@ -371,11 +441,7 @@ void lower_lstm(Lower *l)
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
     if (m.is_packed)
         pack_all(l, &m);
-    const Domain entries = {.rank = 2, .extent = {m.dirs, m.batch}};
-    Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = lower_open(l, &entries, 2, &at);
-    LstmStep s = {.m = &m, .dir = at.idx[0], .entry = at.idx[1]};
-    s.steps = m.steps != 0 ? operand_clamped(l, m.steps, k_index(l->k, 0), 0, m.seq) : k_index(l->k, m.seq);
-    emit_entry(l, &s);
-    lower_close(l, opened);
+    const int64_t groups = m.batch / m.entries;
+    emit_groups(l, &m, 0, groups, m.entries);
+    emit_groups(l, &m, groups * m.entries, 1, (uint32_t)(m.batch % m.entries));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // roi_pool: every result element finds its bin in the region, then loops over the points (or elements) of the
-// bin. Corners and steps are in the type that the op states, in the order of the evaluator.
+// bin. CPUs find the bins and points of a region once for all channels, if the points of a bin have a known
+// number, and keep them in a table. Corners and steps are in the type that the op states, in the order of the
+// evaluator.
 #include "passes/lower/operand.h"
 #include <math.h>
 
@@ -170,15 +172,14 @@ static void bin_range(Lower *l, const RoiPool *r, const Point *at, uint32_t axis
     *hi = k_expr(k, "min(max($ + $, $), $)", start, to, zero, size);
 }
 
-static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const Point *at)
+// Of the rows from range[0] to range[1] and the columns from range[2] to range[3].
+static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const KRef *range)
 {
     Kernel *k = l->k;
-    KRef y0, y1, x0, x1;
-    bin_range(l, r, at, 0, &y0, &y1);
-    bin_range(l, r, at, 1, &x0, &x1);
     const KRef top = k_var(k, number(l, r, 0), "top"),
                is_first = k_var(k, k_integer(k, DTYPE_bool, 1), "first");
-    const KRef y = k_for(k, y0, y1, 1, KFOR_SERIAL, "y"), x = k_for(k, x0, x1, 1, KFOR_SERIAL, "x");
+    const KRef y = k_for(k, range[0], range[1], 1, KFOR_SERIAL, "y");
+    const KRef x = k_for(k, range[2], range[3], 1, KFOR_SERIAL, "x");
     const KRef v = element(l, r, plane, y, x), before = k_get(k, top);
     const KRef wins = k_expr(k, "$ | $ < $", k_get(k, is_first), before, v);
     k_set(k, top, k_select(k, wins, v, before));
@@ -188,13 +189,169 @@ static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const Point *
     return k_get(k, top);
 }
 
+// --- tables of a region --------------------------------------------------------------------------
+
+enum { CORNERS = 4, TABLE_BINS = 64, TABLE_PLACES = 1 << 16 };
+
+typedef struct RoiTable {
+    uint32_t places, weights; // parameters: elements of a plane and what they count, four for each point
+    KRef first_place, first_weight;
+    int64_t points; // of a bin, at most; their number is behind all places
+    KRef starts[2], ends[2]; // of is_bins: arrays of the rows and columns of each bin
+} RoiTable;
+
+static int64_t count_bins(const RoiPool *r)
+{
+    return r->bins[0] * r->bins[1];
+}
+
+static KRef bin_of(Lower *l, const RoiPool *r, KRef y, KRef x)
+{
+    return k_expr(l->k, "$ * # + $", y, r->bins[1], x);
+}
+
+static KRef count_place(Lower *l, const RoiPool *r, const RoiTable *t, KRef bin)
+{
+    return k_expr(l->k, "$ + $ + #", t->first_place, bin, count_bins(r) * t->points * CORNERS);
+}
+
+// Point number `n` of a bin.
+static void store_corners(Lower *l, const RoiPool *r, const RoiTable *t, KRef place, const RoiBlend *yx)
+{
+    Kernel *k = l->k;
+    const int64_t *stride = lower_loc(l, r->x)->stride;
+    const RoiBlend *y = &yx[0], *x = &yx[1];
+    const KRef wy[2] = {y->rest, y->part}, wx[2] = {x->rest, x->part}, ay[2] = {y->low, y->high},
+               ax[2] = {x->low, x->high};
+    for (uint32_t i = 0; i < CORNERS; i++) {
+        const KRef at = k_expr(k, "$ * # + $ * #", ay[i / 2], stride[2], ax[i % 2], stride[3]);
+        const KRef from = k_expr(k, "$ * # + #", place, CORNERS, i);
+        k_store(k, t->places, k_add(k, t->first_place, from), k_cast(k, at, DTYPE_i32), 1);
+        k_store(k, t->weights, k_add(k, t->first_weight, from), k_mul(k, wy[i / 2], wx[i % 2]), 1);
+    }
+}
+
+// The points of all bins that are inside of the image: the others add nothing.
+static void table_points(Lower *l, const RoiPool *r, const RoiTable *t, KRef roi)
+{
+    Kernel *k = l->k;
+    const RoiSpan sy = span_of(l, r, roi, 0), sx = span_of(l, r, roi, 1);
+    const KRef by = k_loop(k, r->bins[0], KFOR_SERIAL, "by"), bx = k_loop(k, r->bins[1], KFOR_SERIAL, "bx");
+    const KRef bin = bin_of(l, r, by, bx), n = k_var(k, k_index(k, 0), "n");
+    const KRef py = k_loop(k, r->sampling, KFOR_SERIAL, "py"), px = k_loop(k, r->sampling, KFOR_SERIAL, "px");
+    const RoiBlend yx[2] = {blend_of(l, r, &sy, by, py, 0), blend_of(l, r, &sx, bx, px, 1)};
+    k_if(k, k_and(k, yx[0].is_inside, yx[1].is_inside));
+    store_corners(l, r, t, k_expr(k, "$ * # + $", bin, t->points, k_get(k, n)), yx);
+    k_set(k, n, k_expr(k, "$ + 1", k_get(k, n)));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    k_store(k, t->places, count_place(l, r, t, bin), k_cast(k, k_get(k, n), DTYPE_i32), 1);
+    k_end(k);
+    k_end(k);
+}
+
+static KRef mean_of_points(Lower *l, const RoiPool *r, const RoiTable *t, const KRef *plane, const Point *at)
+{
+    Kernel *k = l->k;
+    const KRef idx[4] = {plane[0], plane[1], k_index(k, 0), k_index(k, 0)};
+    const KRef first = operand_index(l, r->x, idx), bin = bin_of(l, r, at->idx[2], at->idx[3]);
+    const KRef all = k_var(k, number(l, r, 0), "all");
+    const KRef n = k_cast(k, k_load(k, t->places, count_place(l, r, t, bin), 1, 1), KT_INDEX);
+    const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "p");
+    const KRef from = k_expr(k, "($ * # + $) * #", bin, t->points, p, CORNERS);
+    KRef value = 0;
+    for (uint32_t i = 0; i < CORNERS; i++) {
+        const KRef place = k_load(k, t->places, k_expr(k, "$ + $ + #", t->first_place, from, i), 1, 1);
+        const KRef weight = k_load(k, t->weights, k_expr(k, "$ + $ + #", t->first_weight, from, i), 1, 1);
+        const KRef x = operand_scalar(l, r->x, k_add(k, first, k_cast(k, place, KT_INDEX)), r->type);
+        const KRef v = k_mul(k, weight, x);
+        value = i == 0 ? v : k_add(k, value, v);
+    }
+    k_set(k, all, k_add(k, k_get(k, all), value));
+    k_end(k);
+    return k_div(k, k_get(k, all), number(l, r, (double)t->points));
+}
+
+static void table_bins(Lower *l, const RoiPool *r, RoiTable *t, KRef roi)
+{
+    Kernel *k = l->k;
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        t->starts[axis] = k_array(k, DTYPE_i32, r->bins[axis]);
+        t->ends[axis] = k_array(k, DTYPE_i32, r->bins[axis]);
+        const KRef bin = k_loop(k, r->bins[axis], KFOR_SERIAL, "bin");
+        Point at = {.lanes = 1, .count = 1};
+        KRef lo, hi;
+        at.idx[0] = roi;
+        at.idx[2 + axis] = bin;
+        bin_range(l, r, &at, axis, &lo, &hi);
+        k_astore(k, t->starts[axis], bin, k_cast(k, lo, DTYPE_i32));
+        k_astore(k, t->ends[axis], bin, k_cast(k, hi, DTYPE_i32));
+        k_end(k);
+    }
+}
+
+static KRef largest_of_bin(Lower *l, const RoiPool *r, const RoiTable *t, const KRef *plane, const Point *at)
+{
+    KRef range[4];
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        range[2 * axis] = k_cast(l->k, k_aload(l->k, t->starts[axis], at->idx[2 + axis], 1), KT_INDEX);
+        range[2 * axis + 1] = k_cast(l->k, k_aload(l->k, t->ends[axis], at->idx[2 + axis], 1), KT_INDEX);
+    }
+    return largest(l, r, plane, range);
+}
+
+static bool has_table(const Lower *l, const RoiPool *r)
+{
+    const int64_t places = count_bins(r) * r->sampling * r->sampling * CORNERS;
+    const bool is_small = r->is_bins ? r->bins[0] <= TABLE_BINS && r->bins[1] <= TABLE_BINS
+                                     : !r->is_max && r->sampling > 0 && places <= TABLE_PLACES;
+    const Shape *x = lower_node(l, r->x)->shape;
+    return !l->caps->is_gpu && !l->caps->prefers_ints && is_small && shape_numel(x) > 0 &&
+           shape_numel(x) < INT32_MAX;
+}
+
+static void roi_by_table(Lower *l, const RoiPool *r)
+{
+    Kernel *k = l->k;
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Point at = {.lanes = 1, .count = 1};
+    RoiTable t = {.points = r->sampling * r->sampling};
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    const uint64_t places = (uint64_t)(count_bins(r) * t.points * CORNERS);
+    if (!r->is_bins) {
+        t.places = lower_param_thread_scratch(l, "places", DTYPE_i32, places + (uint64_t)count_bins(r),
+                                              &t.first_place);
+        t.weights = lower_param_thread_scratch(l, "weights", (DType)r->type, places, &t.first_weight);
+    }
+    uint32_t opened = lower_open_axis(l, &d, 0, KFOR_PARALLEL, &at);
+    if (r->is_bins)
+        table_bins(l, r, &t, at.idx[0]);
+    else
+        table_points(l, r, &t, at.idx[0]);
+    const KRef place = operand_index(l, r->image, &at.idx[0]);
+    const KRef image = operand_clamped(l, r->image, place, 0, r->images - 1);
+    for (uint32_t i = 1; i < d.rank; i++)
+        opened += lower_open_axis(l, &d, i, KFOR_SERIAL, &at);
+    const KRef plane[2] = {image, at.idx[1]};
+    const KRef v =
+        r->is_bins ? largest_of_bin(l, r, &t, plane, &at) : mean_of_points(l, r, &t, plane, &at);
+    pull_store_root(l, &d, at, k_cast(k, v, lower_node(l, r->x)->dtype));
+    lower_close(l, opened);
+}
+
 static KRef roi_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const RoiPool *r = ctx;
     const KRef place = operand_index(l, r->image, &at.idx[0]);
     const KRef plane[2] = {operand_clamped(l, r->image, place, 0, r->images - 1), at.idx[1]};
+    KRef range[4];
     (void)d;
-    const KRef v = r->is_bins ? largest(l, r, plane, &at) : align(l, r, plane, &at);
+    for (uint32_t axis = 0; r->is_bins && axis < 2; axis++)
+        bin_range(l, r, &at, axis, &range[2 * axis], &range[2 * axis + 1]);
+    const KRef v = r->is_bins ? largest(l, r, plane, range) : align(l, r, plane, &at);
     return k_cast(l->k, v, lower_node(l, r->x)->dtype);
 }
 
@@ -216,5 +373,8 @@ void lower_roi_pool(Lower *l)
                  .images = s->dim[0],
                  .scale = node_get_float(n, A_roi_pool_scale),
                  .type = operand_sum_type(n->dtype)};
-    lower_map(l, roi_point, &r, MAP_SCALAR);
+    if (has_table(l, &r))
+        roi_by_table(l, &r);
+    else
+        lower_map(l, roi_point, &r, MAP_SCALAR);
 }

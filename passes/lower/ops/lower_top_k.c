@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// top_k: per line of the axis, an insertion into a short list for few, else a merge sort of all positions.
+// top_k, line by line. With keys (sort.h): those that come before the last of the best so far are collected,
+// and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
+// compared once, in vectors, and few are sorted. Else an insertion into a short list for few, or a merge sort
+// of all positions.
 #include "passes/lower/ops/sort.h"
 
-enum { INSERT_MAX = 24 }; // longest list that is kept by insertion
+enum {
+    INSERT_MAX = 24,  // longest list that is kept by insertion
+    ALL_SHARE = 4,    // from this part of the elements on all are sorted
+    TEST_VECTORS = 1, // that are compared with the last of the best at once
+    KEPT_OF_BEST = 2, // memory for keys: so many times the best ones
+};
 
 typedef struct TopK {
     NodeId x, places; // places: the result node, 0 = nobody asks
@@ -63,6 +71,119 @@ static void emit_line(Lower *l, TopK *t, Sort *s)
     k_end(k);
 }
 
+// --- by keys -------------------------------------------------------------------------------------
+
+typedef struct Best {
+    uint32_t keys;           // parameter
+    int64_t most, block;     // keys that it holds; elements that are tested at once
+    KRef count, limit, last; // variables: keys; what a key must be below; the value of that
+} Best;
+
+static SortOrder order_of(const TopK *t)
+{
+    return t->finds_largest ? SORT_FALLING : SORT_RISING;
+}
+
+// Appends the keys from begin to end that are below the limit.
+static void collect(Lower *l, const TopK *t, const Best *b, KRef begin, KRef end)
+{
+    Kernel *k = l->k;
+    const KRef j = k_for(k, begin, end, 1, KFOR_SERIAL, "j");
+    const KRef key = k_var(k, sort_key(l, load(l, t, j), j, order_of(t)), "key");
+    k_if(k, k_lt(k, k_get(k, key), k_get(k, b->limit)));
+    k_store(k, b->keys, k_get(k, b->count), k_get(k, key), 1);
+    k_set(k, b->count, k_expr(k, "$ + 1", k_get(k, b->count)));
+    k_end(k);
+    k_end(k);
+}
+
+// Whether a value from `at` on, of some vectors, may come before the last of the best.
+static KRef has_better(Lower *l, const TopK *t, const Best *b, KRef at)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = (uint8_t)(b->block / TEST_VECTORS);
+    const KRef last = k_splat(k, k_get(k, b->last), lanes), one = k_number(k, DTYPE_f32, 1);
+    KRef idx[SHAPE_MAX_RANK], any = 0;
+    for (uint32_t i = 0; i < SHAPE_MAX_RANK; i++)
+        idx[i] = i == t->axis ? at : t->idx[i];
+    const KRef index = operand_index(l, t->x, idx);
+    for (int64_t v = 0; v < TEST_VECTORS; v++) {
+        const KRef x = k_load(k, lower_param(l, t->x, PARAM_READ), k_expr(k, "$ + #", index, v * lanes),
+                              lanes, lanes);
+        const KRef is_worse = t->finds_largest ? k_le(k, x, last) : k_le(k, last, x);
+        any = v == 0 ? k_not(k, is_worse) : k_or(k, any, k_not(k, is_worse));
+    }
+    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
+    const KRef found = k_select(k, any, k_splat(k, one, lanes), zero);
+    return k_lt(k, k_number(k, DTYPE_f32, 0), k_hreduce(k, KOP_max, found));
+}
+
+// Sorts what was collected, keeps the best, and sets the limit.
+static void keep_best(Lower *l, const TopK *t, const Best *b)
+{
+    Kernel *k = l->k;
+    sort_keys(l, b->keys, k_get(k, b->count), b->most);
+    k_set(k, b->count, k_index(k, t->k));
+    const KRef limit = k_load(k, b->keys, k_index(k, t->k - 1), 1, 1);
+    k_set(k, b->limit, limit);
+    if (b->last != 0)
+        k_set(k, b->last, k_cast(k, load(l, t, sort_position(l, limit)), DTYPE_f32));
+}
+
+// All blocks. The last vectors overlap with those before them: that they are tested again does not matter.
+static void select_best(Lower *l, const TopK *t, Best *b)
+{
+    Kernel *k = l->k;
+    b->count = k_var(k, k_index(k, 0), "count");
+    const KRef none = k_bitnot(k, k_integer(k, DTYPE_u64, 0));
+    b->limit = k_var(k, none, "limit");
+    b->last = b->block > 1 ? k_var(k, k_number(k, DTYPE_f32, 0), "last") : 0;
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, t->n), b->block, KFOR_SERIAL, "i");
+    const KRef end = k_expr(k, "min($ + #, #)", i, b->block, t->n);
+    if (b->last != 0) {
+        const KRef is_open = k_var(k, k_eq(k, k_get(k, b->limit), none), "is_open");
+        k_if(k, k_not(k, k_get(k, is_open)));
+        k_set(k, is_open, has_better(l, t, b, k_expr(k, "min($, #)", i, t->n - b->block)));
+        k_end(k);
+        k_if(k, k_get(k, is_open));
+    }
+    collect(l, t, b, i, end);
+    if (b->last != 0)
+        k_end(k);
+    k_if(k, k_expr(k, "# < $ | $ == #", b->most - b->block, k_get(k, b->count), end, t->n));
+    keep_best(l, t, b);
+    k_end(k);
+    k_end(k);
+}
+
+static int64_t count_block(const Lower *l, const TopK *t)
+{
+    const int64_t block = (int64_t)l->caps->f32_lanes * TEST_VECTORS;
+    const bool is_wide = lower_node(l, t->x)->dtype == DTYPE_f32 && l->caps->f32_lanes > 1 &&
+                         lower_loc(l, t->x)->stride[t->axis] == 1 && t->n >= block;
+    return is_wide ? block : 1;
+}
+
+static void emit_line_by_keys(Lower *l, TopK *t)
+{
+    Kernel *k = l->k;
+    Best b = {.block = count_block(l, t)};
+    const bool takes_all = t->k >= t->n / ALL_SHARE;
+    b.most = takes_all ? t->n : KEPT_OF_BEST * t->k + b.block;
+    b.keys = lower_param_scratch(l, "keys", DTYPE_u64, (uint64_t)(2 * b.most));
+    if (takes_all) {
+        const KRef j = k_loop(k, t->n, KFOR_SERIAL, "j");
+        k_store(k, b.keys, j, sort_key(l, load(l, t, j), j, order_of(t)), 1);
+        k_end(k);
+        sort_keys(l, b.keys, k_index(k, t->n), t->n);
+    } else {
+        select_best(l, t, &b);
+    }
+    const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
+    store(l, t, i, sort_position(l, k_load(k, b.keys, i, 1, 1)));
+    k_end(k);
+}
+
 void lower_top_k(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -85,6 +206,11 @@ void lower_top_k(Lower *l)
         opened += lower_open_axis(l, &lines, i, l->caps->is_gpu ? KFOR_PARALLEL : KFOR_SERIAL, &at);
         line = k_expr(l->k, "$ * # + $", line, lines.extent[i], at.idx[i]);
         t.idx[i] = at.idx[i];
+    }
+    if (sort_has_keys(l, t.x, t.n)) {
+        emit_line_by_keys(l, &t);
+        lower_close(l, opened);
+        return;
     }
     Sort s = {.before = comes_before, .ctx = &t, .n = t.n, .base = k_index(l->k, 0)};
     if (t.k > INSERT_MAX) {

@@ -8,12 +8,8 @@ static KRef load_position(Lower *l, const Sort *s, KRef at)
     return k_cast(l->k, k_load(l->k, s->scratch, at, 1, 1), KT_INDEX);
 }
 
-// One merge: [begin, middle) and [middle, end) of the half at `from` into the half at `to`.
-typedef struct Merge {
-    KRef from, to, begin, middle, end;
-} Merge;
-
-static void emit_merge(Lower *l, const Sort *s, const Merge *m)
+// [begin, middle) and [middle, end) of the half at `from` into the half at `to`.
+static void emit_merge(Lower *l, const Sort *s, const SortRuns *m)
 {
     Kernel *k = l->k;
     const KRef left = k_var(k, m->begin, "left"), right = k_var(k, m->middle, "right");
@@ -54,7 +50,7 @@ KRef sort_positions(Lower *l, const Sort *s)
     const KRef pairs = k_expr(k, "($ + $ - 1) / $", n, both, both);
     const KRef half = k_get(k, from);
     const KRef pair = k_for(k, zero, pairs, 1, KFOR_SERIAL, "pair");
-    Merge m = {.from = k_add(k, s->base, half),
+    SortRuns m = {.from = k_add(k, s->base, half),
                .to = k_expr(k, "$ + ($ - $)", s->base, n, half),
                .begin = k_mul(k, pair, both)};
     m.middle = k_expr(k, "min($ + $, $)", m.begin, w, n);

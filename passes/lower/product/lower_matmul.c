@@ -11,6 +11,7 @@
 #include "passes/lower/packer.h"
 #include "passes/lower/product/gemm.h"
 #include "passes/lower/product/matmul.h"
+#include "passes/lower/product/panels.h"
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
 // elements between its rows that are near.
@@ -425,6 +426,6 @@ void lower_matmul(Lower *l)
         return;
     if (can_tile(l, &x) && !(x.m <= MAX_DOT_ROWS && can_be_dots(l, &x)))
         lower_in_tiles(l, &x);
-    else
+    else if (!panels_lower(l, &x))
         lower_map(l, dot_point, &x, MAP_SCALAR);
 }

@@ -103,7 +103,7 @@ static Cursor at_channel(const Tile *t, const TileAt *at, Cursor c, KRef channel
     Kernel *k = t->l->k;
     Cursor to = advance(t, at, c, channel, t->in.has_table ? 0 : t->in.stride_c, 1);
     if (t->in.has_table) {
-        const KRef index = k_expr(k, "$ + #", channel, t->in.first_channel);
+        const KRef index = k_add(k, channel, t->in.first_channel);
         to.x = k_add(k, to.x, k_cast(k, k_load(k, t->in.table, index, 1, 1), KT_INDEX));
     }
     return to;
@@ -181,16 +181,16 @@ static KRef ceil_div_at_least_0(Kernel *k, KRef v, int64_t d)
     return k_expr(k, "($ + #) / #", low, d - 1, d);
 }
 
-void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi)
+void tile_clip_taps(Kernel *k, const TileAxis *x, KRef start, KRef *lo, KRef *hi)
 {
-    rlx_assert(s->sh >= 1 && s->dh >= 1 && s->kh >= 0);
-    const bool fits_high = (s->h - 1) * s->sh - s->pad_h + (s->kh - 1) * s->dh < s->in_h;
+    rlx_assert(x->stride >= 1 && x->dilation >= 1 && x->kernel >= 0);
+    const int64_t last = (x->out - 1) * x->stride - x->pad + (x->kernel - 1) * x->dilation;
     *lo = k_index(k, 0);
-    *hi = k_index(k, s->kh);
-    if (s->pad_h != 0)
-        *lo = ceil_div_at_least_0(k, k_expr(k, "0 - $", top), s->dh);
-    if (!fits_high)
-        *hi = k_min(k, ceil_div_at_least_0(k, k_expr(k, "# - $", s->in_h, top), s->dh), *hi);
+    *hi = k_index(k, x->kernel);
+    if (x->pad != 0)
+        *lo = ceil_div_at_least_0(k, k_expr(k, "0 - $", start), x->dilation);
+    if (last >= x->in)
+        *hi = k_min(k, ceil_div_at_least_0(k, k_expr(k, "# - $", x->in, start), x->dilation), *hi);
 }
 
 // Input row or column of kernel position 0.
@@ -205,21 +205,39 @@ KRef tile_input_index(const Tile *t, const TileAt *at)
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
     KRef x = k_expr(k, "$ + $ * #", t->in.base, at->image, t->in.stride_n);
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        x = k_expr(k, "$ + $ * #", x, first_tap(k, at->outer[i], s->outer[i].stride, s->outer[i].pad),
+                   t->in.stride_outer[i]);
     x = k_expr(k, "$ + $ * #", x, first_tap(k, at->row, s->sh, s->pad_h), t->in.stride_h);
     return k_expr(k, "$ + $ * #", x, first_tap(k, at->column, s->sw, s->pad_w), t->in.stride_w);
 }
 
-static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
+// Opens loops over the taps of the axes before rows.
+static Cursor open_outer_taps(const Tile *t, const TileAt *at, Cursor c, uint32_t *opened)
 {
     Kernel *k = t->l->k;
-    const Cursor c = {.x = tile_input_index(t, at), .w = at->weights, .step = k_index(k, 0)};
+    int64_t steps = tile_steps(&t->s);
+    for (uint32_t i = 0; i < t->s.n_outer; i++) {
+        const TileAxis *x = &t->s.outer[i];
+        KRef lo, hi;
+        steps = x->kernel > 0 ? steps / x->kernel : 0;
+        tile_clip_taps(k, x, first_tap(k, at->outer[i], x->stride, x->pad), &lo, &hi);
+        const KRef tap = open_taps(k, lo, hi, "kd", opened);
+        c = advance(t, at, c, tap, x->dilation * t->in.stride_outer[i], steps);
+    }
+    return c;
+}
+
+static void emit_plane(const Tile *t, const TileAt *at, const Accs *a, Cursor c)
+{
+    Kernel *k = t->l->k;
+    const TileAxis axis = tile_row_axis(&t->s);
     if (at->clips_rows) {
         KRef lo, hi;
-        tile_kernel_rows(k, &t->s, first_tap(k, at->row, t->s.sh, t->s.pad_h), &lo, &hi);
+        tile_clip_taps(k, &axis, first_tap(k, at->row, t->s.sh, t->s.pad_h), &lo, &hi);
         emit_rows(t, at, a, c, lo, hi, (Window){.row_hi = 1});
         return;
     }
-    const TileAxis axis = tile_row_axis(&t->s);
     const TileSpans spans = tile_spans(t->l->pass->scratch, &axis, at->row_value, at->rows);
     for (uint32_t i = 0; i < spans.len; i++) {
         const TileSpan *span = &spans.data[i];
@@ -228,10 +246,21 @@ static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
     }
 }
 
+static void emit_sums(const Tile *t, const TileAt *at, const Accs *a)
+{
+    Kernel *k = t->l->k;
+    uint32_t opened = 0;
+    const Cursor c = {.x = tile_input_index(t, at), .w = at->weights, .step = k_index(k, 0)};
+    emit_plane(t, at, a, open_outer_taps(t, at, c, &opened));
+    while (opened-- > 0)
+        k_end(k);
+}
+
 static void store_vector(const Tile *t, const TileAt *at, KRef row, KRef column, int64_t v, KRef value)
 {
     Kernel *k = t->l->k;
     const TileOut out = {.image = at->image,
+                         .outer = at->outer,
                          .row = k_add(k, at->row, row),
                          .column = k_add(k, at->column, column),
                          .channel = k_expr(k, "$ + #", at->channel, v * t->lanes),

@@ -2,14 +2,24 @@
 // The register-tiled core of convolution and matmul: a rectangle of pixels x NV vectors of output channels
 // held in named accumulators, activations broadcast one scalar at a time, weights packed [oc
 // block][kh][kw][ic][width of the block]. A matmul is a 1x1 convolution whose pixels are its rows. Borders
-// are handled by tiles of their own, so nothing is padded and interior tiles test nothing. Every sum runs
-// over kernel row, kernel column, channel, starting from the bias, however the work is cut.
+// are handled by tiles of their own, so nothing is padded and interior tiles test nothing. Spatial axes
+// before rows are loops outside, with their taps clipped to the input. Every sum runs over the taps of these,
+// kernel row, kernel column, channel, starting from the bias, however the work is cut.
 #ifndef PASSES_LOWER_TILE_TILE_H
 #define PASSES_LOWER_TILE_TILE_H
 
 #include "passes/lower/lower.h"
 
+// One spatial axis of a convolution.
+typedef struct TileAxis {
+    int64_t out, in, kernel, stride, dilation, pad;
+} TileAxis;
+
+enum { TILE_MAX_OUTER = SHAPE_MAX_RANK - 4 };
+
 typedef struct TileShape {
+    uint32_t n_outer; // spatial axes before rows
+    TileAxis outer[TILE_MAX_OUTER];
     int64_t n, h, w;                              // output pixels: images, rows, columns
     int64_t in_h, in_w;                           // input rows and columns
     int64_t ic, oc;                               // channels of one group
@@ -17,14 +27,15 @@ typedef struct TileShape {
     bool is_bf16;                                 // input and weights are bf16; else they are f32
 } TileShape;
 
-// How the input is read: element (image, channel, row, column) at the sum of index * stride.
+// How the input is read: element (image, channel, outer, row, column) at the sum of index * stride.
 typedef struct TileInput {
     uint32_t param;
     int64_t stride_n, stride_c, stride_h, stride_w;
+    int64_t stride_outer[TILE_MAX_OUTER];
     KRef base; // added to every index (group, batch); k_index(0) if none
     bool has_table;
     uint32_t table; // with has_table: i32, index of channel first_channel + c instead of c * stride_c
-    int64_t first_channel;
+    KRef first_channel;
 } TileInput;
 
 // Weights: packed blocks of one buffer, or rows of a plain matrix (element (ic, oc) at ic * row_stride + oc).
@@ -40,6 +51,7 @@ typedef struct TileWeights {
 typedef struct TileStream {
     uint32_t param;
     int64_t stride_n, stride_h, stride_w;
+    int64_t stride_outer[TILE_MAX_OUTER];
 } TileStream;
 enum { TILE_MAX_STREAMS = 4 };
 
@@ -47,6 +59,7 @@ enum { TILE_MAX_STREAMS = 4 };
 // of them real.
 typedef struct TileOut {
     KRef image, row, column, channel;
+    const KRef *outer;
     uint8_t lanes, count;
 } TileOut;
 typedef void (*TileStore)(Lower *l, const TileOut *out, KRef value, void *ctx);
@@ -95,17 +108,21 @@ Tile tile_new(Lower *l, TileShape s);
 TileBlocks tile_blocks(const Tile *t);
 // Most pixels that tiles take beside nv vectors of channels.
 int64_t tile_pixels(const Tile *t, int64_t nv);
-// Weights given as element (oc, ic, kh, kw) at the sum of index * stride of `data`, which lives in the graph:
-// of f32, or bf16 where the shape says so.
+// Weights given as element (oc, ic, outer taps, kh, kw) at the sum of index * stride of `data`, which lives
+// in the graph: of f32, or bf16 where the shape says so.
 typedef struct TileSource {
     const void *data;
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;
+    int64_t stride_outer[TILE_MAX_OUTER];
+    int64_t groups, stride_group; // so many such weights, one behind the other; 0: one
+    int64_t first; // of a value that is not constant: index of its element at 0 (data: unused)
 } TileSource;
+// Packed elements of one group.
+int64_t tile_packed_elements(const Tile *t);
 // A parameter with these weights in the order in which the tiles read them.
 TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name);
-// Like tile_pack, for a value that depends on parameters only; a separate kernel packs it (prepare.h).
-// Element `first` is the one at index 0; data of src is not used.
-TileWeights tile_pack_lasting(const Tile *t, const TileSource *src, NodeId id, int64_t first);
+// Like tile_pack, for a value that is not constant: a kernel of its own packs it (packer.h).
+TileWeights tile_pack_stored(const Tile *t, const TileSource *src, NodeId id);
 // Tiles of a row: of equal width (give or take one pixel), at most `most` wide, equal neighbours as one run.
 // A tile that touches the border is a run of its own, with a constant column.
 typedef struct TileRun {
@@ -120,8 +137,15 @@ KRef tile_open_run(Kernel *k, const TileRun *run);
 void tile_close_run(Kernel *k, const TileRun *run);
 // Few enough taps and border columns that tiles with text of their own for the borders make sense.
 bool tile_is_worthwhile(const TileShape *s);
-// Kernel rows that fall inside the input: [lo, hi). top: input row of kernel row 0, may be negative.
-void tile_kernel_rows(Kernel *k, const TileShape *s, KRef top, KRef *lo, KRef *hi);
+// Taps that fall inside the input: [lo, hi). start: input position of tap 0, may be negative.
+void tile_clip_taps(Kernel *k, const TileAxis *x, KRef start, KRef *lo, KRef *hi);
+TileAxis tile_row_axis(const TileShape *s);
+TileAxis tile_column_axis(const TileShape *s);
+// Weights of one output channel.
+int64_t tile_steps(const TileShape *s);
+// Points of the spatial axes before rows, and their taps.
+int64_t tile_outer_points(const TileShape *s);
+int64_t tile_outer_taps(const TileShape *s);
 // Emits the loops.
 void tile_emit(const Tile *t);
 

@@ -5,6 +5,22 @@
 
 enum { TILE_MAX_TAPS = 32, TILE_MAX_EDGES = 64 }; // of an axis: every edge tile is text of its own
 
+int64_t tile_outer_points(const TileShape *s)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        n *= s->outer[i].out;
+    return n;
+}
+
+int64_t tile_outer_taps(const TileShape *s)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        n *= s->outer[i].kernel;
+    return n;
+}
+
 TileAxis tile_row_axis(const TileShape *s)
 {
     return (TileAxis){s->h, s->in_h, s->kh, s->sh, s->dh, s->pad_h};

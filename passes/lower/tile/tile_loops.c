@@ -44,12 +44,16 @@ static void fetch_next_panel(const Tile *t, TileAt *at)
 {
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
-    const int64_t pixels = s->n * s->h * s->w, panel = tile_steps(s) * at->width;
+    const int64_t pixels = s->n * tile_outer_points(s) * s->h * s->w;
+    const int64_t panel = tile_steps(s) * at->width;
     const int64_t tiles = ceil_div(pixels, t->plan.rows * t->plan.columns);
     if (!t->w.is_packed || tiles > MAX_FETCH_TILES || panel * 4 < MIN_FETCH_BYTES)
         return;
     const int64_t share = ceil_div(panel, pixels); // of one pixel
-    KRef pixel = k_expr(k, "$ * # + $", at->image, s->h, at->row);
+    KRef pixel = at->image;
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        pixel = k_expr(k, "$ * # + $", pixel, s->outer[i].out, at->outer[i]);
+    pixel = k_expr(k, "$ * # + $", pixel, s->h, at->row);
     pixel = k_expr(k, "$ * # + $", pixel, s->w, at->column);
     const KRef next = k_expr(k, "$ + #", at->weights, panel);
     add_fetch(at, (TileFetch){.param = t->w.param,
@@ -72,7 +76,7 @@ static void fetch_next_pixels(const Tile *t, TileAt *at)
 {
     Kernel *k = t->l->k;
     const TileShape *s = &t->s;
-    if (s->kh * s->kw != 1 || at->rows != 1 || t->in.stride_c != 1)
+    if (s->kh * s->kw * tile_outer_taps(s) != 1 || at->rows != 1 || t->in.stride_c != 1)
         return;
     const int64_t pitch = s->sw * t->in.stride_w, period = steps_per_pixel(t, at);
     const KRef next = k_expr(k, "$ + #", tile_input_index(t, at), at->columns * pitch);
@@ -94,6 +98,8 @@ static void fetch_epilogue(const Tile *t, TileAt *at)
         if (at->rows > 1 && e->stride_h != at->columns * e->stride_w)
             continue;
         KRef index = k_expr(k, "$ + $ * #", at->channel, at->image, e->stride_n);
+        for (uint32_t j = 0; j < t->s.n_outer; j++)
+            index = k_expr(k, "$ + $ * #", index, at->outer[j], e->stride_outer[j]);
         index = k_expr(k, "$ + $ * #", index, at->row, e->stride_h);
         index = k_expr(k, "$ + $ * #", index, at->column, e->stride_w);
         add_fetch(at, (TileFetch){.param = e->param,
@@ -108,15 +114,15 @@ static void fetch_epilogue(const Tile *t, TileAt *at)
 static void add_fetches(const Tile *t, TileAt *at)
 {
     const TileShape *s = &t->s;
-    const int64_t near = (int64_t)t->l->caps->cpu.l2_bytes / 2 / 4;
+    const int64_t near = (int64_t)t->l->caps->cpu.l2_bytes / 2 / 4, planes = s->n * tile_outer_points(s);
     at->n_fetches = 0;
     if (t->lanes == 1 || t->l->strip.window != NULL) // strips are near
         return;
     if (!t->plan.pixels_outside)
         fetch_next_panel(t, at);
-    else if (s->n * s->in_h * s->in_w * s->ic > near)
+    else if (planes * s->in_h * s->in_w * s->ic > near)
         fetch_next_pixels(t, at);
-    if (s->n * s->h * s->w * s->oc > near && tile_steps(s) >= 4 * at->rows * at->columns)
+    if (planes * s->h * s->w * s->oc > near && tile_steps(s) >= 4 * at->rows * at->columns)
         fetch_epilogue(t, at);
 }
 
@@ -221,6 +227,8 @@ static void emit_images(const Tile *t, TileAt at, Inside inside)
     uint32_t opened = 0;
     const RowWindow *w = t->l->strip.window;
     at.image = w != NULL ? w->image : open_images(t, &opened);
+    for (uint32_t i = 0; i < t->s.n_outer; i++)
+        at.outer[i] = open_count(t->l->k, t->s.outer[i].out, "od", &opened);
     if (t->plan.rows == 1)
         emit_single_rows(t, at, inside);
     else

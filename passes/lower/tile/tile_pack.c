@@ -14,7 +14,7 @@ typedef struct TilePacking {
 int64_t tile_steps(const TileShape *s)
 {
     rlx_assert(s->kh >= 0 && s->kw >= 0 && s->ic >= 0);
-    return s->kh * s->kw * s->ic;
+    return tile_outer_taps(s) * s->kh * s->kw * s->ic;
 }
 
 int64_t tile_pixels(const Tile *t, int64_t nv)
@@ -55,35 +55,59 @@ TileBlocks tile_blocks(const Tile *t)
     return b;
 }
 
-static float *pack_block(const TilePacking *p, int64_t first, int64_t width, float *out)
+// Where the weights of a tap of the axes before rows begin, counted with the last axis running fastest.
+static int64_t outer_offset(const TilePacking *p, int64_t tap)
+{
+    int64_t offset = 0;
+    for (uint32_t i = p->s.n_outer; i-- > 0; tap /= p->s.outer[i].kernel)
+        offset += tap % p->s.outer[i].kernel * p->src.stride_outer[i];
+    return offset;
+}
+
+static float *pack_plane(const TilePacking *p, const float *from, int64_t first, int64_t width, float *out)
 {
     const TileSource *src = &p->src;
     for (int64_t kh = 0; kh < p->s.kh; kh++)
         for (int64_t kw = 0; kw < p->s.kw; kw++)
             for (int64_t c = 0; c < p->s.ic; c++, out += width) {
-                const float *at =
-                    (const float *)src->data + kh * src->stride_kh + kw * src->stride_kw + c * src->stride_ic;
+                const float *at = from + kh * src->stride_kh + kw * src->stride_kw + c * src->stride_ic;
                 for (int64_t o = 0; o < width && first + o < p->s.oc; o++)
                     memcpy(out + o, at + (first + o) * src->stride_oc, sizeof *out);
             }
     return out;
 }
 
+static float *pack_block(const TilePacking *p, const float *from, int64_t first, int64_t width, float *out)
+{
+    const int64_t taps = tile_outer_taps(&p->s);
+    for (int64_t tap = 0; tap < taps; tap++)
+        out = pack_plane(p, from + outer_offset(p, tap), first, width, out);
+    return out;
+}
+
+static int64_t groups_of(const TileSource *src)
+{
+    return src->groups > 1 ? src->groups : 1;
+}
+
 static void pack(const void *ctx, void *bytes)
 {
     const TilePacking *p = ctx;
     float *out = bytes;
-    for (uint32_t i = 0; i < p->blocks.n; i++)
-        for (int64_t j = 0; j < p->blocks.block[i].count; j++)
-            out = pack_block(p, p->blocks.block[i].first + j * p->blocks.block[i].channels,
-                             p->blocks.block[i].width, out);
+    for (int64_t g = 0; g < groups_of(&p->src); g++)
+        for (uint32_t i = 0; i < p->blocks.n; i++)
+            for (int64_t j = 0; j < p->blocks.block[i].count; j++)
+                out = pack_block(p, (const float *)p->src.data + g * p->src.stride_group,
+                                 p->blocks.block[i].first + j * p->blocks.block[i].channels,
+                                 p->blocks.block[i].width, out);
 }
 
-static int64_t packed_elements(const TileBlocks *b, const TileShape *s)
+int64_t tile_packed_elements(const Tile *t)
 {
+    const TileBlocks b = tile_blocks(t);
     int64_t n = 0;
-    for (uint32_t i = 0; i < b->n; i++)
-        n += b->block[i].count * b->block[i].width * tile_steps(s);
+    for (uint32_t i = 0; i < b.n; i++)
+        n += b.block[i].count * b.block[i].width * tile_steps(&t->s);
     return n;
 }
 
@@ -91,27 +115,34 @@ TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name)
 {
     TilePacking *p = ARENA_NEW(t->l->pass->perm, TilePacking);
     *p = (TilePacking){.s = t->s, .blocks = tile_blocks(t), .src = *src};
-    const uint64_t bytes = (uint64_t)packed_elements(&p->blocks, &t->s) * sizeof(float);
+    const uint64_t bytes = (uint64_t)(groups_of(src) * tile_packed_elements(t)) * sizeof(float);
     return (TileWeights){.param = lower_param_filled(t->l, name, DTYPE_f32, pack, p, bytes),
                          .is_packed = true,
                          .base = k_index(t->l->k, 0)};
 }
 
 // The weights of equal blocks of channels from index `base` on, as pack_block does; channels that do not
-// exist are zeros.
-static void emit_blocks(const Packer *p, const TileShape *s, const TileSource *src, const TileBlocks *b,
-                        uint32_t i, KRef base, int64_t from)
+// exist are zeros. from: index of the first block's first weight.
+static void emit_blocks(const Packer *p, const TilePacking *packing, uint32_t i, KRef base, KRef from)
 {
     Kernel *k = p->l.k;
-    const int64_t width = b->block[i].width, channels = b->block[i].channels;
-    const KRef block = k_loop(k, b->block[i].count, KFOR_PARALLEL, "ob");
+    const TileShape *s = &packing->s;
+    const TileSource *src = &packing->src;
+    const int64_t width = packing->blocks.block[i].width, channels = packing->blocks.block[i].channels;
+    const KRef block = k_loop(k, packing->blocks.block[i].count, KFOR_PARALLEL, "ob");
+    KRef at = k_expr(k, "$ * # + $", block, channels * src->stride_oc, from);
+    KRef tap = k_index(k, 0);
+    for (uint32_t j = 0; j < s->n_outer; j++) {
+        const KRef kd = k_loop(k, s->outer[j].kernel, KFOR_SERIAL, "kd");
+        tap = k_expr(k, "$ * # + $", tap, s->outer[j].kernel, kd);
+        at = k_expr(k, "$ * # + $", kd, src->stride_outer[j], at);
+    }
     const KRef kh = k_loop(k, s->kh, KFOR_SERIAL, "kh");
     const KRef kw = k_loop(k, s->kw, KFOR_SERIAL, "kw");
     const KRef c = k_loop(k, s->ic, KFOR_SERIAL, "c");
-    const KRef step = k_expr(k, "($ * # + $) * # + $", kh, s->kw, kw, s->ic, c);
+    const KRef row = k_expr(k, "$ * # + $", tap, s->kh, kh);
+    const KRef step = k_expr(k, "($ * # + $) * # + $", row, s->kw, kw, s->ic, c);
     const KRef to = k_expr(k, "$ * # + ($ * # + $)", block, width * tile_steps(s), step, width, base);
-    KRef at =
-        k_expr(k, "$ * # + #", block, channels * src->stride_oc, from + b->block[i].first * src->stride_oc);
     at = k_expr(k, "$ * # + $", kh, src->stride_kh,
                 k_expr(k, "$ * # + ($ * # + $)", kw, src->stride_kw, c, src->stride_ic, at));
     const KRef o = k_loop(k, channels, KFOR_SERIAL, "o");
@@ -120,21 +151,28 @@ static void emit_blocks(const Packer *p, const TileShape *s, const TileSource *s
     k_end(k);
     for (int64_t z = channels; z < width; z++)
         k_store(k, p->to, k_expr(k, "$ + #", to, z), k_number(k, DTYPE_f32, 0), 1);
-    for (uint32_t n = 0; n < 4; n++)
+    for (uint32_t n = 0; n < 4 + s->n_outer; n++)
         k_end(k);
 }
 
-TileWeights tile_pack_lasting(const Tile *t, const TileSource *src, NodeId id, int64_t first)
+TileWeights tile_pack_stored(const Tile *t, const TileSource *src, NodeId id)
 {
-    rlx_assert(id != 0 && first >= 0);
-    const TileBlocks b = tile_blocks(t);
+    rlx_assert(id != 0 && src->first >= 0);
+    const TilePacking packing = {.s = t->s, .blocks = tile_blocks(t), .src = *src};
+    const int64_t groups = groups_of(src), elements = tile_packed_elements(t);
     Packer p;
     int64_t base = 0;
-    packer_open(t->l, id, DTYPE_f32, (uint64_t)packed_elements(&b, &t->s), &p);
-    for (uint32_t i = 0; i < b.n; i++) {
-        emit_blocks(&p, &t->s, src, &b, i, k_index(p.l.k, base), first);
-        base += b.block[i].count * b.block[i].width * tile_steps(&t->s);
+    packer_open(t->l, id, DTYPE_f32, (uint64_t)(groups * elements), &p);
+    Kernel *k = p.l.k;
+    const KRef g = groups == 1 ? k_index(k, 0) : k_loop(k, groups, KFOR_PARALLEL, "g");
+    for (uint32_t i = 0; i < packing.blocks.n; i++) {
+        const int64_t from = src->first + packing.blocks.block[i].first * src->stride_oc;
+        emit_blocks(&p, &packing, i, k_expr(k, "$ * # + #", g, elements, base),
+                    k_expr(k, "$ * # + #", g, src->stride_group, from));
+        base += packing.blocks.block[i].count * packing.blocks.block[i].width * tile_steps(&t->s);
     }
+    if (groups > 1)
+        k_end(k);
     packer_close(t->l, &p);
     return (TileWeights){.param = p.reader, .is_packed = true, .base = k_index(t->l->k, 0)};
 }

@@ -7,12 +7,6 @@
 
 enum { TILE_MAX_ACC = 32, TILE_MAX_VECTORS = 8 };
 
-// One spatial axis of a convolution.
-typedef struct TileAxis {
-    int64_t out, in, kernel, stride, dilation, pad;
-} TileAxis;
-TileAxis tile_row_axis(const TileShape *s);
-TileAxis tile_column_axis(const TileShape *s);
 TileRuns tile_axis_runs(Arena *a, const TileAxis *x, int64_t most);
 
 // Neighbouring taps for which the same pixels [lo, hi) of a tile read inside the input.
@@ -39,6 +33,7 @@ typedef struct TileFetch {
 // A block of output channels and a rectangle of pixels.
 typedef struct TileAt {
     KRef image, row, column;         // of the first pixel
+    KRef outer[TILE_MAX_OUTER];
     int64_t row_value, column_value; // their values at a border, else -1: all taps are inside
     bool clips_rows; // the one row of the tile may be at a border: kernel rows are clipped at run time
     int64_t rows, columns;
@@ -58,6 +53,5 @@ KRef tile_input_index(const Tile *t, const TileAt *at);
 void tile_emit_one(const Tile *t, const TileAt *at);
 // The plan with the least estimated time, or the measured one.
 TilePlan tile_choose(const Tile *t);
-int64_t tile_steps(const TileShape *s);
 
 #endif

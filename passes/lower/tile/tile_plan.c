@@ -61,7 +61,7 @@ static double tile_cycles(Cost *c, const TileSpans *rows, const TileSpans *colum
     for (uint32_t i = 0; i < rows->len; i++)
         for (uint32_t j = 0; j < columns->len; j++) {
             const TileSpan *r = &rows->data[i], *k = &columns->data[j];
-            const double steps = (double)(r->count * k->count * c->t->s.ic);
+            const double steps = (double)(r->count * k->count * c->t->s.ic * tile_outer_taps(&c->t->s));
             cycles += steps * step_cycles(c, (r->hi - r->lo) * (k->hi - k->lo), nv) +
                       c->t->l->caps->cpu.fma_latency;
             c->loops++;
@@ -83,7 +83,7 @@ static double block_cycles(Cost *c, int64_t nv)
             cycles +=
                 (double)(r->count * k->count) * tile_cycles(c, &rows, &columns, r->pixels * k->pixels, nv);
         }
-    return cycles * (double)c->t->s.n;
+    return cycles * (double)(c->t->s.n * tile_outer_points(&c->t->s));
 }
 
 static double weight_bytes(const Tile *t)
@@ -96,7 +96,10 @@ static double input_bytes(const TileShape *s)
 {
     const int64_t rows = s->h * s->kh < s->in_h ? s->h * s->kh : s->in_h;
     const int64_t columns = s->w * s->kw < s->in_w ? s->w * s->kw : s->in_w;
-    return 4.0 * (double)(s->n * rows * columns) * (double)s->ic;
+    double planes = 1;
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        planes *= (double)s->outer[i].in;
+    return 4.0 * planes * (double)(s->n * rows * columns) * (double)s->ic;
 }
 
 // Waiting for memory beyond what the tiles themselves stream. Pixels outside: the first tile waits for all
@@ -110,7 +113,7 @@ static double waiting_cycles(const Tile *t, double compute, double passes)
     if (t->plan.pixels_outside)
         return cold + first;
     const double again = x < cpu->l2_bytes / 2 ? 0.1 * x / l2_rate(t) : 0.5 * x / l3_rate(t);
-    const double y = 4.0 * (double)(t->s.n * t->s.h * t->s.w) * (double)t->s.oc;
+    const double y = 4.0 * (double)(t->s.n * tile_outer_points(&t->s) * t->s.h * t->s.w) * (double)t->s.oc;
     const double parts = y > cpu->l2_bytes / 2 ? 0.2 * y / l3_rate(t) : 0; // pixels leave in parts
     return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again + parts;
 }
@@ -186,7 +189,8 @@ static void consider_pixels(Plans *p, Tile *t, int64_t nv, int64_t most)
 {
     const int64_t w = t->s.w < 1 ? 1 : t->s.w, parts = (w + most - 1) / most;
     const TileAxis rows = tile_row_axis(&t->s);
-    const bool has_several = parts == 1 && t->l->strip.window == NULL && !tile_axis_has_many_edges(&rows);
+    const bool has_several = parts == 1 && t->l->strip.window == NULL && !lower_goes_by_rows(t->l) &&
+                             !tile_axis_has_many_edges(&rows);
     for (int order = 0; order < 2; order++) {
         TilePlan plan = {.nv = nv, .rows = 1, .columns = (w + parts - 1) / parts, .pixels_outside = order};
         consider(p, t, plan);
@@ -203,16 +207,29 @@ static const char *plan_name(const Tile *t, const TilePlan *p)
                         p->pixels_outside ? "p" : "o");
 }
 
+static const char *outer_name(Arena *a, const TileShape *s)
+{
+    const char *name = "";
+    for (uint32_t i = 0; i < s->n_outer; i++) {
+        const TileAxis *x = &s->outer[i];
+        name = arena_printf(a, "%s axis %lld to %lld kernel %lld stride %lld dilation %lld pad %lld", name,
+                            (long long)x->in, (long long)x->out, (long long)x->kernel, (long long)x->stride,
+                            (long long)x->dilation, (long long)x->pad);
+    }
+    return name;
+}
+
 static const char *question(const Tile *t)
 {
     const TileShape *s = &t->s;
     return arena_printf(t->l->pass->perm,
                         "tile x%d %lldx%lldx%lldx%lld to %lldx%lldx%lld kernel %lldx%lld stride %lldx%lld "
-                        "dilation %lldx%lld pad %lldx%lld%s",
+                        "dilation %lldx%lld pad %lldx%lld%s%s",
                         t->lanes, (long long)s->n, (long long)s->in_h, (long long)s->in_w, (long long)s->ic,
                         (long long)s->h, (long long)s->w, (long long)s->oc, (long long)s->kh,
                         (long long)s->kw, (long long)s->sh, (long long)s->sw, (long long)s->dh,
                         (long long)s->dw, (long long)s->pad_h, (long long)s->pad_w,
+                        outer_name(t->l->pass->perm, s),
                         t->l->strip.window != NULL ? " in a strip" : "");
 }
 

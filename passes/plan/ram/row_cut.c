@@ -3,6 +3,7 @@
 // with the fewest instructions whose largest group keeps to a limit, by dynamic programming over estimates.
 // See rows.h.
 #include "passes/plan/ram/rows.h"
+#include "passes/plan/ram/rows_input.h"
 
 // --- facts ---------------------------------------------------------------------------------------
 
@@ -43,8 +44,14 @@ typedef struct RowChoices {
     bool is_all;
 } RowChoices;
 
-static RowWays ways_of(const Plan *p, uint32_t kernel, Arena *scratch)
+// By instructions. The lowering offers what it takes for fast first, and what follows must be faster by more
+// than an estimate of a single kernel is usually off.
+static RowWays ways_of(const Rows *r, uint32_t kernel)
 {
+    const double off = 1.1;
+    const Plan *p = r->plan;
+    Arena *scratch = r->scratch;
+    const bool may_join = r->is_serial || (kernel >= r->given && kernel - r->given < ROWS_MAX_STAGES);
     const PlanKernel *first = &p->kernels.data[kernel];
     RowWays w = {0};
     for (const PlanKernel *k = first; k != NULL; k = k->other)
@@ -52,9 +59,10 @@ static RowWays ways_of(const Plan *p, uint32_t kernel, Arena *scratch)
     w.way = ARENA_ARRAY(scratch, RowStage, w.n);
     w.n = 0;
     for (const PlanKernel *k = first; k != NULL; k = k->other) {
-        const RowStage s = rows_stage(p, kernel, k == first ? arena_copy(scratch, k, sizeof *k) : k, scratch);
+        const PlanKernel *way = k == first ? arena_copy(scratch, k, sizeof *k) : k;
+        const RowStage s = may_join ? rows_stage(p, kernel, way, scratch) : (RowStage){.kernel = way};
         uint32_t at = w.n++;
-        for (; at > 0 && w.way[at - 1].insns > s.insns; at--)
+        for (; at > 0 && w.way[at - 1].insns > s.insns * off; at--)
             w.way[at] = w.way[at - 1];
         w.way[at] = s;
     }
@@ -66,6 +74,8 @@ Rows rows_facts(Pass *pass, LeadMemo *known)
     Plan *p = pass->plan;
     Arena *a = pass->scratch;
     Rows r = {.plan = p, .scratch = a, .known = known, .keeps_fastest = pass->options->strips == 3};
+    r.is_serial = pass_is_serial(pass);
+    rows_input_span(p, &r.given, &r.given_end);
     r.ways = ARENA_ARRAY(a, RowWays, p->kernels.len);
     r.first = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.last = ARENA_ARRAY(a, uint32_t, p->buffers.len);
@@ -75,7 +85,7 @@ Rows rows_facts(Pass *pass, LeadMemo *known)
     for (BufId b = 0; b < p->buffers.len; b++)
         r.first[b] = UINT32_MAX;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
-        r.ways[i] = ways_of(p, i, a);
+        r.ways[i] = ways_of(&r, i);
         for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
             const PlanArg *arg = &p->kernels.data[i].args.data[j];
             touch(&r, arg->buf, i);
@@ -141,17 +151,9 @@ static int64_t both_bytes(Lead l, int64_t in, int64_t out)
 // The same for a kernel alone, which may run backwards.
 static int64_t saved_over(const Rows *r, const RowStage *s, BufId in)
 {
-    const PlanKernel *k = s->kernel;
-    bool *reads = ARENA_ARRAY(r->scratch, bool, k->args.len),
-         *writes = ARENA_ARRAY(r->scratch, bool, k->args.len);
-    const LeadQuestion q = {k, reads, writes, r->plan->buffers.data[in].bytes,
-                            r->plan->buffers.data[s->result].bytes};
-    for (uint32_t i = 0; i < k->args.len; i++) {
-        reads[i] = k->args.data[i].buf == in;
-        writes[i] = k->args.data[i].buf == s->result;
-    }
-    const int64_t a = (int64_t)q.in_bytes, b = (int64_t)q.out_bytes;
-    const LeadWays w = lead_ways(r->known, &q, r->scratch);
+    const int64_t a = (int64_t)r->plan->buffers.data[in].bytes,
+                  b = (int64_t)r->plan->buffers.data[s->result].bytes;
+    const LeadWays w = rows_lead(r, s, in);
     const int64_t there = both_bytes(w.lead[0], a, b), back = both_bytes(w.lead[1], a, b);
     return a + b - (back < there ? back : there);
 }
@@ -159,7 +161,7 @@ static int64_t saved_over(const Rows *r, const RowStage *s, BufId in)
 static uint64_t saved_alone(const Rows *r, uint32_t kernel, const RowStage *s)
 {
     int64_t most = 0;
-    for (uint32_t i = 0; i < s->kernel->args.len && s->result != 0; i++) {
+    for (uint32_t i = 0; i < s->kernel->args.len && s->result != 0 && r->is_serial; i++) {
         const PlanArg *a = &s->kernel->args.data[i];
         const bool is_arena = r->plan->buffers.data[a->buf].region == REGION_ARENA;
         if (is_arena && a->is_read && !a->is_written && !r->lasts[a->buf] && r->last[a->buf] <= kernel)
@@ -174,7 +176,7 @@ static uint64_t saved_bytes(const Rows *r, const RowGroup *g)
     int64_t most = 0;
     const uint32_t end = g->first + g->n - 1;
     for (uint32_t maker = 0; maker < g->n; maker++)
-        for (uint32_t i = 0; i < g->n && !g->held[maker].is_inner; i++)
+        for (uint32_t i = 0; i < g->n && !g->held[maker].is_inner && r->is_serial; i++)
             for (uint32_t u = 0; u < g->stage[i]->uses.len; u++) {
                 const BufId in = g->stage[i]->uses.data[u].buf;
                 const int64_t bytes = (int64_t)r->plan->buffers.data[in].bytes;
@@ -235,6 +237,17 @@ static bool is_better_choice(const Choice *a, const Choice *b, uint64_t limit)
     return is_better((uint64_t[]){a->peak, b->peak}, (double[]){a->insns, b->insns}, limit);
 }
 
+// A kernel that reads what one of the group makes in larger pieces than its own rows makes such pieces, too.
+static const RowStage *as_coarse(const Rows *r, const RowGroup *g, uint32_t reader, RowStage *s)
+{
+    int64_t fewest = s->rows;
+    for (uint32_t i = 0; i < reader; i++)
+        for (uint32_t u = 0; u < s->uses.len; u++)
+            if (s->uses.data[u].buf == g->stage[i]->out && g->stage[i]->rows < fewest)
+                fewest = g->stage[i]->rows;
+    return fewest < s->rows && s->rows % fewest == 0 ? rows_coarser(s, s->rows / fewest, r->scratch) : s;
+}
+
 // The fastest ways with so much scratch memory at most each; *most: what one of them takes. False: there are
 // none.
 static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t *most)
@@ -247,7 +260,7 @@ static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t
             j++;
         if (j == w->n)
             return false;
-        g->stage[i] = &w->way[j];
+        g->stage[i] = g->n > 1 ? as_coarse(r, g, i, &w->way[j]) : &w->way[j];
         *most = w->way[j].scratch > *most ? w->way[j].scratch : *most;
     }
     return true;
@@ -327,10 +340,19 @@ static void find_cuts(const Rows *r, Cut *cuts, uint64_t limit)
     for (uint32_t i = 1; i <= n; i++)
         cuts[i].from = UINT32_MAX;
     for (uint32_t i = 0; i < n; i++) {
-        Choice c = choose_alone(r, i, limit);
-        try_cut(cuts, i, 1, &c, limit);
-        for (uint32_t m = 2; m <= ROWS_MAX_STAGES && i + m <= n && choose_group(r, i, m, limit, &c); m++)
-            try_cut(cuts, i, m, &c, limit);
+        const uint32_t least = i == r->given ? r->given_end - i : 1; // kernels of a group
+        const uint32_t most = i < r->given && r->given < n ? r->given - i : n - i;
+        Choice c = {0};
+        if (cuts[i].from == UINT32_MAX && i != 0)
+            continue;
+        if (i != r->given) {
+            c = choose_alone(r, i, limit);
+            try_cut(cuts, i, 1, &c, limit);
+        }
+        for (uint32_t m = i == r->given ? 1 : 2;
+             m <= ROWS_MAX_STAGES && m <= most && choose_group(r, i, m, limit, &c); m++)
+            if (m >= least)
+                try_cut(cuts, i, m, &c, limit);
     }
 }
 
@@ -344,7 +366,7 @@ static void use_way(PlanKernel *k, const RowStage *way)
 
 static void make_group(const Rows *r, uint32_t first, uint32_t n, uint64_t scratch)
 {
-    RowGroup g = {.first = first, .n = n};
+    RowGroup g = {.first = first, .n = n, .is_given = first == r->given};
     uint64_t most = 0;
     const bool is_group = choose_stages(r, &g, scratch, &most) && rows_group(r, &g);
     rlx_assert(is_group && most == scratch);
@@ -357,7 +379,7 @@ static Cut *best_cuts(const Rows *r, uint64_t limit)
     const uint32_t n = r->plan->kernels.len;
     Cut *cuts = ARENA_ARRAY(r->scratch, Cut, n + 1u);
     find_cuts(r, cuts, limit);
-    if (cuts[n].peak > limit) // the fastest of those with the lowest peak
+    if (cuts[n].peak > limit && cuts[n].from != UINT32_MAX) // the fastest of those with the lowest peak
         find_cuts(r, cuts, cuts[n].peak);
     return cuts;
 }
@@ -367,15 +389,18 @@ double rows_insns(const Rows *r, uint64_t limit)
     return best_cuts(r, limit)[r->plan->kernels.len].insns;
 }
 
-void rows_cut(const Rows *r, uint64_t limit)
+bool rows_cut(const Rows *r, uint64_t limit)
 {
     const uint32_t n = r->plan->kernels.len;
     const Cut *cuts = best_cuts(r, limit);
+    if (cuts[n].from == UINT32_MAX && n != 0)
+        return false;
     for (uint32_t end = n; end > 0; end = cuts[end].from) {
         const uint32_t first = cuts[end].from;
-        if (end - first > 1)
+        if (end - first > 1 || first == r->given)
             make_group(r, first, end - first, cuts[end].last.scratch);
         else
             use_way(&r->plan->kernels.data[first], &r->ways[first].way[cuts[end].last.way]);
     }
+    return true;
 }

@@ -3,7 +3,7 @@
 // rows.h.
 #include "passes/plan/ram/rows.h"
 
-enum { MAX_STEP = 8 };
+enum { MAX_STEP = 16 };
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
@@ -129,6 +129,79 @@ static void find_window(RowGroup *g, uint32_t stage)
     g->window_bytes += ((uint64_t)(h->rows * s->pitch) + 3) / 4 * 4;
 }
 
+// --- in place ------------------------------------------------------------------------------------
+
+LeadWays rows_lead(const Rows *r, const RowStage *s, BufId in)
+{
+    const PlanKernel *k = s->kernel;
+    bool *reads = ARENA_ARRAY(r->scratch, bool, k->args.len),
+         *writes = ARENA_ARRAY(r->scratch, bool, k->args.len);
+    const LeadQuestion q = {k, reads, writes, r->plan->buffers.data[in].bytes,
+                            r->plan->buffers.data[s->result].bytes};
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        reads[i] = k->args.data[i].buf == in;
+        writes[i] = k->args.data[i].buf == s->result;
+    }
+    return lead_ways(r->known, &q, r->scratch);
+}
+
+// The only link from the stage; NULL: there is none, or several.
+static const RowLink *only_link(const RowGroup *g, uint32_t maker)
+{
+    const RowLink *only = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->links.len; i++)
+        if (g->links.data[i].maker == maker) {
+            only = &g->links.data[i];
+            n++;
+        }
+    return n == 1 ? only : NULL;
+}
+
+// Do the maker and the reader of a value see it as elements of the same type?
+static bool has_one_type(const RowStage *maker, const RowStage *reader)
+{
+    const RowStage *const both[] = {maker, reader};
+    int type = -1;
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t i = 0; i < both[s]->kernel->args.len; i++) {
+            const int found = (int)both[s]->kernel->kernel->params.data[i].dtype;
+            if (both[s]->kernel->args.data[i].buf != maker->out)
+                continue;
+            if (type >= 0 && type != found)
+                return false;
+            type = found;
+        }
+    return true;
+}
+
+// Is each row of the stage made at the tick of the same row of the only stage that reads it, which may lie
+// over it?
+static bool may_lend(const Rows *r, const RowGroup *g, uint32_t maker, const RowLink *l)
+{
+    const RowStage *from = g->stage[maker];
+    if (l == NULL || l->step != 1 || l->below != 0 || l->above != 1)
+        return false;
+    const RowStage *to = g->stage[l->reader];
+    return g->every[maker] == g->every[l->reader] && g->delay[maker] == g->delay[l->reader] &&
+           from->rows == to->rows && from->pitch == to->pitch && has_one_type(from, to) &&
+           lead_allows(rows_lead(r, to, from->out).lead[0], 0);
+}
+
+// Of several values only the first lies where the result will.
+static void lend(const Rows *r, RowGroup *g)
+{
+    bool lends[ROWS_MAX_STAGES] = {false};
+    for (uint32_t i = g->n; i-- > 0;) {
+        RowHeld *h = &g->held[i];
+        const RowLink *l = only_link(g, i);
+        if (!h->is_inner || !may_lend(r, g, i, l) || lends[l->reader])
+            continue;
+        lends[l->reader] = h->is_lent = true;
+        h->lender = g->held[l->reader].is_lent ? g->held[l->reader].lender : l->reader;
+    }
+}
+
 bool rows_group(const Rows *r, RowGroup *g)
 {
     rlx_assert(g->n >= 1 && g->n <= ROWS_MAX_STAGES && g->first + g->n <= r->plan->kernels.len);
@@ -140,10 +213,11 @@ bool rows_group(const Rows *r, RowGroup *g)
         g->ticks = end > g->ticks ? end : g->ticks;
         g->scratch_bytes = s->scratch > g->scratch_bytes ? s->scratch : g->scratch_bytes;
     }
-    for (uint32_t i = 0; i < g->n; i++) {
+    for (uint32_t i = 0; i < g->n; i++)
         g->held[i].is_inner = is_inner(r, g, g->stage[i]->out);
-        if (g->held[i].is_inner)
+    lend(r, g);
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->held[i].is_inner && !g->held[i].is_lent)
             find_window(g, i);
-    }
     return true;
 }

@@ -3,7 +3,7 @@
 // of their windows, and each kernel makes its next row where it is due. See rows.h.
 #include "passes/plan/ram/rows.h"
 
-enum { WORD = 4 };
+enum { WORD = 4, MOVED = 4 }; // bytes; elements that a turn moves
 
 // A parameter of the joined kernel, for arguments with the same buffer and type.
 typedef struct Joined {
@@ -12,15 +12,17 @@ typedef struct Joined {
     Arena *scratch;
     Kernel *to;
     PlanKernel *pk;               // the joined one
-    BufId buf[ROWS_MAX_STAGES];   // by stage: its window; 0: the value is there as a whole
+    BufId buf[ROWS_MAX_STAGES];   // by stage: where its window is; 0: the value is there as a whole
     KRef lowest[ROWS_MAX_STAGES]; // the same: the row at its begin
+    uint32_t lent[ROWS_MAX_STAGES]; // the same: 1 + the parameter for it, where it lies in a result
     BufId common;                 // scratch memory of all stages, which use it one after the other
     KRef tick;
 } Joined;
 
 // --- parameters ----------------------------------------------------------------------------------
 
-// The stage of the group that makes the value, if it has a window; UINT32_MAX: none.
+// The stage of the group that makes the value, if it has a window or lies in that of another; UINT32_MAX:
+// none.
 static uint32_t window_of(const Joined *j, BufId buf)
 {
     for (uint32_t i = 0; i < j->g->n; i++)
@@ -41,11 +43,31 @@ static void add_windows(Joined *j)
     for (uint32_t i = 0; i < j->g->n; i++) {
         const uint64_t bytes = (uint64_t)(j->g->held[i].rows * j->g->stage[i]->pitch);
         const char *name = j->plan->buffers.data[j->g->stage[i]->out].name;
-        if (j->g->held[i].is_inner)
+        if (j->g->held[i].is_inner && !j->g->held[i].is_lent)
             j->buf[i] = add_buffer(j, (bytes + WORD - 1) / WORD * WORD, name);
+    }
+    for (uint32_t i = 0; i < j->g->n; i++) {
+        const RowHeld *h = &j->g->held[i];
+        if (h->is_lent)
+            j->buf[i] = j->g->held[h->lender].is_inner ? j->buf[h->lender] : j->g->stage[h->lender]->out;
     }
     if (j->g->scratch_bytes != 0)
         j->common = add_buffer(j, j->g->scratch_bytes, "scratch");
+}
+
+static uint32_t push_param(Joined *j, const PlanArg *arg, const KParam *param)
+{
+    vec_push(j->plan->arena, &j->pk->args, *arg);
+    vec_push(j->to->arena, &j->to->params, *param);
+    return j->to->params.len - 1;
+}
+
+static bool is_lent(const Joined *j, uint32_t param)
+{
+    for (uint32_t i = 0; i < j->g->n; i++)
+        if (j->lent[i] == param + 1)
+            return true;
+    return false;
 }
 
 // The parameter with this argument, which an earlier stage may have.
@@ -55,7 +77,7 @@ static uint32_t param_for(Joined *j, const PlanArg *arg, const KParam *param)
         PlanArg *a = &j->pk->args.data[i];
         KParam *p = &j->to->params.data[i];
         if (a->buf != arg->buf || a->byte_offset != arg->byte_offset || a->below != arg->below ||
-            p->dtype != param->dtype)
+            p->dtype != param->dtype || is_lent(j, i))
             continue;
         a->begin = arg->begin < a->begin ? arg->begin : a->begin;
         a->end = arg->end > a->end ? arg->end : a->end;
@@ -65,9 +87,7 @@ static uint32_t param_for(Joined *j, const PlanArg *arg, const KParam *param)
         p->is_written |= param->is_written;
         return i;
     }
-    vec_push(j->plan->arena, &j->pk->args, *arg);
-    vec_push(j->to->arena, &j->to->params, *param);
-    return j->to->params.len - 1;
+    return push_param(j, arg, param);
 }
 
 static uint32_t own_param(Joined *j, BufId buf, const KParam *like, DType type)
@@ -95,15 +115,51 @@ static uint32_t scratch_param(Joined *j, const PlanKernel *k, uint32_t i)
     return param_for(j, &a, &k->kernel->params.data[i]);
 }
 
+static bool lies_in_result(const Joined *j, uint32_t stage)
+{
+    const RowHeld *h = &j->g->held[stage];
+    return h->is_lent && !j->g->held[h->lender].is_inner;
+}
+
+// The parameter for rows that lie in a result for a while. It is not the result's own one, which is only
+// written and so may lie over what the group reads.
+static uint32_t lent_param(Joined *j, uint32_t stage, const KParam *like)
+{
+    KParam p = *like;
+    if (j->lent[stage] != 0) {
+        rlx_assert(j->to->params.data[j->lent[stage] - 1].dtype == like->dtype);
+        return j->lent[stage] - 1;
+    }
+    p.is_read = p.is_written = true;
+    const uint64_t bytes = j->plan->buffers.data[j->buf[stage]].bytes;
+    const PlanArg a = {.buf = j->buf[stage], .end = bytes, .is_read = true, .is_written = true};
+    const uint32_t param = push_param(j, &a, &p);
+    j->lent[stage] = param + 1;
+    return param;
+}
+
+// A value that is there as a whole. What a stage of the group makes is nothing that the group reads from
+// before, though a later stage may read it by words.
+static uint32_t value_param(Joined *j, const PlanArg *arg, const KParam *param)
+{
+    PlanArg a = *arg;
+    KParam p = *param;
+    for (uint32_t i = 0; i < j->g->n; i++)
+        a.is_written = p.is_written = a.is_written || j->g->stage[i]->out == a.buf;
+    return param_for(j, &a, &p);
+}
+
 // The parameter of the joined kernel for parameter i of a kernel; *window: the stage whose rows it has.
 static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *window)
 {
     const PlanArg *a = &k->args.data[i];
     const KParam *p = &k->kernel->params.data[i];
     *window = window_of(j, a->buf);
+    if (*window != UINT32_MAX && lies_in_result(j, *window))
+        return lent_param(j, *window, p);
     if (*window != UINT32_MAX)
         return own_param(j, j->buf[*window], p, p->dtype);
-    return rows_is_scratch(j->plan, k, a) ? scratch_param(j, k, i) : param_for(j, a, p);
+    return rows_is_scratch(j->plan, k, a) ? scratch_param(j, k, i) : value_param(j, a, p);
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -140,9 +196,13 @@ static void move_rows(Joined *j, uint32_t stage, const KParam *like)
     const KRef by = k_expr(k, "($ - $) * #", lowest, before, each);
     const KRef n = k_expr(k, "($ - $) * #", made_at(j, stage, -1), lowest, each);
     k_if(k, k_expr(k, "0 < $", by));
-    const KRef e = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "e");
-    const KRef v = k_load(k, param, k_add(k, e, by), 1, 1);
-    k_store(k, param, e, v, 1);
+    const int64_t step = each % MOVED == 0 ? MOVED : 1;
+    KRef v[MOVED];
+    const KRef e = k_for(k, k_index(k, 0), n, step, KFOR_SERIAL, "e");
+    for (int64_t i = 0; i < step; i++)
+        v[i] = k_load(k, param, k_expr(k, "$ + $ + #", e, by, i), 1, 1);
+    for (int64_t i = 0; i < step; i++)
+        k_store(k, param, k_expr(k, "$ + #", e, i), v[i], 1);
     k_end(k);
     k_end(k);
 }
@@ -167,6 +227,7 @@ typedef struct Copy {
     KRef *map;        // by instruction
     uint32_t *param;  // by parameter
     uint32_t *window; // by parameter: the stage whose rows it has
+    int64_t *given;   // by parameter: elements of a row that the program gives; 0: it does not
 } Copy;
 
 static bool names_param(uint8_t kind)
@@ -180,6 +241,8 @@ static KRef index_in_window(Copy *c, uint32_t param, KRef index)
     Joined *j = c->j;
     const uint32_t window = c->window[param];
     const int64_t bytes = dtype_info[c->from->params.data[param].dtype].bytes;
+    if (c->given[param] != 0)
+        return k_expr(j->to, "$ - $ * #", index, k_since(j->to), c->given[param]);
     if (window == UINT32_MAX)
         return index;
     return k_expr(j->to, "$ - $ * #", index, j->lowest[window], j->g->stage[window]->pitch / bytes);
@@ -210,6 +273,15 @@ static void copy_loop(Copy *c, KRef r)
     c->map[r] = k_for(j->to, lo, hi, n->imm, KFOR_SERIAL, n->text);
 }
 
+// Of a row of an input that the program gives row by row; 0: the argument is another value.
+static int64_t given_elements(const Joined *j, uint32_t stage, uint32_t arg)
+{
+    const PlanKernel *k = j->g->stage[stage]->kernel;
+    const PlanBuffer *b = &j->plan->buffers.data[k->args.data[arg].buf];
+    const int64_t bytes = dtype_info[k->kernel->params.data[arg].dtype].bytes;
+    return b->region == REGION_ROWS ? (int64_t)b->bytes / j->g->stage[stage]->rows / bytes : 0;
+}
+
 static void copy_stage(Joined *j, uint32_t stage)
 {
     const PlanKernel *k = j->g->stage[stage]->kernel;
@@ -217,10 +289,13 @@ static void copy_stage(Joined *j, uint32_t stage)
     c.map = ARENA_ARRAY(j->scratch, KRef, c.from->insts.len);
     c.param = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
     c.window = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
-    for (uint32_t i = 0; i < k->args.len; i++)
+    c.given = ARENA_ARRAY(j->scratch, int64_t, k->args.len);
+    for (uint32_t i = 0; i < k->args.len; i++) {
         c.param[i] = param_of(j, k, i, &c.window[i]);
+        c.given[i] = given_elements(j, stage, i);
+    }
     for (KRef r = 1; r < c.from->insts.len; r++)
-        if (r == j->g->stage[stage]->loop)
+        if (j->g->stage[stage]->loops[r])
             copy_loop(&c, r);
         else
             copy_inst(&c, r);
@@ -231,13 +306,15 @@ static void copy_stage(Joined *j, uint32_t stage)
 static void emit(Joined *j)
 {
     const RowGroup *g = j->g;
-    j->tick = k_loop(j->to, g->ticks, KFOR_SERIAL, "tick");
+    j->tick = k_loop(j->to, g->ticks, g->is_given ? KFOR_GIVEN : KFOR_SERIAL, "tick");
     for (uint32_t i = 0; i < g->n; i++)
         if (g->held[i].is_inner && g->held[i].has_moves)
             move_rows(j, i, result_param(j, i));
-    for (uint32_t i = 0; i < g->n; i++)
+    for (uint32_t i = 0; i < g->n; i++) {
+        const uint32_t holder = g->held[i].is_lent ? g->held[i].lender : i;
         if (g->held[i].is_inner)
-            j->lowest[i] = lowest_at(j, i, 0);
+            j->lowest[i] = g->held[holder].is_inner ? lowest_at(j, holder, 0) : k_index(j->to, 0);
+    }
     for (uint32_t i = 0; i < g->n; i++)
         copy_stage(j, i);
     k_end(j->to);
@@ -268,7 +345,7 @@ static void add_facts(Joined *j)
 
 void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
 {
-    rlx_assert(g->n >= 2 && g->first + g->n <= p->kernels.len);
+    rlx_assert((g->n >= 2 || g->is_given) && g->first + g->n <= p->kernels.len);
     PlanKernel pk = {0};
     const Kernel *first = g->stage[0]->kernel->kernel;
     Joined j = {.plan = p, .g = g, .scratch = scratch, .pk = &pk};

@@ -4,6 +4,8 @@
 #include "passes/plan/ram/rows.h"
 #include "passes/plan/ram/trace.h"
 
+enum { MOST_AROUND = 3 }; // loops around those over rows
+
 // --- one kernel ----------------------------------------------------------------------------------
 
 bool rows_is_scratch(const Plan *p, const PlanKernel *k, const PlanArg *a)
@@ -26,22 +28,6 @@ uint64_t rows_scratch_bytes(const Plan *p, const PlanKernel *k, uint32_t n)
     return bytes;
 }
 
-// The loop around all that the kernel does; 0: there is none.
-static KRef only_loop(const Kernel *k)
-{
-    KRef loop = 0;
-    for (KRef r = 1; r < k->insts.len; r++) {
-        const KInst *n = k_inst(k, r);
-        if (kkind_is_expression(n->kind) || kkind_info[n->kind].cls == KIND_NOTHING || n->kind == KI_array)
-            continue;
-        if (loop != 0 || n->kind != KI_for)
-            return 0;
-        loop = r;
-        r = k_block_end(k, r);
-    }
-    return loop;
-}
-
 // The only buffer of the arena that the kernel makes, as a whole; 0: it does something else as well.
 static BufId only_result(const Plan *p, const PlanKernel *k)
 {
@@ -59,27 +45,72 @@ static BufId only_result(const Plan *p, const PlanKernel *k)
     return out;
 }
 
-// Rows of a value: places along its first spatial axis.
+// Rows of a value: places along its first spatial axis, of which an iteration may make several.
 static int64_t rows_of(const Plan *p, const PlanKernel *k)
 {
     const Shape *s = graph_node(p->graph, k->root)->shape;
     return s->rank >= 3 && s->dim[0] == 1 ? s->dim[2] : 1;
 }
 
-static bool find_loop(const Plan *p, const PlanKernel *k, RowStage *s)
+// Does the loop go by rows, as those that were found before do?
+static bool goes_by_rows(const Kernel *k, KRef loop, RowStage *s, uint32_t n_found)
 {
     int64_t lo = 0, hi = 0;
-    s->loop = only_loop(k->kernel);
-    if (s->loop == 0)
+    const KInst *n = k_inst(k, loop);
+    if (!k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
         return false;
-    const KInst *n = k_inst(k->kernel, s->loop);
-    s->rows = rows_of(p, k);
-    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
-    if (!k_is_const(k->kernel, n->a, &lo) || !k_is_const(k->kernel, n->b, &hi))
+        return false;
+    if (n_found == 0 && n->imm == 1 && hi - lo > 0 && s->rows % (hi - lo) == 0)
+        s->rows = hi - lo;
+    const int64_t span = (hi - lo) / s->rows;
+    if (span <= 0 || span % n->imm != 0 || span * s->rows != hi - lo ||
+        (n_found != 0 && (lo != s->first || span != s->span)))
         return false;
     s->first = lo;
-    s->span = (hi - lo) / s->rows;
-    return s->span > 0 && s->span % n->imm == 0 && s->span * s->rows == hi - lo &&
+    s->span = span;
+    return true;
+}
+
+// Marks the loops over rows: all that the kernel does is in one of them. Loops around them, at least `around`
+// of them, go around for each row. Returns how many there are; 0: the kernel does something else as well.
+static uint32_t mark_loops(const Kernel *k, RowStage *s, uint32_t around)
+{
+    uint32_t found = 0, depth = 0;
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        depth -= n->kind == KI_end;
+        if (kkind_is_expression(n->kind) || kkind_info[n->kind].cls == KIND_NOTHING ||
+            n->kind == KI_array || n->kind == KI_end)
+            continue;
+        if (n->kind != KI_for)
+            return 0;
+        s->loops[r] = depth >= around && goes_by_rows(k, r, s, found);
+        found += s->loops[r];
+        depth += !s->loops[r];
+        r = s->loops[r] ? k_block_end(k, r) : r;
+    }
+    return found;
+}
+
+// Rows of several loops, made in turns, must have nothing to do with each other.
+static bool has_memory(const PlanKernel *k)
+{
+    for (uint32_t i = 0; i < k->args.len; i++)
+        if (k->args.data[i].is_read && k->args.data[i].is_written)
+            return true;
+    for (KRef r = 1; r < k->kernel->insts.len; r++)
+        if (k_inst(k->kernel, r)->kind == KI_array)
+            return true;
+    return false;
+}
+
+static bool find_loops(const Plan *p, const PlanKernel *k, RowStage *s, uint32_t around, Arena *scratch)
+{
+    s->rows = rows_of(p, k);
+    s->loops = ARENA_ARRAY(scratch, bool, k->kernel->insts.len);
+    const uint32_t found = mark_loops(k->kernel, s, around);
+    s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
+    return found != 0 && (found == 1 || !has_memory(k)) &&
            s->pitch * s->rows == (int64_t)p->buffers.data[s->out].bytes;
 }
 
@@ -145,19 +176,59 @@ static bool find_uses(const Plan *p, const PlanKernel *k, RowStage *s, Arena *sc
 {
     bool *reads = ARENA_ARRAY(scratch, bool, k->args.len);
     bool *writes = ARENA_ARRAY(scratch, bool, k->args.len);
+    s->uses.len = 0;
     add_uses(p, k, s, reads, scratch);
     for (uint32_t i = 0; i < k->args.len; i++)
         writes[i] = k->args.data[i].buf == s->out;
     Look l = {.k = k, .stage = s, .is_apart = true};
+    rlx_assert(s->span > 0);
     for (; l.row < s->rows && l.is_apart; l.row++) {
         const int64_t at = s->first + l.row * s->span;
         const TraceWatch watch = {
-            .reads = reads, .writes = writes, .fn = look, .ctx = &l, .only = {s->loop, at, at + s->span}};
+            .reads = reads, .writes = writes, .fn = look, .ctx = &l, .only = {s->loops, at, at + s->span}};
         if (!trace_kernel(k, scratch, &watch, TRACE_ALL_LOOPS))
             return false;
     }
     find_unread(s);
     return l.is_apart;
+}
+
+static RowUse joined_use(const RowUse *u, const RowStage *s, int64_t factor, Arena *scratch)
+{
+    const int64_t rows = s->rows / factor;
+    RowUse to = {.buf = u->buf,
+                 .begin = ARENA_ARRAY(scratch, int64_t, rows),
+                 .end = ARENA_ARRAY(scratch, int64_t, rows),
+                 .unread = ARENA_ARRAY(scratch, int64_t, rows + 1)};
+    for (int64_t i = 0; i < s->rows; i++) {
+        const int64_t q = i / factor;
+        const bool is_first = to.begin[q] == to.end[q], any = u->begin[i] != u->end[i];
+        to.begin[q] = any && (is_first || u->begin[i] < to.begin[q]) ? u->begin[i] : to.begin[q];
+        to.end[q] = any && (is_first || u->end[i] > to.end[q]) ? u->end[i] : to.end[q];
+    }
+    for (int64_t q = 0; q <= rows; q++)
+        to.unread[q] = u->unread[q * factor];
+    return to;
+}
+
+const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch)
+{
+    rlx_assert(s->out != 0 && factor > 1 && s->rows % factor == 0);
+    for (const RowStage *c = s->coarser; c != NULL; c = c->coarser)
+        if (c->rows * factor == s->rows)
+            return c;
+    RowStage *c = ARENA_NEW(scratch, RowStage);
+    *c = *s;
+    c->uses.data = ARENA_ARRAY(scratch, RowUse, s->uses.len + 1u);
+    c->uses.cap = s->uses.len + 1;
+    for (uint32_t i = 0; i < s->uses.len; i++)
+        c->uses.data[i] = joined_use(&s->uses.data[i], s, factor, scratch);
+    c->rows /= factor;
+    c->pitch *= factor;
+    c->span *= factor;
+    c->coarser = s->coarser;
+    s->coarser = c;
+    return c;
 }
 
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *scratch)
@@ -170,7 +241,9 @@ RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *
         kernel < p->prepare.n_kernels || kernel < p->n_check_kernels || k->kernel->custom != NULL)
         return s;
     s.out = s.result = only_result(p, k);
-    if (s.out != 0 && (!find_loop(p, k, &s) || !find_uses(p, k, &s, scratch)))
-        s.out = 0;
+    bool is_found = false;
+    for (uint32_t around = 0; s.out != 0 && !is_found && around < MOST_AROUND; around++)
+        is_found = find_loops(p, k, &s, around, scratch) && find_uses(p, k, &s, scratch);
+    s.out = is_found ? s.out : 0;
     return s;
 }

@@ -28,10 +28,11 @@ typedef struct RowStage {
     BufId result;        // the only buffer that it makes; 0: it does something else as well
     BufId out;           // the same, if it makes it row by row, else 0
     int64_t rows, pitch; // of its result, in bytes from row to row
-    KRef loop;           // around all that it does
-    int64_t first, span; // row q is made by iterations [first + q * span, first + (q + 1) * span)
+    bool *loops;         // by instruction: those over rows, which no other one is in
+    int64_t first, span; // row q is made by their iterations [first + q * span, first + (q + 1) * span)
     uint64_t scratch;    // bytes
     VEC(RowUse) uses;    // of the arena, without scratch memory
+    struct RowStage *coarser; // the same with fewer rows of more bytes, as far as they were asked for
 } RowStage;
 
 // Is it scratch memory? What a kernel makes is not, though windows may lie in it for a while.
@@ -40,6 +41,8 @@ bool rows_is_scratch(const Plan *p, const PlanKernel *k, const PlanArg *a);
 uint64_t rows_scratch_bytes(const Plan *p, const PlanKernel *k, uint32_t n);
 // Finds out how the kernel makes rows. way: it, or another way of it.
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *way, Arena *scratch);
+// The stage that makes `factor` of its rows, which divides their number, as one.
+const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch);
 
 // Row q of stage `reader` reads rows [q * step - below, q * step + above) of the value, as far as they exist.
 typedef struct RowLink {
@@ -52,6 +55,8 @@ typedef struct RowHeld {
     bool is_inner;  // only the group touches it: it has a window, else it is there as a whole
     int64_t rows;   // of the window
     bool has_moves; // rows that are needed again move to its begin
+    bool is_lent;   // its rows lie where those of stage `lender` will, which is made of them in place
+    uint32_t lender;
 } RowHeld;
 
 typedef struct RowGroup {
@@ -61,6 +66,7 @@ typedef struct RowGroup {
     RowHeld held[ROWS_MAX_STAGES];
     VEC(RowLink) links;
     uint64_t window_bytes, scratch_bytes, moved_bytes;
+    bool is_given; // its first kernel takes rows of an input as the program gives them
 } RowGroup;
 
 // The ways in which a kernel can run, by instructions.
@@ -79,9 +85,13 @@ typedef struct Rows {
     bool *is_scratch;           // by buffer: of a kernel
     LeadMemo *known;            // leads of kernels alone
     struct RowChoices *choices; // what is known of groups, by first kernel and number of kernels
+    uint32_t given, given_end;  // rows_input_span: these kernels are in one group, which begins with them
+    bool is_serial;             // results may lie over what their kernels read
     bool keeps_fastest;         // groups have their fastest ways, whatever the limit
 } Rows;
 
+// How the result of a kernel alone may lie over a value that it reads.
+LeadWays rows_lead(const Rows *r, const RowStage *s, BufId in);
 // Can kernels [first, first + n), whose stages are there, be a group? Fills it.
 bool rows_group(const Rows *r, RowGroup *g);
 // Rows that a stage has made after a tick, and the lowest row of its value that is needed at a tick.
@@ -94,8 +104,8 @@ void rows_join(Plan *p, const RowGroup *g, Arena *scratch);
 Rows rows_facts(Pass *p, LeadMemo *known);
 // Cuts the kernels of the plan into groups, and chooses ways for them, so that each group takes at most
 // `limit` bytes of the arena and all together as few instructions as possible, by estimate; where that cannot
-// be, with the lowest peak.
-void rows_cut(const Rows *r, uint64_t limit);
+// be, with the lowest peak. False: no group can take the rows of an input as the program gives them.
+bool rows_cut(const Rows *r, uint64_t limit);
 // The instructions of that, by estimate.
 double rows_insns(const Rows *r, uint64_t limit);
 

@@ -372,7 +372,7 @@ static bool run_repeat(Trace *t, KRef loop, int64_t first, int64_t count, uint32
 static void run_loop(Trace *t, KRef loop, uint32_t depth)
 {
     const KInst *n = k_inst(t->k, loop);
-    const bool is_only = loop == t->only.loop;
+    const bool is_only = t->only.loops != NULL && t->only.loops[loop];
     const Range lo = is_only ? point(t->only.begin) : t->value[n->a];
     const Range hi = is_only ? point(t->only.end) : t->value[n->b];
     const KRef end = t->end[loop];

@@ -15,9 +15,9 @@ typedef struct TraceAccess {
 } TraceAccess;
 typedef void (*TraceFn)(void *ctx, const TraceAccess *access);
 
-// A loop of which only the iterations [begin, end) run.
+// Loops of which only the iterations [begin, end) run.
 typedef struct TraceOnly {
-    KRef loop; // 0: all loops run
+    const bool *loops; // by instruction; NULL: all loops run as a whole
     int64_t begin, end;
 } TraceOnly;
 

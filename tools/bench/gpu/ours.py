@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -36,10 +37,13 @@ def result(graph, value, dtype, shape):
 
 
 class Ours:
-    def __init__(self, graph, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda"):
+    def __init__(self, graph, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda", files=()):
+        """files: those that the graph names."""
         rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
         self.folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self.folder.name)
+        for path in files:
+            shutil.copy(path, folder)
         (folder / f"{name}.json").write_text(json.dumps({"rlxc": 1, "name": name} | graph))
         command = [str(rlxc), "compile", f"{name}.json", "-o", ".", "--name", name]
         command += ["--target", target, "--json", *options, *(["--gpu", gpu] if gpu else [])]

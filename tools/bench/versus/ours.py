@@ -92,16 +92,21 @@ def generate(rlxc, model, folder, threads, options, cores=None):
     return flags_of(os.path.join(folder, "m.c")), time.monotonic() - start
 
 
-def build(rlxc, model, folder, threads=1, options=(), cores=None):
-    """A loaded Network."""
-    flags, rlxc_s = generate(rlxc, model, folder, threads, options, cores)
+def link(folder, flags, threads=1, cores=None):
+    """The shared object of m.c and the driver."""
     out = os.path.join(folder, "m.so")
     defines = ["-DMODEL=m", '-DMODEL_H="m.h"', f"-DTHREADS={threads}", "-I."]
-    start = time.monotonic()
     sources = [str(HERE / "driver.c"), "m.c"]
     cc = os.environ.get("CC", "cc")
     run([cc, *flags, "-shared", "-fPIC", *defines, *sources, "-o", out, "-lm"], folder, cores)
-    net = Network(out)
+    return out
+
+
+def build(rlxc, model, folder, threads=1, options=(), cores=None):
+    """A loaded Network."""
+    flags, rlxc_s = generate(rlxc, model, folder, threads, options, cores)
+    start = time.monotonic()
+    net = Network(link(folder, flags, threads, cores))
     net.compile_s = {"rlxc": round(rlxc_s, 2), "cc": round(time.monotonic() - start, 2)}
     net.c_bytes = os.path.getsize(os.path.join(folder, "m.c"))
     return net
@@ -132,6 +137,11 @@ class Network:
                 raise RuntimeError(f"input '{t.name.decode()}' has {t.bytes} bytes, not {x.nbytes}")
             ctypes.memmove(self.lib.vs_input(i), x.ctypes.data, x.nbytes)
 
+    def keep_intact(self):
+        """From now on, inputs are put back before each run only if runs change them."""
+        if self.lib.vs_keep_intact() < 0:
+            raise RuntimeError("rlx_run failed")
+
     def time(self, n):
         """Seconds of one of n runs."""
         seconds = self.lib.vs_run(n)
@@ -147,6 +157,18 @@ class Network:
         for i, y in enumerate(like):
             bytes_ = ctypes.string_at(self.lib.vs_output(i), y.nbytes)
             found.append(np.frombuffer(bytes_, y.dtype).reshape(y.shape))
+        return found
+
+    def results(self, like):
+        """The same where rows lie apart, as their number or length is only known after a run."""
+        import numpy as np
+
+        found = []
+        for i, y in enumerate(like):
+            t = self.model.outputs[i]
+            bytes_ = ctypes.string_at(self.lib.vs_output(i), t.bytes)
+            whole = np.frombuffer(bytes_, y.dtype).reshape(list(t.shape)[: t.rank])
+            found.append(whole[tuple(slice(0, n) for n in y.shape)])
         return found
 
     def io_bytes(self):

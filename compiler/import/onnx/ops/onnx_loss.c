@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses over classes: [N, C, d ...] scores and [N, d ...] targets. The score of the target is chosen by
-// comparing class numbers, not by an index, so that the choice fuses with the sum over the classes.
+// Losses over classes: [N, C, d ...] scores and [N, d ...] targets.
 #include "compiler/import/onnx/onnx_import.h"
 
 typedef struct Loss {
@@ -21,17 +20,9 @@ static NodeId zero_like(OnnxNode *n, NodeId x)
 // The element of axis 1 that the target names.
 static NodeId picked(OnnxNode *n, const Loss *s)
 {
-    const Shape x = *onnx_shape(n, s->x);
-    rlx_assert(x.rank >= 2);
     const int64_t one = 1;
-    Shape along = {.rank = x.rank - 1};
-    for (uint32_t i = 0; i < along.rank; i++)
-        along.dim[i] = i ? 1 : x.dim[1];
-    const NodeId classes = onnx_reshape(n, onnx_iota(n, x.dim[1]), &along);
     const NodeId wanted = onnx_unsqueeze(n, onnx_cast(n, s->target, DTYPE_i64), &one, 1);
-    const NodeId hot = onnx_op2(n, OP_eq, classes, wanted);
-    const NodeId only = onnx_op3(n, OP_where, hot, s->x, zero_like(n, s->x));
-    return onnx_squeeze(n, onnx_reduce(n, OP_reduce_sum, only, &one, 1), &one, 1);
+    return onnx_squeeze(n, onnx_gather_along(n, s->x, wanted, 1), &one, 1);
 }
 
 // What every target counts, [N, d ...]; 0: all count one.

@@ -75,21 +75,28 @@ static NodeId add_other_axes(OnnxNode *n, NodeId flat, const Shape *at, uint32_t
     return flat;
 }
 
+NodeId onnx_gather_along(OnnxNode *n, NodeId x, NodeId indices, uint32_t axis)
+{
+    const Shape s = *onnx_shape(n, indices);
+    Dim strides[SHAPE_MAX_RANK];
+    rlx_assert(n->failed || s.rank == onnx_shape(n, x)->rank);
+    read_strides(n, x, strides);
+    const NodeId flat =
+        onnx_op2(n, OP_mul, wrap(n, indices, onnx_shape(n, x)->dim[axis]), size_scalar(n, strides[axis]));
+    return onnx_gather(n, flatten(n, x), add_other_axes(n, flat, &s, axis, strides), 0);
+}
+
 void onnx_import_gather_elements(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0), indices = onnx_src(n, 1);
     const Shape s = *onnx_shape(n, indices);
-    Dim strides[SHAPE_MAX_RANK];
     uint32_t axis = 0;
     if (!n->failed && s.rank != onnx_shape(n, x)->rank)
         onnx_fail(n, E0204, "the indices have rank %u, but the data has rank %u", s.rank,
                   onnx_shape(n, x)->rank);
     if (!onnx_axis(n, onnx_int(n, "axis", 0), s.rank, &axis))
         return;
-    read_strides(n, x, strides);
-    const NodeId flat =
-        onnx_op2(n, OP_mul, wrap(n, indices, onnx_shape(n, x)->dim[axis]), size_scalar(n, strides[axis]));
-    onnx_out(n, 0, onnx_gather(n, flatten(n, x), add_other_axes(n, flat, &s, axis, strides), 0));
+    onnx_out(n, 0, onnx_gather_along(n, x, indices, axis));
 }
 
 // Position k of the last axis of the indices.

@@ -63,7 +63,7 @@ void tfl_import_fully_connected(TflNode *n)
         return;
     if (dtype_info[tfl_type(n, x)].cls != DCLASS_FLOAT) {
         const TflProduct p = {
-            tfl_in(n, 0), tfl_in(n, 1), outer, 0, activation, tfl_is_narrow(n, tfl_in(n, 0), 2, sums)};
+            tfl_in(n, 0), tfl_in(n, 1), outer, 0, activation, tfl_is_narrow(n, tfl_in(n, 0), 2, sums), 0};
         y = tfl_rescale(n, integer_rows(n, rows, weight, bias), &p);
     } else {
         y = tfl_is_quantised(tfl_in(n, 1))

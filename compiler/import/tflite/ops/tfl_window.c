@@ -76,11 +76,18 @@ static NodeId add_bias(TflNode *n, NodeId y, NodeId bias, int64_t channels)
     return tfl_op2(n, OP_add, y, more);
 }
 
-// Products of i16 by i8 are summed in f64, which holds them exactly up to 2^53.
+// Products of i16 by i8: the upper and the lower bytes of the image are summed up by themselves, in i32.
 static NodeId wide_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
-    const NodeId src[] = {tfl_cast(n, x, DTYPE_f64), tfl_cast(n, weight, DTYPE_f64)};
-    const NodeId sum = tfl_cast(n, convolve(n, OP_conv, w, src, 2), DTYPE_i64);
+    enum { BITS = 8, MOST = 65536 }; // products of a byte without a sign whose sum is sure to fit
+    const NodeId upper[] = {tfl_cast(n, tfl_op_number(n, OP_shift_right, x, BITS), DTYPE_i8), weight};
+    const NodeId lower[] = {tfl_cast(n, tfl_op_number(n, OP_bit_and, x, UINT8_MAX), DTYPE_u8), weight};
+    const int64_t channels = tfl_size(n, weight, 1);
+    if (!n->failed && channels * w->kernel[0] > MOST / w->kernel[1])
+        tfl_fail(n, E0206, "windows of more than 65536 elements of 16 bits are not supported");
+    const NodeId high = tfl_cast(n, convolve(n, OP_int_conv, w, upper, 2), DTYPE_i64);
+    const NodeId low = tfl_cast(n, convolve(n, OP_int_conv, w, lower, 2), DTYPE_i64);
+    const NodeId sum = tfl_op2(n, OP_add, tfl_op_number(n, OP_shift_left, high, BITS), low);
     return add_bias(n, sum, bias, tfl_size(n, weight, 0));
 }
 
@@ -110,9 +117,13 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     const DType type = tfl_type(n, x);
     if (n->failed)
         return 0;
-    const TflProduct p = {tfl_in(n, 0),           t,
-                          tfl_size(n, weight, 0), SPATIAL,
-                          w->activation,          tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums)};
+    const TflProduct p = {tfl_in(n, 0),
+                          t,
+                          tfl_size(n, weight, 0),
+                          SPATIAL,
+                          w->activation,
+                          tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums),
+                          0};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
     if (tfl_is_byte(type)) {
@@ -194,14 +205,86 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
     }
 }
 
-static NodeId finish_transposed(TflNode *n, NodeId y, NodeId bias, const Window *w)
+// Integers: result q * stride + p - pad is the sum of x[q - t] * w[t * stride + p] over t. So each phase p is
+// a convolution with some of the taps in the opposite order, and the channels of all phases are one
+// convolution that makes bytes, which are put in their places at the end.
+typedef struct Phases {
+    int64_t stride[SPATIAL], taps[SPATIAL], size[SPATIAL]; // size: of the result of a phase
+} Phases;
+
+// Weights [O, h, w, I] as [phase, O, I, taps], with zeros where a phase has fewer taps.
+static NodeId weights_of_phases(TflNode *n, NodeId filter, const Window *w, const Phases *p)
 {
-    const DType type = tfl_type(n, tfl_src(n, 2));
-    const TflProduct p = {tfl_in(n, 2), tfl_in(n, 1),  tfl_size(n, tfl_src(n, 1), 0),
-                          SPATIAL,      w->activation, false};
-    const DType sums = type == DTYPE_i16 ? DTYPE_i64 : tfl_is_byte(type) ? DTYPE_i32 : type;
-    y = add_bias(n, tfl_cast(n, y, sums), bias, p.channels);
-    return sums == type ? tfl_activate(n, y, w->activation) : tfl_rescale(n, y, &p);
+    static const int64_t perm[] = {2, 4, 0, 5, 1, 3};
+    const int64_t out = tfl_size(n, filter, 0), in = tfl_size(n, filter, 3);
+    const int64_t pads[] = {
+        0, 0, 0, 0, 0, p->taps[0] * p->stride[0] - w->kernel[0], p->taps[1] * p->stride[1] - w->kernel[1], 0};
+    const Dim split[] = {out, p->taps[0], p->stride[0], p->taps[1], p->stride[1], in};
+    NodeId y = tfl_pad(n, filter, pads, "constant", tfl_zero_point(n, tfl_in(n, 1)));
+    y = tfl_reshape(n, y, split, 6);
+    for (uint32_t i = 0; i < SPATIAL; i++)
+        y = tfl_slice(n, y, 1 + 2 * i, -1, INT64_MIN, -1);
+    const Dim joined[] = {-1, in, p->taps[0], p->taps[1]};
+    return tfl_reshape(n, tfl_transpose(n, y, perm), joined, 4);
+}
+
+// [N, h, w, phase, O] as images, of which the result is a part.
+static NodeId place_phases(TflNode *n, NodeId y, const Window *w, const Phases *p, const int64_t *shape)
+{
+    static const int64_t perm[] = {0, 2, 1, 3};
+    const int64_t channels = tfl_size(n, tfl_src(n, 1), 0);
+    const Dim split[] = {-1, p->size[1], p->stride[0], p->stride[1] * channels};
+    const Dim joined[] = {-1, p->size[0] * p->stride[0], p->size[1] * p->stride[1], channels};
+    y = tfl_reshape(n, tfl_transpose(n, tfl_reshape(n, y, split, 4), perm), joined, 4);
+    for (uint32_t i = 0; i < SPATIAL && !n->failed; i++)
+        y = tfl_slice(n, y, 1 + i, w->pads[i], w->pads[i] + shape[i + 1], 1);
+    return y;
+}
+
+static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId bias, const int64_t *shape)
+{
+    enum { MOST = 1024, MOST_PER_TAP = 16 }; // phases: weights grow by as much
+    const NodeId filter = tfl_src(n, 1);
+    const int64_t channels = tfl_size(n, filter, 0), copies = w->strides[0] * w->strides[1];
+    if (!n->failed && (copies > MOST || copies / MOST_PER_TAP > w->kernel[0] * w->kernel[1]))
+        tfl_fail(n, E0206, "strides of %lld by %lld are not supported", (long long)w->strides[0],
+                 (long long)w->strides[1]);
+    const TflProduct product = {tfl_in(n, 2), tfl_in(n, 1), channels, SPATIAL, w->activation, false, copies};
+    Window conv = {.strides = {1, 1}, .dilations = {1, 1}, .group = 1};
+    Phases p;
+    for (uint32_t i = 0; i < SPATIAL; i++) {
+        const int64_t in = tfl_size(n, x, i + 1);
+        p.stride[i] = w->strides[i];
+        p.taps[i] = (w->kernel[i] + p.stride[i] - 1) / p.stride[i];
+        p.size[i] = (shape[i + 1] + w->pads[i] + p.stride[i] - 1) / p.stride[i];
+        p.size[i] = p.size[i] > in ? p.size[i] : in;
+        conv.kernel[i] = p.taps[i];
+        conv.pads[i] = p.taps[i] - 1;
+        conv.pads[SPATIAL + i] = p.size[i] - in;
+    }
+    const Dim all[] = {copies, channels}, list[] = {copies * channels};
+    bias = bias ? tfl_reshape(n, tfl_expand(n, bias, all, 2), list, 1) : 0;
+    const NodeId src[] = {tfl_to_channels(n, x), weights_of_phases(n, filter, w, &p), bias,
+                          tfl_zero_point(n, product.x), tfl_zero_point(n, product.w)};
+    const NodeId sum = tfl_is_byte(tfl_type(n, x)) ? convolve(n, OP_int_conv, &conv, src, 5)
+                                                   : wide_conv(n, &conv, src[0], src[1], bias);
+    return place_phases(n, tfl_from_channels(n, tfl_rescale(n, sum, &product)), w, &p, shape);
+}
+
+static NodeId float_transposed(TflNode *n, const Window *w, NodeId x, NodeId bias, const int64_t *more)
+{
+    static const int64_t perm[] = {3, 0, 1, 2};
+    const NodeId filter = tfl_src(n, 1), image = tfl_to_channels(n, x);
+    const NodeId weight = tfl_transpose(n, tfl_float_weight(n, filter, tfl_in(n, 1), x), perm);
+    if (n->failed)
+        return 0;
+    NodeBuild b = tfl_begin(n, OP_conv_transpose);
+    node_src(&b, image);
+    node_src(&b, weight);
+    set_window(&b, OP_conv_transpose, w);
+    node_ints(&b, A_conv_transpose_output_padding, more, SPATIAL);
+    const NodeId y = add_bias(n, tfl_end(n, &b), bias, tfl_size(n, filter, 0));
+    return tfl_from_channels(n, tfl_activate(n, y, w->activation));
 }
 
 // Operands: the shape of the result, weights [O, h, w, I], the image, perhaps a bias.
@@ -221,18 +304,8 @@ void tfl_import_transpose_conv(TflNode *n)
     if (n->failed)
         return;
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
-    const NodeId weight = is_float ? tfl_float_weight(n, filter, tfl_in(n, 1), x)
-                                   : tfl_centred(n, filter, tfl_in(n, 1), DTYPE_f64);
-    const NodeId image = is_float ? x : tfl_centred(n, x, tfl_in(n, 2), DTYPE_f64);
-    const NodeId src[] = {tfl_to_channels(n, image), tfl_transpose(n, weight, (const int64_t[]){3, 0, 1, 2})};
-    if (n->failed)
-        return;
-    NodeBuild b = tfl_begin(n, OP_conv_transpose);
-    node_src(&b, src[0]);
-    node_src(&b, src[1]);
-    set_window(&b, OP_conv_transpose, &w);
-    node_ints(&b, A_conv_transpose_output_padding, more, SPATIAL);
-    tfl_out(n, 0, tfl_from_channels(n, finish_transposed(n, tfl_end(n, &b), bias, &w)));
+    tfl_out(n, 0,
+            is_float ? float_transposed(n, &w, x, bias, more) : integer_transposed(n, &w, x, bias, shape));
 }
 
 // --- pools ---

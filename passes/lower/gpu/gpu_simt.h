@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of gpu_matmul_simt.c share: a group of 256 threads computes a tile of a product from slices
+// of both operands in shared memory. Slices count in words: elements as f32, or (GPU_UNIT_HALF) pairs of
+// 16-bit floats that follow each other along k.
+#ifndef PASSES_LOWER_GPU_GPU_SIMT_H
+#define PASSES_LOWER_GPU_GPU_SIMT_H
+
+#include "passes/lower/gpu/gpu_matmul.h"
+
+enum {
+    GPU_SIMT_THREADS = 256,
+    GPU_SIMT_WORDS = 16, // of k, of a team in a slice
+    GPU_SIMT_PAD = 8,    // from line to line, so that fragments and whole vectors meet no bank twice
+    GPU_SIMT_VECTOR = 4, // words of an access at most
+    GPU_SIMT_SHIFTED = 32,
+    GPU_SIMT_BLOCK = 4,  // rows and columns of a thread that are neighbours
+    GPU_LANES = 32,
+    GPU_UNIT_ROWS = 16, // of mma.sync; each thread has so many sums, and four of them share a row
+    GPU_UNIT_COLUMNS = 8,
+    GPU_UNIT_SUMS = 4,
+    GPU_UNIT_QUAD = 4
+};
+
+// What multiplies: a multiply-add of each thread; mma.sync of f32 that is split into two tf32 numbers; of
+// 16-bit floats; matrices of simdgroups.
+typedef enum GpuUnit { GPU_UNIT_FMA, GPU_UNIT_TF32, GPU_UNIT_HALF, GPU_UNIT_SIMD } GpuUnit;
+
+// A tile, whose k is shared by teams of threads: each has every sum of the tile for its part of each slice.
+// FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps.
+typedef struct GpuShape {
+    int16_t rows, columns;
+    uint8_t teams, threads_m, warps_m;
+} GpuShape;
+
+// An operand: a matrix or a window. `vector` words are brought by an access, along k or along its lines
+// (rows of a, columns of b).
+typedef struct GpuSide {
+    const GpuMatrix *x;
+    const GpuWindow *window; // NULL: a matrix
+    uint32_t param, words;   // its elements; the same memory as words, if that is how it is read
+    int64_t lines, size;     // of the tile; of all
+    int64_t pitch, vector;
+    bool is_along_k, has_words;
+    KRef first, base;        // line of the tile; index of the batch entry's first element
+    KRef shared, next;       // slice; what this thread brings of the next one
+} GpuSide;
+
+typedef struct GpuSimt {
+    const GpuMatmul *p;
+    Lower *l;
+    Kernel *k;
+    GpuUnit unit;
+    GpuShape shape;
+    int64_t depth, pair; // words of k in a slice, elements of a word
+    KRef thread, team, member; // member: of the team
+    KRef row, column;          // first line of the thread's, or its warp's, sums in the tile
+    KRef m, n;                 // first row and column of the tile
+    KRef batch[GPU_MATMUL_MAX_BATCH];
+    GpuSide a, b;
+    KRef parts, result;        // sums that teams hand over; the tile, of simdgroups
+} GpuSimt;
+
+static inline int64_t gpu_simt_members(const GpuSimt *s) // threads of a team
+{
+    return GPU_SIMT_THREADS / s->shape.teams;
+}
+static inline int64_t gpu_simt_sums(const GpuSimt *s) // of a thread
+{
+    return (int64_t)s->shape.rows * s->shape.columns / gpu_simt_members(s);
+}
+
+static inline int64_t gpu_simt_threads_n(const GpuSimt *s) // of a team, along the columns
+{
+    return gpu_simt_members(s) / s->shape.threads_m;
+}
+static inline int64_t gpu_simt_warps_n(const GpuSimt *s)
+{
+    return gpu_simt_members(s) / GPU_LANES / s->shape.warps_m;
+}
+static inline int64_t gpu_unit_rows(const GpuSimt *s) // products of units along a warp's rows
+{
+    return s->shape.rows / s->shape.warps_m / GPU_UNIT_ROWS;
+}
+static inline int64_t gpu_unit_columns(const GpuSimt *s)
+{
+    return s->shape.columns / gpu_simt_warps_n(s) / GPU_UNIT_COLUMNS;
+}
+
+GpuUnit gpu_simt_unit(const GpuMatmul *p);
+GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit);
+// Groups that a processor holds at once.
+uint8_t gpu_simt_places(GpuUnit unit);
+
+// --- slices --------------------------------------------------------------------------------------
+
+// What a side needs of shared memory: words.
+int64_t gpu_side_words(const GpuSimt *s, int64_t lines);
+void gpu_side_begin(GpuSimt *s, GpuSide *x);
+// Brings the slice from word `from` of k on into the thread's registers; puts it into shared memory.
+void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from);
+void gpu_side_put(const GpuSimt *s, const GpuSide *x);
+// Line i of shared memory is at i ^ shift, which is less than GPU_SIMT_SHIFTED.
+KRef gpu_side_shift(const GpuSimt *s, KRef word);
+// The element at a line and a step of k of the operand; clears *is_in where there is none.
+KRef gpu_side_index(const GpuSimt *s, const GpuSide *x, KRef line, KRef step, KRef *is_in);
+// Does a column have a part in a step of k? For matrices: always.
+KRef gpu_side_is_own(const GpuSimt *s, KRef column, KRef step);
+// Are there zeros that stand for nothing?
+bool gpu_side_has_gaps(const GpuSide *x);
+
+// --- sums ----------------------------------------------------------------------------------------
+
+// Multiplies the team's part of the slice.
+void gpu_simt_multiply(const GpuSimt *s, KRef sums);
+// Computes the root of the thread's sums and stores it.
+void gpu_simt_store(const GpuSimt *s, KRef sums);
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What multiplies in gpu_matmul_simt.c, and which tile: an estimate of the time of each, by the figures of
+// the GPU (ir/machine/machines.def).
+#include "passes/lower/choice.h"
+#include "passes/lower/gpu/gpu_simt.h"
+
+enum { MATRIX_TILE = 64, WORD = 4 };
+
+// What --accuracy must allow for f32 of which units sum three products of parts: less than 2^-19 of each
+// product is lost, where the sum of f32 rounds by 2^-24 at every step.
+static const double split_error = 2e-6;
+
+static const GpuShape shapes[] = {
+    {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
+    {128, 32, 2, 16, 4},  {32, 128, 2, 8, 1},  {64, 32, 4, 8, 2},   {32, 64, 4, 8, 1},  {32, 32, 4, 8, 1},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static int type_of(const GpuMatmul *p, NodeId id)
+{
+    return lower_node(p->l, id)->dtype;
+}
+
+GpuUnit gpu_simt_unit(const GpuMatmul *p)
+{
+    const TargetCaps *caps = p->l->caps;
+    const int a = type_of(p, p->a.id), b = type_of(p, p->b.id);
+    rlx_assert(caps->gpu != NULL);
+    if (caps->has_simd_matrix && p->m >= MATRIX_TILE / 2 && p->n >= MATRIX_TILE / 2)
+        return GPU_UNIT_SIMD;
+    if (!caps->has_mma || a != b)
+        return GPU_UNIT_FMA;
+    const bool is_faster = caps->gpu->tf32_rate / 3 > caps->gpu->f32_rate;
+    return k_is_half(a)                                                           ? GPU_UNIT_HALF
+           : a == DTYPE_f32 && is_faster && p->l->pass->options->accuracy >= split_error ? GPU_UNIT_TF32
+                                                                                  : GPU_UNIT_FMA;
+}
+
+// Two groups have 128 registers for each thread. What is split into parts takes more.
+uint8_t gpu_simt_places(GpuUnit unit)
+{
+    rlx_assert(unit <= GPU_UNIT_SIMD);
+    return unit == GPU_UNIT_TF32 ? 1 : 2;
+}
+
+static int64_t shared_bytes(GpuShape t)
+{
+    const int64_t depth = GPU_SIMT_WORDS * t.teams, slices = depth * (t.rows + t.columns + 2 * GPU_SIMT_PAD);
+    return WORD * (slices + (t.teams > 1 ? t.teams / 2 * t.rows * t.columns : 0));
+}
+
+// Multiply-adds of a processor in a microsecond. Small blocks of sums wait for shared memory.
+static double rate_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    const GpuMachine *m = p->l->caps->gpu;
+    const double own_m = (double)t.rows / t.threads_m;
+    const double own_n = (double)t.columns * t.threads_m * t.teams / GPU_SIMT_THREADS;
+    const double most = unit == GPU_UNIT_HALF   ? m->products_rate / 2
+                        : unit == GPU_UNIT_TF32 ? m->tf32_rate / 3
+                                                : m->f32_rate;
+    return most / (0.6 + 1.6 * (1 / own_m + 1 / own_n));
+}
+
+// Microseconds: of the processor that has most groups, and of the cache.
+static double time_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    const GpuMachine *m = p->l->caps->gpu;
+    const int64_t depth = GPU_SIMT_WORDS * t.teams * (unit == GPU_UNIT_HALF ? 2 : 1);
+    int64_t groups = ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns);
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        groups *= p->batch[i];
+    const double steps = (double)ceil_div(p->k, depth);
+    const int64_t most = ceil_div(groups, m->processors), at_once = gpu_simt_places(unit);
+    const double multiply = (double)(most * t.rows * t.columns * depth) / rate_of(p, unit, t);
+    const double wait = (double)ceil_div(most, at_once) * m->latency / 4;
+    const double copied = (double)(groups * (t.rows + t.columns) * depth) * WORD / 1000 / m->cache_rate[3];
+    const double step = multiply > wait ? multiply : wait;
+    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3;
+}
+
+static bool is_square(GpuShape t)
+{
+    return t.rows == t.columns && t.rows >= MATRIX_TILE && t.teams == 1;
+}
+
+// Simdgroups have one tile, cooperative matrices squares.
+static bool can_have(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    const TargetCaps *caps = p->l->caps;
+    if (unit == GPU_UNIT_SIMD)
+        return is_square(t) && t.rows == MATRIX_TILE;
+    return shared_bytes(t) <= caps->shared_bytes && (!gpu_coop_fits(p) || is_square(t));
+}
+
+GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
+{
+    rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
+    Arena *a = p->l->pass->perm;
+    Candidate list[N_SHAPES];
+    GpuShape shape[N_SHAPES];
+    uint32_t n = 0;
+    int64_t matrices = 1;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        matrices *= p->batch[i];
+    for (uint32_t i = 0; i < N_SHAPES; i++)
+        if (can_have(p, unit, shapes[i])) {
+            const GpuShape t = shape[n] = shapes[i];
+            const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
+            list[n++] = (Candidate){name, time_of(p, unit, t)};
+        }
+    rlx_assert(n > 0);
+    const char *question =
+        arena_printf(a, "gpu_simt %s %lldx%lldx%lld of %lld", dtype_info[type_of(p, p->a.id)].name,
+                     (long long)p->m, (long long)p->n, (long long)p->k, (long long)matrices);
+    return shape[choice_pick(p->l, question, list, n)];
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a tile of gpu_matmul_simt.c: who has which sums, and how what is made of them is stored.
+//
+// What split elements (GPU_UNIT_TF32) make of infinite ones is NaN, and so is what infinite elements make of
+// zeros that stand for nothing: in frames of images, in columns of other groups. A thread that has NaN
+// therefore sums its elements again, one by one.
+#include "ir/kernel/device.h"
+#include "passes/lower/gpu/gpu_simt.h"
+
+// --- where sums are ------------------------------------------------------------------------------
+
+// What a thread stores at once: `n` runs of `length` neighbours, which have one row, or (is_by_row) one
+// column.
+typedef struct Runs {
+    int64_t n, length;
+    bool is_by_row;
+} Runs;
+
+typedef struct Spot {
+    KRef row, column, sum; // of the product; number of the sum
+} Spot;
+
+static bool has_fragments(const GpuSimt *s)
+{
+    return s->unit == GPU_UNIT_TF32 || s->unit == GPU_UNIT_HALF;
+}
+
+// Can so many neighbours be stored at once?
+static bool is_whole(const GpuSimt *s, const GpuMatrix *c, int64_t length)
+{
+    const GpuMatmul *p = s->p;
+    const bool is_by_row = c->k != 1;
+    const int type = lower_node(s->l, c->id)->dtype;
+    bool is_even = (is_by_row ? c->k : c->outer) % length == 0 && (is_by_row ? p->m : p->n) % length == 0 &&
+                   length <= k_fetch_width(type) && !(is_by_row && p->rows != 0) &&
+                   lower_alignment(s->l, c->loc, (DType)type) >= length * dtype_info[type].bytes;
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        is_even = is_even && c->batch[i] % length == 0;
+    return is_even;
+}
+
+// Threads alone have runs of four in both directions, units pairs along the columns.
+static Runs runs_of(const GpuSimt *s)
+{
+    const GpuMatrix *c = &s->p->c;
+    Runs r = {.length = 1, .is_by_row = c->k != 1};
+    const int64_t most = !has_fragments(s) ? GPU_SIMT_BLOCK : r.is_by_row ? 1 : 2;
+    if (c->k == 1 || c->outer == 1)
+        for (r.length = most; r.length > 1 && !is_whole(s, c, r.length);)
+            r.length /= 2;
+    r.n = gpu_simt_sums(s) / r.length;
+    return r;
+}
+
+static Spot fragment_spot(const GpuSimt *s, KRef sum)
+{
+    Kernel *k = s->k;
+    const KRef lane = k_expr(k, "$ % #", s->thread, GPU_LANES), unit = k_expr(k, "$ / #", sum, GPU_UNIT_SUMS);
+    const KRef row = k_expr(k, "$ / # * # + ($ / 2 % 2 * 8 + $ / #)", unit, gpu_unit_columns(s),
+                            GPU_UNIT_ROWS, sum, lane, GPU_UNIT_QUAD);
+    const KRef column = k_expr(k, "$ % # * # + ($ % # * 2 + $ % 2)", unit, gpu_unit_columns(s),
+                               GPU_UNIT_COLUMNS, lane, GPU_UNIT_QUAD, sum);
+    return (Spot){k_expr(k, "$ + ($ + $)", s->m, s->row, row),
+                  k_expr(k, "$ + ($ + $)", s->n, s->column, column), sum};
+}
+
+// Number i of a thread's rows, or columns.
+static KRef own_line(const GpuSimt *s, KRef first, int64_t threads, KRef i)
+{
+    return k_expr(s->k, "$ / # * # + $ + $ % #", i, GPU_SIMT_BLOCK, GPU_SIMT_BLOCK * threads, first, i,
+                  GPU_SIMT_BLOCK);
+}
+
+static Spot thread_spot(const GpuSimt *s, KRef row, KRef column)
+{
+    Kernel *k = s->k;
+    const int64_t own_n = s->shape.columns / gpu_simt_threads_n(s);
+    return (Spot){k_add(k, s->m, own_line(s, s->row, s->shape.threads_m, row)),
+                  k_add(k, s->n, own_line(s, s->column, gpu_simt_threads_n(s), column)),
+                  k_expr(k, "$ * # + $", row, own_n, column)};
+}
+
+static Spot spot_of(const GpuSimt *s, Runs runs, KRef run, KRef i)
+{
+    Kernel *k = s->k;
+    rlx_assert(runs.length >= 1 && run != 0);
+    const KRef along = k_expr(k, "$ * # + $", run, runs.length, i);
+    if (has_fragments(s))
+        return fragment_spot(s, along);
+    const int64_t own_m = s->shape.rows / s->shape.threads_m;
+    const int64_t own_n = s->shape.columns / gpu_simt_threads_n(s), length = runs.is_by_row ? own_m : own_n;
+    const KRef fast = k_expr(k, "$ % #", along, length), slow = k_expr(k, "$ / #", along, length);
+    return runs.is_by_row ? thread_spot(s, fast, slow) : thread_spot(s, slow, fast);
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+static KRef sum_at(const GpuSimt *s, KRef sums, const Spot *at)
+{
+    Kernel *k = s->k;
+    if (s->result == 0)
+        return k_aload(k, sums, at->sum, 1);
+    const KRef row = k_sub(k, at->row, s->m), column = k_sub(k, at->column, s->n);
+    return k_aload(k, s->result, k_expr(k, "$ * # + $", row, s->a.pitch, column), 1);
+}
+
+// The root where the thread's sum is known.
+static KRef root_at(const GpuSimt *s, const Spot *at, KRef sum)
+{
+    Kernel *k = s->k;
+    const Point point = s->p->point(s->p, s->batch, at->row, at->column);
+    if (s->p->bias != 0) {
+        const uint32_t param = lower_param(s->l, s->p->bias, PARAM_READ);
+        const KRef index = k_expr(k, "$ * #", point.idx[1], lower_loc(s->l, s->p->bias)->stride[0]);
+        sum = k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
+    }
+    return pull_root(s->l, s->p->d, point, k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
+}
+
+static KRef root_index(const GpuSimt *s, const Spot *at)
+{
+    Pull pull = pull_at(s->l, s->p->d, s->p->point(s->p, s->batch, at->row, at->column));
+    return pull_index(&pull, s->l->root);
+}
+
+static KRef is_in(const GpuSimt *s, const Spot *at)
+{
+    Kernel *k = s->k;
+    return s->p->rows != 0 ? k_expr(k, "$ < $ & $ < #", at->row, s->p->rows, at->column, s->p->n)
+                           : k_expr(k, "$ < # & $ < #", at->row, s->p->m, at->column, s->p->n);
+}
+
+static void store_run(const GpuSimt *s, KRef sums, Runs runs, KRef run)
+{
+    Kernel *k = s->k;
+    const uint32_t param = lower_param(s->l, s->l->root, PARAM_WRITE);
+    const int type = (int)k->params.data[param].dtype;
+    const Spot first = spot_of(s, runs, run, k_index(k, 0));
+    k_if(k, is_in(s, &first));
+    const KRef values = runs.length > 1 ? k_array(k, type, runs.length) : 0;
+    for (int64_t i = 0; i < runs.length; i++) {
+        const Spot at = spot_of(s, runs, run, k_index(k, i));
+        const KRef value = k_cast(k, root_at(s, &at, sum_at(s, sums, &at)), type);
+        if (runs.length > 1)
+            k_astore(k, values, k_index(k, i), value);
+        else
+            k_store(k, param, root_index(s, &at), value, 1);
+    }
+    if (runs.length > 1)
+        k_put(k, param, root_index(s, &first), values, k_index(k, 0), (uint8_t)runs.length);
+    k_end(k);
+}
+
+// --- sums again ----------------------------------------------------------------------------------
+
+static KRef element_of(const GpuSimt *s, const GpuSide *x, KRef index)
+{
+    return k_cast(s->k, k_load(s->k, x->param, index, 1, 1), DTYPE_f32);
+}
+
+static KRef plain_sum(const GpuSimt *s, const Spot *at)
+{
+    Kernel *k = s->k;
+    const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "again");
+    const KRef step = k_loop(k, s->p->k, KFOR_ROLL, "step");
+    KRef is_there = gpu_side_is_own(s, at->column, step);
+    const KRef a = gpu_side_index(s, &s->a, at->row, step, &is_there);
+    const KRef b = gpu_side_index(s, &s->b, at->column, step, &is_there);
+    k_if(k, is_there);
+    k_set(k, sum, k_fma(k, element_of(s, &s->a, a), element_of(s, &s->b, b), k_get(k, sum)));
+    k_end(k);
+    k_end(k);
+    return k_get(k, sum);
+}
+
+static void store_again(const GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const Runs runs = {.n = gpu_simt_sums(s), .length = 1};
+    const KRef run = k_loop(k, runs.n, KFOR_ROLL, "run");
+    const Spot at = spot_of(s, runs, run, k_index(k, 0));
+    k_if(k, is_in(s, &at));
+    const KRef value = root_at(s, &at, plain_sum(s, &at));
+    const uint32_t param = lower_param(s->l, s->l->root, PARAM_WRITE);
+    k_store(k, param, root_index(s, &at), k_cast(k, value, (int)k->params.data[param].dtype), 1);
+    k_end(k);
+    k_end(k);
+}
+
+static KRef find_nan(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const Runs runs = {.n = gpu_simt_sums(s), .length = 1};
+    const KRef found = k_var(k, k_integer(k, DTYPE_bool, 0), "has_nan");
+    const KRef run = k_loop(k, runs.n, KFOR_UNROLL, "run");
+    const Spot at = spot_of(s, runs, run, k_index(k, 0));
+    const KRef sum = sum_at(s, sums, &at);
+    k_set(k, found, k_or(k, k_get(k, found), k_ne(k, sum, sum)));
+    k_end(k);
+    return k_get(k, found);
+}
+
+void gpu_simt_store(const GpuSimt *s, KRef sums)
+{
+    rlx_assert(s->p->point != NULL && sums != 0);
+    Kernel *k = s->k;
+    const bool may_fail = s->unit == GPU_UNIT_TF32 || gpu_side_has_gaps(&s->a);
+    const Runs runs = runs_of(s);
+    if (may_fail) {
+        k_if(k, find_nan(s, sums));
+        store_again(s);
+        k_else(k);
+    }
+    const KRef run = k_loop(k, runs.n, KFOR_UNROLL, "run");
+    store_run(s, sums, runs, run);
+    k_end(k);
+    if (may_fail)
+        k_end(k);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// How gpu_matmul_simt.c multiplies slices into sums. Threads that multiply by themselves have blocks of four
+// rows and four columns, a row of threads apart, so that they read shared memory by whole vectors. Warps of
+// matrix units have the fragments of mma.sync.
+//
+// GPU_UNIT_TF32: an f32 is cut into its first eleven bits and the eleven that follow. Three of the four
+// products are summed (the fourth is below 2^-20 of the product) for eight steps at a time, in sums of their
+// own, because units do not round to nearest what they add.
+#include "ir/kernel/device.h"
+#include "passes/lower/gpu/gpu_simt.h"
+
+enum {
+    PART = 8,    // words of k that units take at a time
+    A_WORDS = 4, // of a fragment of mma.sync
+    B_WORDS = 2,
+    MATRIX = 8 // steps of simdgroups
+};
+
+// --- threads alone -------------------------------------------------------------------------------
+
+static KRef team_word(const GpuSimt *s, KRef word)
+{
+    return s->shape.teams == 1 ? word : k_expr(s->k, "$ * # + $", s->team, GPU_SIMT_WORDS, word);
+}
+
+// Lines of the thread. Its blocks are multiples of what lines are shifted by apart.
+static void load_lines(const GpuSimt *s, const GpuSide *x, KRef step, KRef to)
+{
+    Kernel *k = s->k;
+    const bool is_a = x == &s->a;
+    const int64_t threads = is_a ? s->shape.threads_m : gpu_simt_threads_n(s);
+    const KRef first = k_xor(k, is_a ? s->row : s->column, gpu_side_shift(s, step));
+    const KRef from = k_expr(k, "$ * # + $", team_word(s, step), x->pitch, first);
+    const KRef block = k_loop(k, x->lines / threads / GPU_SIMT_BLOCK, KFOR_UNROLL, "block");
+    const KRef i = k_loop(k, GPU_SIMT_BLOCK, KFOR_UNROLL, "i");
+    const KRef at = k_expr(k, "$ + ($ * # + $)", from, block, GPU_SIMT_BLOCK * threads, i);
+    k_astore(k, to, k_expr(k, "$ * # + $", block, GPU_SIMT_BLOCK, i), k_aload(k, x->shared, at, 1));
+    k_end(k);
+    k_end(k);
+}
+
+static void multiply_fma(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const int64_t own_m = s->shape.rows / s->shape.threads_m;
+    const int64_t own_n = s->shape.columns / gpu_simt_threads_n(s);
+    const KRef a = k_array(k, DTYPE_f32, own_m), b = k_array(k, DTYPE_f32, own_n);
+    const KRef step = k_loop(k, GPU_SIMT_WORDS, KFOR_UNROLL, "step");
+    load_lines(s, &s->a, step, a);
+    load_lines(s, &s->b, step, b);
+    const KRef i = k_loop(k, own_m, KFOR_UNROLL, "i"), j = k_loop(k, own_n, KFOR_UNROLL, "j");
+    const KRef at = k_expr(k, "$ * # + $", i, own_n, j);
+    k_astore(k, sums, at, k_fma(k, k_aload(k, a, i, 1), k_aload(k, b, j, 1), k_aload(k, sums, at, 1)));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+// --- matrix units --------------------------------------------------------------------------------
+
+// Word w of a lane's fragment number i of the warp's lines, at words `part` on: of a's fragments it is 8 rows
+// on where w is odd, and of both operands 4 words of k on where w is in the second half. Where a warp's lines
+// begin is known to add to what is shifted in most tiles, so that the rest of an address is a constant.
+static KRef fragment_at(const GpuSimt *s, const GpuSide *x, KRef part, KRef i, int64_t w)
+{
+    Kernel *k = s->k;
+    const bool is_a = x == &s->a;
+    const int64_t words = is_a ? A_WORDS : B_WORDS, lines = is_a ? GPU_UNIT_ROWS : GPU_UNIT_COLUMNS;
+    const int64_t of_warp = lines * (is_a ? gpu_unit_rows(s) : gpu_unit_columns(s));
+    const KRef lane = k_expr(k, "$ % #", s->thread, GPU_LANES), first = is_a ? s->row : s->column;
+    const KRef word = team_word(s, k_expr(k, "$ % #", lane, GPU_UNIT_QUAD));
+    const KRef from = k_expr(k, "$ * # + $ / #", word, x->pitch, lane, GPU_UNIT_QUAD);
+    const KRef step = k_expr(k, "$ + #", part, w / (words / 2) * GPU_UNIT_QUAD);
+    const KRef own = k_expr(k, "$ * # + #", i, lines, is_a ? w % 2 * GPU_UNIT_COLUMNS : 0);
+    const KRef shift = gpu_side_shift(s, step);
+    const KRef line = of_warp % GPU_SIMT_SHIFTED == 0 ? k_add(k, first, k_xor(k, own, shift))
+                                                      : k_xor(k, k_add(k, first, own), shift);
+    return k_aload(k, x->shared, k_expr(k, "$ + ($ * # + $)", from, step, x->pitch, line), 1);
+}
+
+static void load_rows(const GpuSimt *s, KRef part, KRef i, KRef to)
+{
+    for (int64_t w = 0; w < A_WORDS; w++)
+        k_astore(s->k, to, k_index(s->k, w), fragment_at(s, &s->a, part, i, w));
+}
+
+static void load_columns(const GpuSimt *s, KRef part, KRef to)
+{
+    Kernel *k = s->k;
+    const KRef j = k_loop(k, gpu_unit_columns(s), KFOR_UNROLL, "j");
+    for (int64_t w = 0; w < B_WORDS; w++)
+        k_astore(k, to, k_expr(k, "$ * # + #", j, B_WORDS, w), fragment_at(s, &s->b, part, j, w));
+    k_end(k);
+}
+
+// Calls for each product of units: sums, the fragment of a, that of b.
+static void multiply_half(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const KDevice mma = gpu_matmul_type(s->p) == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
+    const int64_t columns = gpu_unit_columns(s);
+    const KRef a = k_array(k, DTYPE_u32, A_WORDS), b = k_array(k, DTYPE_u32, columns * B_WORDS);
+    const KRef part = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), PART, KFOR_UNROLL, "part");
+    load_columns(s, part, b);
+    const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
+    load_rows(s, part, i, a);
+    const KRef j = k_loop(k, columns, KFOR_UNROLL, "j");
+    k_device(k, mma, sums, k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS), a, k_index(k, 0), b,
+             k_expr(k, "$ * #", j, B_WORDS));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+// The first bits of n elements, and those that follow.
+typedef struct Split {
+    KRef high, low;
+} Split;
+
+static KRef first_bits(Kernel *k, KRef x)
+{
+    return k_and(k, k_bitcast(k, x, DTYPE_u32), k_integer(k, DTYPE_u32, 0xffffe000u));
+}
+
+static Split split_words(Kernel *k, KRef from, int64_t n)
+{
+    const Split to = {k_array(k, DTYPE_u32, n), k_array(k, DTYPE_u32, n)};
+    const KRef i = k_loop(k, n, KFOR_UNROLL, "i");
+    const KRef value = k_aload(k, from, i, 1), high = first_bits(k, value);
+    k_astore(k, to.high, i, high);
+    k_astore(k, to.low, i, first_bits(k, k_sub(k, value, k_bitcast(k, high, DTYPE_f32))));
+    k_end(k);
+    return to;
+}
+
+// A product of units, whose sums begin at `at`; of the fragment of b that begins at of_b. The small parts
+// come first.
+static void multiply_split(Kernel *k, KRef sums, KRef at, const Split *a, const Split *b, KRef of_b)
+{
+    const KRef part = k_array(k, DTYPE_f32, GPU_UNIT_SUMS), zero = k_index(k, 0);
+    for (int64_t i = 0; i < GPU_UNIT_SUMS; i++)
+        k_astore(k, part, k_index(k, i), k_number(k, DTYPE_f32, 0));
+    k_device(k, KDEV_mma_tf32, part, zero, a->low, zero, b->high, of_b);
+    k_device(k, KDEV_mma_tf32, part, zero, a->high, zero, b->low, of_b);
+    k_device(k, KDEV_mma_tf32, part, zero, a->high, zero, b->high, of_b);
+    for (int64_t i = 0; i < GPU_UNIT_SUMS; i++) {
+        const KRef to = k_expr(k, "$ + #", at, i);
+        k_astore(k, sums, to, k_add(k, k_aload(k, sums, to, 1), k_aload(k, part, k_index(k, i), 1)));
+    }
+}
+
+static void multiply_tf32(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const int64_t columns = gpu_unit_columns(s);
+    const KRef a = k_array(k, DTYPE_f32, A_WORDS), b = k_array(k, DTYPE_f32, columns * B_WORDS);
+    const KRef part = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), PART, KFOR_UNROLL, "part");
+    load_columns(s, part, b);
+    const Split of_b = split_words(k, b, columns * B_WORDS);
+    const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
+    load_rows(s, part, i, a);
+    const Split of_a = split_words(k, a, A_WORDS);
+    const KRef j = k_loop(k, columns, KFOR_UNROLL, "j");
+    multiply_split(k, sums, k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS), &of_a, &of_b,
+                   k_expr(k, "$ * #", j, B_WORDS));
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+static void multiply_simd(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const KRef step = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), MATRIX, KFOR_UNROLL, "step");
+    const KRef a = k_expr(k, "$ * # + $", step, s->a.pitch, s->row);
+    const KRef b = k_expr(k, "$ * # + $", step, s->b.pitch, s->column);
+    k_device_list(k, KDEV_simd_product, s->a.pitch,
+                  (const KRef[KDEV_MAX_OPERANDS + 1]){sums, s->a.shared, a, s->b.shared, b});
+    k_end(k);
+}
+
+void gpu_simt_multiply(const GpuSimt *s, KRef sums)
+{
+    static void (*const multiply[])(const GpuSimt *, KRef) = {[GPU_UNIT_FMA] = multiply_fma,
+                                                              [GPU_UNIT_TF32] = multiply_tf32,
+                                                              [GPU_UNIT_HALF] = multiply_half,
+                                                              [GPU_UNIT_SIMD] = multiply_simd};
+    rlx_assert(s->unit < sizeof multiply / sizeof *multiply);
+    multiply[s->unit](s, sums);
+}

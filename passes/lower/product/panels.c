@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// See panels.h. Sums of some rows and of a panel of neighbouring columns are in arrays on the stack, to which
+// several elements of the inner axis are added at once, in rising order: one innermost loop over the columns,
+// in which every operand is next to its neighbour.
+#include "passes/lower/product/panels.h"
+
+enum { PANEL_ROWS = 4, PANEL_DEPTH = 4, PANEL_WIDTH = 64, LEAST_COLUMNS = 8 };
+
+typedef struct Panel {
+    const Matmul *x;
+    const Point *batch;
+    KRef row, column; // the first
+    int64_t rows, width;
+    KRef sums[PANEL_ROWS]; // arrays
+    int type;
+} Panel;
+
+static KRef zero_of(Kernel *k, int type)
+{
+    return dtype_info[type].cls == DCLASS_FLOAT ? k_number(k, type, 0) : k_integer(k, type, 0);
+}
+
+// Adds `depth` products from c on to all sums.
+static void add_products(Lower *l, const Panel *p, KRef c, int64_t depth)
+{
+    Kernel *k = l->k;
+    const Matmul *x = p->x;
+    const KRef a = matmul_base(l, x, x->a, &x->a_loc, p->batch),
+               b = matmul_base(l, x, x->b, lower_loc(l, x->b), p->batch);
+    const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
+    KRef value[PANEL_ROWS][PANEL_DEPTH];
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t u = 0; u < depth; u++) {
+            const KRef from = k_expr(k, "($ + #) * # + $", p->row, r, x->a_row, a);
+            const KRef index = k_expr(k, "($ + #) * # + $", c, u, x->a_k, from);
+            value[r][u] = k_var(k, k_load(k, pa, index, 1, 1), "x");
+        }
+    const KRef j = k_loop(k, p->width, KFOR_SERIAL, "j");
+    for (int64_t r = 0; r < p->rows; r++) {
+        KRef sum = k_aload(k, p->sums[r], j, 1);
+        for (int64_t u = 0; u < depth; u++) {
+            const KRef column = k_add(k, p->column, j);
+            const KRef index = k_expr(k, "($ + #) * # + ($ + $)", c, u, x->b_k, column, b);
+            sum = k_fma(k, k_get(k, value[r][u]), k_load(k, pb, index, 1, 1), sum);
+        }
+        k_astore(k, p->sums[r], j, sum);
+    }
+    k_end(k);
+}
+
+static void emit_panel(Lower *l, Panel *p)
+{
+    Kernel *k = l->k;
+    const int64_t inner = p->x->k, whole = inner - inner % PANEL_DEPTH;
+    for (int64_t r = 0; r < p->rows; r++)
+        p->sums[r] = k_array(k, p->type, p->width);
+    const KRef i = k_loop(k, p->width, KFOR_SERIAL, "j");
+    for (int64_t r = 0; r < p->rows; r++)
+        k_astore(k, p->sums[r], i, zero_of(k, p->type));
+    k_end(k);
+    if (whole > 0) {
+        add_products(l, p, k_for(k, k_index(k, 0), k_index(k, whole), PANEL_DEPTH, KFOR_SERIAL, "c"),
+                     PANEL_DEPTH);
+        k_end(k);
+    }
+    if (whole < inner) {
+        add_products(l, p, k_for(k, k_index(k, whole), k_index(k, inner), 1, KFOR_SERIAL, "c"), 1);
+        k_end(k);
+    }
+    for (int64_t r = 0; r < p->rows; r++) {
+        const KRef j = k_loop(k, p->width, KFOR_SERIAL, "j");
+        Point at = matmul_point(p->x, p->batch, k_expr(k, "$ + #", p->row, r), k_add(k, p->column, j));
+        pull_store_root(l, &p->x->d, at, k_aload(k, p->sums[r], j, 1));
+        k_end(k);
+    }
+}
+
+// All columns of some rows.
+static void emit_columns(Lower *l, Panel *p)
+{
+    Kernel *k = l->k;
+    const int64_t n = p->x->n, width = n < PANEL_WIDTH ? n : PANEL_WIDTH, whole = n - n % width;
+    p->width = width;
+    p->column = k_for(k, k_index(k, 0), k_index(k, whole), width, KFOR_PARALLEL, "column");
+    emit_panel(l, p);
+    k_end(k);
+    p->width = n - whole;
+    p->column = k_index(k, whole);
+    if (p->width > 0)
+        emit_panel(l, p);
+}
+
+static bool has_live(const Domain *d)
+{
+    for (uint32_t i = 0; i < d->rank; i++)
+        if (d->live[i].size != 0)
+            return true;
+    return false;
+}
+
+bool panels_lower(Lower *l, const Matmul *x)
+{
+    rlx_assert(x->batch + 2 <= SHAPE_MAX_RANK);
+    const int type = lower_node(l, l->anchor)->dtype;
+    const bool has_type =
+        dtype_info[type].cls != DCLASS_BOOL && dtype_info[type].bytes >= 4 && type != DTYPE_f32;
+    if (l->caps->is_gpu || l->caps->prefers_ints || !has_type || x->a_is_vector || x->b_is_vector ||
+        x->b_col != 1 || x->n < LEAST_COLUMNS || x->k < PANEL_DEPTH || x->m < 1 || x->k_live != 0 ||
+        has_live(&x->d))
+        return false;
+    Kernel *k = l->k;
+    Point batch = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
+    Panel p = {.x = x, .batch = &batch, .rows = PANEL_ROWS, .type = type};
+    const int64_t whole = x->m - x->m % PANEL_ROWS;
+    if (whole > 0) {
+        p.row = k_for(k, k_index(k, 0), k_index(k, whole), PANEL_ROWS, KFOR_PARALLEL, "row");
+        emit_columns(l, &p);
+        k_end(k);
+    }
+    p.rows = x->m - whole;
+    p.row = k_index(k, whole);
+    if (p.rows > 0)
+        emit_columns(l, &p);
+    lower_close(l, opened);
+    return true;
+}
