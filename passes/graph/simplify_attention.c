@@ -97,23 +97,16 @@ static NodeId mask_in(const Simplify *s, const ScoresMask *m, const Shape *work)
     return id;
 }
 
-// All masks as one. False: they do not fit. *out stays 0 where there are none.
+// The sum of all masks. False: they do not fit. *out stays 0 where there are none.
 static bool join_masks(const Simplify *s, const Scores *x, DType type, NodeId *out)
 {
     Graph *g = s->g;
-    NodeId added = 0, kept = 0;
     for (uint32_t i = 0; i < x->n_masks; i++) {
         const NodeId m = mask_in(s, &x->mask[i], &x->work);
-        const DType t = m != 0 ? (DType)graph_node(g, m)->dtype : DTYPE_bool;
-        if (m == 0 || (t != DTYPE_bool && t != type))
+        if (m == 0 || graph_node(g, m)->dtype != type)
             return false;
-        NodeId *sum = t == DTYPE_bool ? &kept : &added;
-        const OpId op = t == DTYPE_bool ? OP_logical_and : OP_add;
-        *sum = *sum == 0 ? m : folded(g, graph_op2(g, op, m, *sum));
+        *out = *out == 0 ? m : folded(g, graph_op2(g, OP_add, m, *out));
     }
-    if (added != 0 && kept != 0)
-        added = folded(g, graph_op3(g, OP_where, kept, added, number(g, type, -(double)INFINITY)));
-    *out = added != 0 ? added : kept;
     return true;
 }
 
@@ -122,8 +115,6 @@ static NodeId blind_rows(const Simplify *s, NodeId mask, DType type)
 {
     Graph *g = s->g;
     const NodeId lowest = number(g, type, -(double)INFINITY);
-    if (graph_node(g, mask)->dtype == DTYPE_bool)
-        mask = folded(g, graph_op3(g, OP_where, mask, number(g, type, 0), lowest));
     const int64_t last = (int64_t)graph_node(g, mask)->shape->rank - 1;
     NodeBuild b = simplify_begin(s, OP_reduce_max, mask);
     node_src(&b, mask);
@@ -137,7 +128,7 @@ enum { MAX_LOOKED = 16 };
 static bool has_lowest(const Tensor *t)
 {
     for (int64_t i = 0; i < t->numel; i++)
-        if (t->dtype == DTYPE_bool ? tensor_get_i64(t, i) == 0 : tensor_get_f64(t, i) == -HUGE_VAL)
+        if (tensor_get_f64(t, i) == -HUGE_VAL)
             return true;
     return false;
 }
@@ -238,17 +229,33 @@ static NodeId build(const Simplify *s, const Scores *x, const Operands *o, NodeI
     return node_end(&b);
 }
 
-// The scores of small products stay in the first cache, where a CPU computes products and softmax as fast
-// one after the other, without another order of the keys.
-static bool pays(const Simplify *s, const Shape *scores, DType type)
+// Is a whole matrix added to the scores of each head?
+static bool has_matrix_mask(const Simplify *s, const Scores *x)
 {
-    double bytes = dtype_info[type].bytes;
-    for (uint32_t i = 0; i < scores->rank; i++) {
-        int64_t low = 0, high = 0;
-        dim_range(s->g->dims, scores->dim[i], &low, &high);
-        bytes *= (double)high;
+    for (uint32_t i = 0; i < x->n_masks; i++) {
+        const Shape *m = graph_node(s->g, x->mask[i].id)->shape;
+        if (m->rank >= 2 && scores_same_matrices(m, x->mask[i].at))
+            return true;
     }
-    return s->caps->is_gpu || bytes > s->caps->cpu.l1_bytes;
+    return false;
+}
+
+// On GPUs always. A CPU computes products and softmax as fast one after the other where it has all scores in
+// a cache of its own, and needs no other order of the keys; with a matrix for a mask also where they exceed it
+// somewhat. With sizes that a run decides, scores of the largest ones would lie in memory.
+static bool pays(const Simplify *s, const Scores *x)
+{
+    const bool has_matrix = has_matrix_mask(s, x);
+    const double enough = (has_matrix ? 4.0 : 1.0) * s->caps->cpu.l2_bytes;
+    double bytes = sizeof(float);
+    bool is_open = x->live != 0;
+    for (uint32_t i = 0; i < x->work.rank; i++) {
+        int64_t low = 0, high = 0;
+        dim_range(s->g->dims, x->work.dim[i], &low, &high);
+        bytes *= (double)high;
+        is_open |= low != high;
+    }
+    return s->caps->is_gpu || bytes > enough || (is_open && !has_matrix);
 }
 
 static bool has_elements(const Shape *s)
@@ -264,11 +271,11 @@ NodeId simplify_spelled_attention(const Simplify *s, NodeId id)
     Scores x;
     Operands o = {0};
     if (dtype_info[n.dtype].cls != DCLASS_FLOAT || !has_elements(n.shape) || !scores_read(s, id, &x) ||
-        !has_elements(&x.work) || !pays(s, &x.work, (DType)n.dtype) || !read_operands(s, &x, id, &o) ||
+        !has_elements(&x.work) || !pays(s, &x) || !read_operands(s, &x, id, &o) ||
         !settle_shapes(s, &x, graph_node(g, n.src[0])->shape, &o) ||
         graph_node(g, o.q)->dtype != n.dtype || !join_masks(s, &x, (DType)n.dtype, &o.mask))
         return id;
-    const bool is_blind = !x.has_blind && o.mask != 0 && may_hide(g, o.mask);
+    const bool is_blind = o.mask != 0 && may_hide(g, o.mask);
     if (is_blind && x.live != 0)
         return id;
     NodeId y = build(s, &x, &o, id);

@@ -11,15 +11,13 @@
 
 #include <math.h>
 
-// Of a fill that is finite, so low that no score beside it counts.
-static const double lowest_fill = -1e30;
-
 typedef struct Walk {
     const Simplify *s;
     Scores x;
     NodeId at;        // the scores so far
     double factor;    // that what comes from above is multiplied by
     bool takes_masks; // nothing that a mask cannot pass lies behind
+    bool has_live;    // keys behind those that count are hidden
     const Shape *shape[SCORES_MAX_STEPS];
     uint32_t n_shapes;
 } Walk;
@@ -61,7 +59,7 @@ static bool add_mask(Walk *w, NodeId id, double factor)
 
 static bool read_scores(Walk *w, uint32_t depth);
 
-static bool same_matrices(const Shape *a, const Shape *b)
+bool scores_same_matrices(const Shape *a, const Shape *b)
 {
     return a->rank >= 2 && b->rank >= 2 && a->dim[a->rank - 1] == b->dim[b->rank - 1] &&
            a->dim[a->rank - 2] == b->dim[b->rank - 2];
@@ -72,7 +70,7 @@ static bool step_reshape(Walk *w, uint32_t depth)
 {
     const Node *n = node_at(w);
     const Shape *from = graph_node(w->s->g, n->src[0])->shape;
-    if (!shape_is_const(from) || !shape_is_const(n->shape) || !same_matrices(from, n->shape) ||
+    if (!shape_is_const(from) || !shape_is_const(n->shape) || !scores_same_matrices(from, n->shape) ||
         w->s->uses[n->src[0]] != 1 || w->n_shapes == SCORES_MAX_STEPS)
         return false;
     w->shape[w->n_shapes++] = from;
@@ -129,25 +127,40 @@ static bool step_scale(Walk *w, uint32_t depth)
     return read_scores(w, depth);
 }
 
-// A fill of -inf hides keys. A finite one must be so low that a score added to it is lost; a row that sees
-// only such keys sees all of them alike, so masks that would tell them apart must not lie in front.
+// Is the mask i < size, along the keys? The extent pass hides keys in this way that a run does not have, and
+// the product behind takes as many of them as `live` says.
+static bool is_live_mask(const Graph *g, NodeId mask, Dim keys, NodeId live)
+{
+    const Node *n = graph_node(g, mask);
+    const uint32_t rank = n->shape->rank;
+    for (uint32_t i = 0; i + 1 < rank; i++)
+        if (n->shape->dim[i] != 1)
+            return false;
+    while (n->op == OP_reshape || n->op == OP_expand)
+        n = graph_node(g, n->src[0]);
+    if (n->op != OP_lt || n->src[1] != live || !node_is_const(g, n->src[0]))
+        return false;
+    const Tensor t = tensor_of_const(g, n->src[0]);
+    if (t.numel != keys || dtype_info[t.dtype].cls == DCLASS_FLOAT)
+        return false;
+    for (int64_t i = 0; i < t.numel; i++)
+        if (tensor_get_i64(&t, i) != i)
+            return false;
+    return true;
+}
+
+// Keys that a run does not have are hidden from the op too, whatever their scores are. Of other keys, a NaN or
+// an infinite score is lost in a choice, but not where the op adds -inf to it.
 static bool step_where(Walk *w, uint32_t depth)
 {
-    Graph *g = w->s->g;
     const Node n = *node_at(w);
+    const Dim keys = n.shape->dim[n.shape->rank - 1];
     double fill = 0;
-    const bool is_first = is_number(g, n.src[2], &fill);
-    if ((!is_first && !is_number(g, n.src[1], &fill)) || !(w->factor > 0) || !(fill <= lowest_fill))
+    if (w->x.live == 0 || w->has_live || !is_number(w->s->g, n.src[2], &fill) || fill != -HUGE_VAL ||
+        !(w->factor > 0) || !is_live_mask(w->s->g, n.src[0], keys, w->x.live))
         return false;
-    NodeId mask = is_first ? n.src[0] : graph_op1(g, OP_logical_not, n.src[0]);
-    const bool is_finite = isfinite(fill);
-    if (is_finite)
-        mask = graph_op3(g, OP_where, mask, graph_scalar(g, (DType)n.dtype, 0, (Span){0}),
-                         graph_scalar(g, (DType)n.dtype, fill, (Span){0}));
-    if (!add_mask(w, mask, is_finite ? w->factor : 1) || !goes_on(w, n.src[is_first ? 1 : 2]))
-        return false;
-    w->takes_masks &= !is_finite;
-    return read_scores(w, depth);
+    w->has_live = true;
+    return goes_on(w, n.src[1]) && read_scores(w, depth);
 }
 
 // --- the first product ---
@@ -220,27 +233,11 @@ static bool read_scores(Walk *w, uint32_t depth)
 
 // --- behind the softmax ---
 
-// where(is_nan(p), 0, p): a row that sees no key becomes 0.
-static bool pass_guard(Walk *w)
-{
-    const Graph *g = w->s->g;
-    const Node *n = node_at(w);
-    if (n->op != OP_where || !rule_is_number(g, n->src[1], 0))
-        return false;
-    const Node *test = graph_node(g, n->src[0]);
-    const NodeId p = n->src[2];
-    if (test->op != OP_is_nan || test->src[0] != p || w->s->uses[n->src[0]] != 1 || w->s->uses[p] != 2)
-        return false;
-    w->x.has_blind = true;
-    w->at = p;
-    return true;
-}
-
 static bool pass_reshape(Walk *w)
 {
     const Node *n = node_at(w);
     const Shape *from = graph_node(w->s->g, n->src[0])->shape;
-    if (n->op != OP_reshape || w->s->uses[n->src[0]] != 1 || !same_matrices(from, n->shape) ||
+    if (n->op != OP_reshape || w->s->uses[n->src[0]] != 1 || !scores_same_matrices(from, n->shape) ||
         w->n_shapes == SCORES_MAX_STEPS)
         return false;
     w->shape[w->n_shapes++] = from;
@@ -259,7 +256,7 @@ static bool pass_cast(Walk *w)
 // From the operand of the second product to that of the softmax.
 static bool pass_softmax(Walk *w)
 {
-    while (pass_guard(w) || pass_reshape(w) || pass_cast(w)) {
+    while (pass_reshape(w) || pass_cast(w)) {
     }
     const Node *n = node_at(w);
     return n->op == OP_softmax && node_get_int(n, A_softmax_axis) == n->shape->rank - 1 &&
@@ -267,42 +264,6 @@ static bool pass_softmax(Walk *w)
 }
 
 // --- sizes ---
-
-// Is the mask i < size, along the keys? The extent pass hides keys in this way that a run does not
-// have, and the product behind takes as many of them as `live` says.
-static bool is_live_mask(const Graph *g, NodeId mask, Dim keys, NodeId live)
-{
-    const Node *n = graph_node(g, mask);
-    const uint32_t rank = n->shape->rank;
-    for (uint32_t i = 0; i + 1 < rank; i++)
-        if (n->shape->dim[i] != 1)
-            return false;
-    while (n->op == OP_reshape || n->op == OP_expand)
-        n = graph_node(g, n->src[0]);
-    if (n->op != OP_lt || n->src[1] != live || !node_is_const(g, n->src[0]))
-        return false;
-    const Tensor t = tensor_of_const(g, n->src[0]);
-    if (t.numel != keys || dtype_info[t.dtype].cls == DCLASS_FLOAT)
-        return false;
-    for (int64_t i = 0; i < t.numel; i++)
-        if (tensor_get_i64(&t, i) != i)
-            return false;
-    return true;
-}
-
-// Keys that count say the same as one of the masks, which goes. False: they do not.
-static bool settle_live(Walk *w)
-{
-    Scores *x = &w->x;
-    for (uint32_t i = 0; x->live != 0 && i < x->n_masks; i++) {
-        const Shape *at = x->mask[i].at;
-        if (!is_live_mask(w->s->g, x->mask[i].id, at->dim[at->rank - 1], x->live))
-            continue;
-        x->mask[i] = x->mask[--x->n_masks];
-        return true;
-    }
-    return x->live == 0;
-}
 
 // The shape in which all steps can be said: the scores' own, or one that splits the axes of all of them.
 static bool find_work(Walk *w)
@@ -319,7 +280,7 @@ static bool find_work(Walk *w)
     }
     if (x->work.rank == 2)
         x->work = shape_insert(&x->work, 0, 1);
-    return x->work.rank >= 3 && same_matrices(&x->work, own);
+    return x->work.rank >= 3 && scores_same_matrices(&x->work, own);
 }
 
 NodeId scores_split_mask(Graph *g, const ScoresMask *m, const Shape *work)
@@ -344,7 +305,8 @@ bool scores_read(const Simplify *s, NodeId id, Scores *x)
         return false;
     w.shape[w.n_shapes++] = p->shape;
     w.x.live = n.n_src > 2 ? n.src[2] : 0;
-    if (!pass_softmax(&w) || !read_scores(&w, 0) || !settle_live(&w) || !find_work(&w))
+    if (!pass_softmax(&w) || !read_scores(&w, 0) || w.has_live != (w.x.live != 0) ||
+        !find_work(&w))
         return false;
     *x = w.x;
     return true;

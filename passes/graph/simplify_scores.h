@@ -8,7 +8,7 @@
 
 enum { SCORES_MAX_MASKS = 4, SCORES_MAX_STEPS = 16 };
 
-// What is added to the scores, or (bool) keeps them, times `factor`, where they have the shape `at`.
+// What is added to the scores, times `factor`, where they have the shape `at`.
 typedef struct ScoresMask {
     NodeId id;
     double factor;
@@ -22,11 +22,12 @@ typedef struct Scores {
     double scale, softcap;   // softcap 0: none
     ScoresMask mask[SCORES_MAX_MASKS];
     uint32_t n_masks;
-    bool has_blind; // rows without a visible key become 0 behind the softmax
-    NodeId live;    // keys that count; 0: all
-    Shape work;     // of the scores, with at least three axes, in which all masks can be said
+    NodeId live; // keys that count; 0: all
+    Shape work;  // of the scores, with at least three axes, in which all masks can be said
 } Scores;
 
+// Do the last two axes agree?
+bool scores_same_matrices(const Shape *a, const Shape *b);
 // What stands in front of the product `id`. False: no attention.
 bool scores_read(const Simplify *s, NodeId id, Scores *x);
 // A mask of scores in the shape `at` as one of scores in the shape of the work. 0: it does not fit.
