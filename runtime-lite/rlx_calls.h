@@ -59,11 +59,16 @@ static inline rlx_status rlx_run_slots(rlx_ctx *ctx, const void *const *inputs, 
         return status;
 #endif
     for (i = 0; i < m->n_inputs; i++)
-#if RLX_HAS_SHAPES
+#if RLX_HAS_ROWS
         if (inputs != NULL && inputs[i] != NULL)
             rlx_bring_input(ctx, i, inputs[i], rlx_input_bytes(ctx, i));
 #else
-        rlx_bring_input(ctx, i, inputs[i], m->inputs[i].bytes);
+#if RLX_HAS_SHAPES
+        if (inputs != NULL && inputs[i] != NULL)
+            memcpy(ctx->arena + m->inputs[i].offset, inputs[i], rlx_input_bytes(ctx, i));
+#else
+        memcpy(ctx->arena + m->inputs[i].offset, inputs[i], m->inputs[i].bytes);
+#endif
 #endif
     status = rlx_run_given(ctx);
     if (status == RLX_OK)
@@ -118,11 +123,11 @@ static inline rlx_status rlx_run_sized(rlx_ctx *ctx, const rlx_sized *inputs, ui
         return status;
 #endif
     for (i = 0; i < n; i++)
-#if RLX_HAS_QUEUE
+#if RLX_HAS_ROWS
         if (inputs[i].data != NULL)
             rlx_bring_input(ctx, i, inputs[i].data, inputs[i].bytes);
 #else
-        rlx_bring_input(ctx, i, inputs[i].data, inputs[i].bytes);
+        memcpy(ctx->arena + m->inputs[i].offset, inputs[i].data, inputs[i].bytes);
 #endif
     status = rlx_run_given(ctx);
     if (status == RLX_OK)
@@ -250,7 +255,11 @@ static inline rlx_status rlx_run_named(rlx_ctx *ctx, const rlx_named *inputs, ui
         return status;
     for (i = 0; i < n_inputs; i++) {
         slot = rlx_find_at(m->inputs, m->n_inputs, inputs[i].name, i);
+#if RLX_HAS_ROWS
         rlx_bring_input(ctx, (uint32_t)slot, inputs[i].data, inputs[i].bytes);
+#else
+        memcpy(ctx->arena + m->inputs[slot].offset, inputs[i].data, inputs[i].bytes);
+#endif
     }
     status = rlx_run_given(ctx);
     for (i = 0; i < n_outputs && status == RLX_OK; i++) {

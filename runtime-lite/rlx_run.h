@@ -131,19 +131,16 @@ static inline int rlx_has_rows(const rlx_ctx *ctx, uint32_t input)
 {
     return ctx->model->rows != NULL && ctx->model->rows->input == input;
 }
-#endif
 
 // Copies an input to its slot. One that comes row by row has none: the run that follows reads it where it is.
 static inline void rlx_bring_input(rlx_ctx *ctx, uint32_t input, const void *data, size_t bytes)
 {
-#if RLX_HAS_ROWS
-    if (rlx_has_rows(ctx, input)) {
+    if (rlx_has_rows(ctx, input))
         ctx->whole = (const unsigned char *)data;
-        return;
-    }
-#endif
-    memcpy(ctx->arena + ctx->model->inputs[input].offset, data, bytes);
+    else
+        memcpy(ctx->arena + ctx->model->inputs[input].offset, data, bytes);
 }
+#endif
 
 // Is an input given (data) by a program that has to, and by no other? RLX_ERR_NULL: it is missing;
 // RLX_ERR_HANDLE: a handle gives it.

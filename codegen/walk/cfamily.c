@@ -354,9 +354,8 @@ static void print_point(Walk *w, const KInst *n)
 
 static void print_wait(Walk *w)
 {
-    const char *late = kernel_takes_long(w->k) ? w->t->late_wait : NULL;
     if (w->t->wait)
-        walk_line(w, "%s", late != NULL ? late : w->t->wait);
+        walk_line(w, "%s", w->t->late_wait && kernel_takes_long(w->k) ? w->t->late_wait : w->t->wait);
 }
 
 static void print_array(Walk *w, KRef r)
@@ -543,7 +542,6 @@ static void print_inst(Walk *w, KRef r)
 static void print_head(Walk *w)
 {
     const char *params = walk_params(w);
-    const bool is_group = w->k->group != 0;
     if (!w->t->params_first)
         walk_custom_function(w);
     if (w->k->comment && *w->k->comment)
@@ -558,7 +556,7 @@ static void print_head(Walk *w)
     const char *places = w->k->places != 0 ? arena_printf(w->arena, ", %u", w->k->places) : "";
     const ExpandArgs args = {.operand = {w->k->name, *params ? params : w->t->no_params, cluster, places},
                              .lanes = (int)w->grid.group};
-    expand_template(w->out, is_group ? w->t->group->signature : w->t->signature, &args);
+    expand_template(w->out, w->k->group != 0 ? w->t->group->signature : w->t->signature, &args);
     str_add(w->out, "\n{\n");
 }
 

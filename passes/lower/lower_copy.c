@@ -20,6 +20,10 @@ static void store_turned(Lower *l, const Domain *d, Point at, NodeId from, KRef 
 
 void lower_copy(Lower *l)
 {
+    if (l->plan->rows.input != 0 && l->anchor == l->plan->rows.copy) { // each row as it comes
+        lower_map(l, copy_point, NULL, MAP_SCALAR);
+        return;
+    }
     Domain d = domain_of(lower_node(l, l->root)->shape);
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);

@@ -34,7 +34,7 @@ GIVEN = [
     ("--rounding", "double"), ("--signature", "serving_default", SIGNED),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",),
     ("--no-prune",), ("--no-reorder",),
-    ("--stream", "x:0", MLP), ("--stream-input", "image", DIGITS), ("--ram", "100000"),
+    ("--stream", "x:0", MLP), ("--stream-input", "image", "--dim", "batch=1", DIGITS), ("--ram", "100000"),
     ("--spare-ram", "0"),
     ("--bank", "ram=64K", "--bank", "rom=64K,weights,slow"), ("--board", "nucleo-l4r5zi"),
     ("--tables",), ("--custom", "ops.json", "--dim", "batch=1", DIGITS),

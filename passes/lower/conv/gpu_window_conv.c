@@ -130,15 +130,16 @@ static GpuWindow window_of(const Lower *l, const Conv *c)
     return out;
 }
 
-// Joins as many groups as fill the columns of a tile.
+// Joins as many groups as fill the columns of a tile, where they have a divisor for it: what is between them
+// takes memory and time.
 static void join_groups(const Lower *l, const Conv *c, Windows *windows)
 {
     const int64_t columns = lower_node(l, l->anchor)->shape->dim[1] / c->group;
     windows->joined = 1;
-    if (packs(l, c->w) && columns < FULL_COLUMNS)
-        while (windows->joined < c->group &&
-               (c->group % windows->joined != 0 || windows->joined * columns < FULL_COLUMNS))
-            windows->joined++;
+    const bool has_few = packs(l, c->w) && columns < FULL_COLUMNS;
+    for (int64_t n = 2; has_few && n * columns < 2 * FULL_COLUMNS; n++)
+        if (c->group % n == 0 && windows->joined * columns < FULL_COLUMNS)
+            windows->joined = n;
     windows->products = c->group / windows->joined;
     windows->columns = columns * windows->joined;
     if (windows->joined > 1) {

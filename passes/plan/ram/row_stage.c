@@ -59,7 +59,6 @@ static bool goes_by_rows(const Kernel *k, KRef loop, RowStage *s, uint32_t n_fou
     const KInst *n = k_inst(k, loop);
     if (!k_is_const(k, n->a, &lo) || !k_is_const(k, n->b, &hi))
         return false;
-        return false;
     if (n_found == 0 && n->imm == 1 && hi - lo > 0 && s->rows % (hi - lo) == 0)
         s->rows = hi - lo;
     const int64_t span = (hi - lo) / s->rows;
