@@ -240,9 +240,9 @@ static bool has_matrix_mask(const Simplify *s, const Scores *x)
     return false;
 }
 
-// On GPUs always. A CPU computes products and softmax as fast one after the other where it has all scores in
-// a cache of its own, and needs no other order of the keys; with a matrix for a mask also where they exceed it
-// somewhat. With sizes that a run decides, scores of the largest ones would lie in memory.
+// On GPUs always. A CPU computes products and softmax as fast one after the other where all scores stay in a
+// cache of its own; with a matrix for a mask, also where they exceed it somewhat. With sizes that a run
+// decides, scores of the largest ones would lie in memory.
 static bool pays(const Simplify *s, const Scores *x)
 {
     const bool has_matrix = has_matrix_mask(s, x);

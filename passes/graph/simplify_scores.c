@@ -149,8 +149,8 @@ static bool is_live_mask(const Graph *g, NodeId mask, Dim keys, NodeId live)
     return true;
 }
 
-// Keys that a run does not have are hidden from the op too, whatever their scores are. Of other keys, a NaN or
-// an infinite score is lost in a choice, but not where the op adds -inf to it.
+// Keys that a run does not have are hidden from the op too, whatever their scores are. Of other keys, a NaN
+// or an infinite score is lost in a choice, but not where the op adds -inf to it.
 static bool step_where(Walk *w, uint32_t depth)
 {
     const Node n = *node_at(w);
