@@ -94,6 +94,15 @@ static uint64_t work_depth(const Graph *g, const Node *n)
     return times(count(n->shape), depth > 0 ? (uint64_t)depth : 1);
 }
 
+// Every query meets every key and its value.
+static uint64_t work_keys(const Graph *g, const Node *n)
+{
+    const Shape *q = graph_node(g, n->src[0])->shape, *k = graph_node(g, n->src[1])->shape;
+    rlx_assert(q->rank >= 2 && k->rank >= 2);
+    const Dim keys = k->dim[k->rank - 2];
+    return times(add(count(q), count(n->shape)), dim_is_const(keys) ? (uint64_t)keys : EVAL_WORK_ENDLESS);
+}
+
 static uint64_t work_all(const Graph *g, const Node *n)
 {
     return times(add(count_operands(g, n), 1), add(count_results(n), 1));
@@ -103,6 +112,7 @@ static uint64_t work_all(const Graph *g, const Node *n)
 static uint64_t (*const steps_of[OPSTEPS_COUNT])(const Graph *g, const Node *n) = {
     [OPSTEPS_ALL] = work_all,       [OPSTEPS_INNER] = work_inner, [OPSTEPS_FILTER] = work_filter,
     [OPSTEPS_KERNEL] = work_kernel, [OPSTEPS_SIDE] = work_side,   [OPSTEPS_DEPTH] = work_depth,
+    [OPSTEPS_KEYS] = work_keys,
 };
 
 static uint64_t work_body(const Graph *body)

@@ -88,6 +88,7 @@ typedef enum OpSteps {
     OPSTEPS_SIDE,
     OPSTEPS_DEPTH,
     OPSTEPS_BODY,
+    OPSTEPS_KEYS,
     OPSTEPS_COUNT
 } OpSteps;
 

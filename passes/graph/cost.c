@@ -42,8 +42,20 @@ static double kernel_cost(const Graph *g, const Node *n)
     return taps;
 }
 
+// Of attention: each element of the result has its share of two products and of the softmax of all scores.
+static double keys_cost(const Graph *g, const Node *n)
+{
+    enum { SOFTMAX = 10 }; // less than the op of that name: scores stay where they are
+    const Shape *q = graph_node(g, n->src[0])->shape, *k = graph_node(g, n->src[1])->shape;
+    const double size = size_of(g, &(Shape){1, {q->dim[q->rank - 1]}});
+    const double columns = size_of(g, &(Shape){1, {n->shape->dim[n->shape->rank - 1]}});
+    const double keys = size_of(g, &(Shape){1, {k->dim[k->rank - 2]}});
+    return columns > 0 ? keys * (2 * size + 2 * columns + SOFTMAX) / columns : 0;
+}
+
 static double (*const step_cost[OPSTEPS_COUNT])(const Graph *g, const Node *n) = {
-    [OPSTEPS_INNER] = inner_cost, [OPSTEPS_FILTER] = filter_cost, [OPSTEPS_KERNEL] = kernel_cost};
+    [OPSTEPS_INNER] = inner_cost, [OPSTEPS_FILTER] = filter_cost, [OPSTEPS_KERNEL] = kernel_cost,
+    [OPSTEPS_KEYS] = keys_cost};
 
 // A scale and a bias of the rows that an op reads: elementwise ops.
 static double weight_cost(const Node *n)

@@ -4,6 +4,7 @@
 // numbers.
 #include "passes/graph/fold.h"
 #include "passes/graph/rules.h"
+#include "passes/graph/split_shape.h"
 
 // A node with span and label of the root.
 static NodeBuild begin(const RuleMatch *on, OpId op)
@@ -117,49 +118,6 @@ NodeId make_rms_norm_scale(const RuleMatch *on)
 
 // --- group norm ---
 
-// The coarsest sizes that split both shapes, of one number of elements: {1, 32, 32768} and {1, 64, 128, 128}
-// give {1, 32, 2, 128, 128}. end_a, end_b: how many of them the first i + 1 axes of a and b are. False: none,
-// or too many.
-static bool refine(const Shape *a, const Shape *b, Shape *out, uint32_t *end_a, uint32_t *end_b)
-{
-    uint32_t i = 0, j = 0;
-    Dim left_a = a->rank > 0 ? a->dim[0] : 1, left_b = b->rank > 0 ? b->dim[0] : 1;
-    *out = (Shape){0};
-    while (i < a->rank && j < b->rank) {
-        const Dim d = left_a < left_b ? left_a : left_b;
-        if (d < 1 || out->rank == SHAPE_MAX_RANK || left_a % d != 0 || left_b % d != 0)
-            return false;
-        out->dim[out->rank++] = d;
-        left_a /= d;
-        left_b /= d;
-        if (left_a == 1) {
-            end_a[i++] = out->rank;
-            left_a = i < a->rank ? a->dim[i] : 1;
-        }
-        if (left_b == 1) {
-            end_b[j++] = out->rank;
-            left_b = j < b->rank ? b->dim[j] : 1;
-        }
-    }
-    return i == a->rank && j == b->rank;
-}
-
-// A weight that spreads over `whole`, as one that spreads over its axes split into those of `fine`.
-static NodeId split_weight(Graph *g, NodeId id, const Shape *whole, const Shape *fine, const uint32_t *end)
-{
-    const Shape *s = graph_node(g, id)->shape;
-    Shape own = {.rank = fine->rank};
-    if (s->rank > whole->rank)
-        return 0;
-    for (uint32_t i = 0, k = 0; i < whole->rank; i++) {
-        const int64_t at = (int64_t)i - (whole->rank - s->rank);
-        const bool varies = at >= 0 && s->dim[at] != 1;
-        for (; k < end[i]; k++)
-            own.dim[k] = varies ? fine->dim[k] : 1;
-    }
-    return fold_node(g, graph_reshape(g, id, &own));
-}
-
 // A norm over groups of channels is one over another shape, and what comes behind it in the shape of the
 // channels would be a kernel of its own. So the norm and the step behind it are computed in a shape that
 // splits both.
@@ -171,7 +129,7 @@ static NodeId in_split_shape(const RuleMatch *on, NodeId inner, char weight, OpI
     Shape fine;
     uint32_t end_n[SHAPE_MAX_RANK], end_r[SHAPE_MAX_RANK];
     if (!shape_is_const(&whole) || !shape_is_const(n.shape) || !shape_equal(root.shape, &whole) ||
-        !refine(n.shape, &whole, &fine, end_n, end_r))
+        !split_shapes(n.shape, &whole, &fine, end_n, end_r))
         return 0;
     const NodeId w = split_weight(g, rule_letter(on, weight), &whole, &fine, end_r);
     if (w == 0)

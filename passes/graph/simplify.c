@@ -43,8 +43,8 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_conv] = {simplify_window_pad, simplify_shuffle},
     [OP_max_pool] = {simplify_window_pad, simplify_max_pool},
     [OP_avg_pool] = {simplify_window_pad},
-    [OP_matmul] = {simplify_matmul},
-    [OP_attention] = {simplify_attention},
+    [OP_matmul] = {simplify_matmul, simplify_spelled_attention},
+    [OP_attention] = {simplify_cached_attention},
 };
 
 // --- uses ---
@@ -214,7 +214,7 @@ static NodeId step(Graph *g, NodeId id, void *ctx)
 
 static bool run_rounds(Pass *p, RuleClass most)
 {
-    Driver d = {.s = {.g = p->graph, .scratch = p->scratch}};
+    Driver d = {.s = {.g = p->graph, .scratch = p->scratch, .caps = p->options->caps}};
     d.rules = rules_new(p->scratch, rule_table, rule_count, most);
     bool is_changed = false;
     for (uint32_t i = 0; i < MAX_ROUNDS; i++) {

@@ -10,6 +10,7 @@
 typedef struct Simplify {
     Graph *g;
     Arena *scratch;
+    const TargetCaps *caps;
     const uint32_t
         *uses; // by NodeId, of the nodes up to the one at hand: how many operands, outputs, states read it
 } Simplify;
@@ -51,7 +52,10 @@ NodeId simplify_matmul(const Simplify *s, NodeId id);
 NodeId simplify_transposes(const Simplify *s, NodeId id);
 
 // simplify_cache.c: keys and values of attention that have been widened
-NodeId simplify_attention(const Simplify *s, NodeId id);
+NodeId simplify_cached_attention(const Simplify *s, NodeId id);
+
+// simplify_attention.c: attention that is spelled out, from its second product
+NodeId simplify_spelled_attention(const Simplify *s, NodeId id);
 
 // A node under construction with span and label of another.
 static inline NodeBuild simplify_begin(const Simplify *s, OpId op, NodeId like)

@@ -34,7 +34,7 @@ static NodeId narrow_source(const Simplify *s, NodeId id)
     return id;
 }
 
-NodeId simplify_attention(const Simplify *s, NodeId id)
+NodeId simplify_cached_attention(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
     rlx_assert(n.n_src >= 3 && n.n_src <= 8);

@@ -286,7 +286,8 @@ static Graph *random_graph(Fixture *f, uint64_t seed)
 static bool simplify(Fixture *f, Graph **g)
 {
     Arena scratch = {0};
-    const PassOptions options = {.opt_level = 3};
+    static const TargetCaps caps = {.name = "c", .f32_lanes = 1};
+    const PassOptions options = {.opt_level = 3, .caps = &caps};
     Pass p = {.perm = &f->arena, .scratch = &scratch, .diag = &f->diag, .options = &options, .graph = *g};
     const bool changed = pass_simplify(&p);
     assert_no_error(f);

@@ -57,6 +57,8 @@ KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
 // element of the mask.
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
 KRef attention_mask_number(Lower *l, const Attention *a, KRef v);
+// exp(shifted) on CPUs, of a score less the largest one.
+KRef attention_weight(Lower *l, const Attention *a, KRef shifted);
 // Turns n scores at `base` (in vectors: -inf up to a whole one) into exp(score - top). Returns 1 / their sum,
 // or 0.
 KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes);

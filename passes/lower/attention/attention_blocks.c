@@ -38,6 +38,12 @@ typedef struct Product {
     int64_t a_row, a_step, b_step; // strides
 } Product;
 
+// Keys of a step over scores.
+static int64_t step_width(const Blocks *x)
+{
+    return (int64_t)KEY_VECTORS * x->lanes;
+}
+
 static void emit_product(const Blocks *x, const Product *p, KRef *acc)
 {
     Kernel *k = x->l->k;
@@ -63,9 +69,10 @@ static void emit_product(const Blocks *x, const Product *p, KRef *acc)
     k_end(k);
 }
 
+// Behind the scores of a row there is room for a whole step of -inf.
 static int64_t score_pitch(const Blocks *x)
 {
-    return x->pitch + x->lanes;
+    return x->pitch + step_width(x);
 }
 
 static AttRow nth_row(const Block *b, KRef n)
@@ -125,20 +132,50 @@ static void pack_keys(const Blocks *x, const AttRow *r)
     k_end(k);
 }
 
-// Scaled scores of all rows against keys [0, limit), rounded up to whole steps.
-static void emit_scores(const Block *b)
+// --- scores ---
+
+// Can vectors of the mask be added to those of the scores?
+static bool has_mask_vectors(const Blocks *x)
+{
+    const NodeId mask = x->a->mask;
+    if (mask == 0)
+        return false;
+    const Shape *s = lower_node(x->l, mask)->shape;
+    return s->rank > 0 && operand_has_vectors(x->l, mask, s->rank - 1);
+}
+
+// What the mask adds to the scores of row `row` of the block, for `count` keys from `key` on.
+static KRef mask_vector(const Block *b, int64_t row, KRef key, uint8_t count)
 {
     const Blocks *x = b->b;
     Lower *l = x->l;
     Kernel *k = l->k;
-    const int64_t *q = lower_loc(l, x->a->q)->stride, most = x->n_accs / KEY_VECTORS,
-                  width = KEY_VECTORS * x->lanes;
-    const KRef first = k_for(k, b->begin, b->limit, width, KFOR_SERIAL, "j");
+    const NodeId mask = x->a->mask;
+    const Shape *s = lower_node(l, mask)->shape;
+    const bool is_one = s->dim[s->rank - 1] == 1;
+    Point at = b->row.at;
+    at.idx[x->a->rank - 2] = k_expr(k, "$ + #", at.idx[x->a->rank - 2], row);
+    at.idx[x->a->rank - 1] = key;
+    const KRef from = operand_broadcast_index(l, mask, at.idx, x->a->rank);
+    const KRef v =
+        k_load(k, lower_param(l, mask, PARAM_READ), from, is_one ? 1 : x->lanes, is_one ? 1 : count);
+    const KRef number = k_cast(k, v, DTYPE_f32);
+    return is_one ? k_splat(k, number, x->lanes) : number;
+}
+
+// Scores of all rows against `columns` keys from `first` on: scaled, and with the mask if it has vectors.
+static void emit_strip(const Block *b, KRef first, int64_t columns)
+{
+    const Blocks *x = b->b;
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const int64_t vectors = ceil_div(columns, x->lanes), *q = lower_loc(l, x->a->q)->stride;
+    const int64_t most = x->n_accs / vectors;
     for (int64_t row = 0; row < b->rows; row += most) {
         KRef acc[MAX_ACCS];
         const Product p = {.rows = b->rows - row < most ? b->rows - row : most,
-                           .vectors = KEY_VECTORS,
-                           .columns = width,
+                           .vectors = vectors,
+                           .columns = vectors * x->lanes,
                            .a = lower_param(l, x->a->q, PARAM_READ),
                            .b = x->keys,
                            .steps = k_index(k, x->a->size),
@@ -149,14 +186,43 @@ static void emit_scores(const Block *b)
                            .a_step = q[x->a->rank - 1],
                            .b_step = x->pitch};
         emit_product(x, &p, acc);
-        for (int64_t i = 0; i < p.rows * KEY_VECTORS; i++) {
-            const KRef score = attention_score(l, x->a, k_get(k, acc[i]));
-            const int64_t offset = (row + i / KEY_VECTORS) * score_pitch(x) + i % KEY_VECTORS * x->lanes;
-            const KRef place = k_expr(k, "$ + ($ + #)", x->scores_base, first, offset);
+        for (int64_t i = 0; i < p.rows * vectors; i++) {
+            const int64_t lane = i % vectors * x->lanes, of = row + i / vectors;
+            KRef score = attention_score(l, x->a, k_get(k, acc[i]));
+            if (has_mask_vectors(x))
+                score = k_add(k, score,
+                              mask_vector(b, of, k_expr(k, "$ + #", first, lane),
+                                          attention_count(lane, columns, x->lanes)));
+            const KRef place = k_expr(k, "$ + ($ + #)", x->scores_base, first, of * score_pitch(x) + lane);
             k_store(k, x->scores, place, score, x->lanes);
         }
     }
-    k_end(k);
+}
+
+// Scores of all rows against keys [begin, limit), the last ones rounded up to whole vectors.
+static void emit_scores(const Block *b)
+{
+    const Blocks *x = b->b;
+    Kernel *k = x->l->k;
+    const int64_t width = step_width(x), rest = x->a->keys % width, whole = x->a->keys - rest;
+    const KRef last = k_index(k, whole);
+    if (whole > 0) {
+        const KRef end = rest > 0 ? k_min(k, b->limit, last) : b->limit;
+        emit_strip(b, k_for(k, b->begin, end, width, KFOR_SERIAL, "j"), width);
+        k_end(k);
+    }
+    if (rest > 0) {
+        k_if(k, k_lt(k, last, b->limit));
+        emit_strip(b, last, rest);
+        k_end(k);
+    }
+}
+
+// --- softmax ---
+
+static KRef row_base(const Block *b, KRef row)
+{
+    return k_expr(b->b->l->k, "$ * # + $", row, score_pitch(b->b), b->b->scores_base);
 }
 
 static void add_mask(const Block *b, const AttRow *r, KRef base)
@@ -169,35 +235,21 @@ static void add_mask(const Block *b, const AttRow *r, KRef base)
     k_end(k);
 }
 
-// The largest of the scores of keys [begin, limit), that of key 0 being at base; NaN if there is one.
-static KRef largest_score(const Block *b, KRef base)
-{
-    Kernel *k = b->b->l->k;
-    const uint8_t lanes = b->b->lanes;
-    const KRef top = k_var(k, k_splat(k, k_number(k, DTYPE_f32, -(double)INFINITY), lanes), "top");
-    const KRef j = k_for(k, b->begin, b->limit, lanes, KFOR_SERIAL, "j");
-    const KRef v = k_load(k, b->b->scores, k_add(k, base, j), lanes, lanes),
-               operand[3] = {k_get(k, top), v, 0};
-    k_set(k, top, k_form(k, "(select (ne a a) a (max a b))", operand, DTYPE_f32));
-    k_end(k);
-    const KRef all = k_get(k, top), one = k_number(k, DTYPE_f32, 1), zero = k_number(k, DTYPE_f32, 0);
-    const KRef n_nan = k_hreduce(
-        k, KOP_add, k_select(k, k_ne(k, all, all), k_splat(k, one, lanes), k_splat(k, zero, lanes)));
-    const KRef largest = k_hreduce(k, KOP_max, all);
-    return k_select(k, k_ne(k, n_nan, zero), k_number(k, DTYPE_f32, (double)NAN), largest);
-}
-
-// Scores of every row become weights; factors gets 1 / their sums.
-static void emit_softmax(const Block *b, KRef factors)
+// Keys that a row does not see get -inf, up to a whole step behind the last one of the block. For all rows
+// at once: vectors that overlap with what was just stored are slow to load.
+static void hide_keys(const Block *b)
 {
     const Blocks *x = b->b;
     Kernel *k = x->l->k;
-    const KRef n = k_loop(k, b->rows, KFOR_SERIAL, "r");
+    const bool has_windows = x->a->left >= 0 || x->a->right >= 0 || x->a->has_live;
+    const bool adds_mask = x->a->mask != 0 && !has_mask_vectors(x);
+    if (!has_windows && !adds_mask && x->a->keys % step_width(x) == 0)
+        return;
+    const KRef n = k_loop(k, b->rows, KFOR_SERIAL, "r"), base = row_base(b, n);
     const AttRow r = nth_row(b, n);
-    const KRef base = k_expr(k, "$ * # + $", n, score_pitch(x), x->scores_base);
-    if (x->a->mask != 0)
-        add_mask(b, &r, base);
     const KRef lowest = k_number(k, DTYPE_f32, -(double)INFINITY), all_lowest = k_splat(k, lowest, x->lanes);
+    if (adds_mask)
+        add_mask(b, &r, base);
     if (x->a->left >= 0) {
         const KRef before = k_for(k, b->begin, r.begin, 1, KFOR_SERIAL, "j");
         k_store(k, x->scores, k_add(k, base, before), lowest, 1);
@@ -206,12 +258,67 @@ static void emit_softmax(const Block *b, KRef factors)
     const KRef hidden = k_for(k, r.end, b->limit, x->lanes, KFOR_SERIAL, "j");
     k_store(k, x->scores, k_add(k, base, hidden), all_lowest, x->lanes);
     k_end(k);
-    k_store(k, x->scores, k_add(k, base, b->limit), all_lowest, x->lanes);
-    const KRef top = largest_score(b, base), n_keys = k_sub(k, b->limit, b->begin);
-    const AttWeights w = {.scratch = x->scores, .base = k_add(k, base, b->begin)};
-    k_astore(k, factors, n, attention_weigh(x->l, x->a, &w, n_keys, top, x->lanes));
+    for (int64_t i = 0; i < KEY_VECTORS; i++)
+        k_store(k, x->scores, k_expr(k, "$ + ($ + #)", base, b->limit, i * x->lanes), all_lowest, x->lanes);
     k_end(k);
 }
+
+// One vector of the step from j on becomes part of what is in `all`.
+typedef KRef (*FoldFn)(const Block *b, KRef all, KRef place, KRef top);
+
+static KRef fold_top(const Block *b, KRef all, KRef place, KRef top)
+{
+    (void)top;
+    Kernel *k = b->b->l->k;
+    return k_max(k, all, k_load(k, b->b->scores, place, b->b->lanes, b->b->lanes));
+}
+
+// The weight takes the place of the score.
+static KRef fold_weight(const Block *b, KRef all, KRef place, KRef top)
+{
+    Kernel *k = b->b->l->k;
+    const uint8_t lanes = b->b->lanes;
+    const KRef shifted = k_sub(k, k_load(k, b->b->scores, place, lanes, lanes), top);
+    const KRef weight = attention_weight(b->b->l, b->b->a, shifted);
+    k_store(k, b->b->scores, place, weight, lanes);
+    return k_add(k, all, weight);
+}
+
+// All scores of a row, the vectors of a step side by side, so that they do not wait for each other.
+static KRef fold_row(const Block *b, KRef base, FoldFn fold, KOp op, KRef top)
+{
+    Kernel *k = b->b->l->k;
+    const uint8_t lanes = b->b->lanes;
+    const double init = op == KOP_max ? -(double)INFINITY : 0;
+    KRef all[KEY_VECTORS];
+    for (int64_t v = 0; v < KEY_VECTORS; v++)
+        all[v] = k_var(k, k_splat(k, k_number(k, DTYPE_f32, init), lanes), "w");
+    const KRef j = k_for(k, b->begin, b->limit, step_width(b->b), KFOR_SERIAL, "j");
+    for (int64_t v = 0; v < KEY_VECTORS; v++)
+        k_set(k, all[v], fold(b, k_get(k, all[v]), k_expr(k, "$ + ($ + #)", base, j, v * lanes), top));
+    k_end(k);
+    KRef one = k_get(k, all[0]);
+    for (int64_t v = 1; v < KEY_VECTORS; v++)
+        one = op == KOP_max ? k_max(k, one, k_get(k, all[v])) : k_add(k, one, k_get(k, all[v]));
+    return k_hreduce(k, op, one);
+}
+
+// Scores of every row become weights; factors gets 1 / their sums, 0 where a row sees nothing. A NaN among
+// the scores makes NaN of the sum, whether the maximum has found it or not.
+static void emit_softmax(const Block *b, KRef factors)
+{
+    const Blocks *x = b->b;
+    Kernel *k = x->l->k;
+    const KRef n = k_loop(k, b->rows, KFOR_SERIAL, "r"), base = row_base(b, n);
+    const KRef zero = k_number(k, DTYPE_f32, 0), one = k_number(k, DTYPE_f32, 1);
+    const KRef top = fold_row(b, base, fold_top, KOP_max, 0);
+    const KRef is_blind = k_eq(k, top, k_number(k, DTYPE_f32, -(double)INFINITY));
+    const KRef sum = fold_row(b, base, fold_weight, KOP_add, k_select(k, is_blind, zero, top));
+    k_astore(k, factors, n, k_select(k, k_eq(k, sum, zero), zero, k_div(k, one, sum)));
+    k_end(k);
+}
+
+// --- values ---
 
 static void store_rows(const Block *b, const Product *p, const KRef *acc, const KRef *factor, int64_t row,
                        KRef column)
@@ -236,12 +343,28 @@ static void mix_again(const Block *b, const Product *p, KRef factors, int64_t ro
     Kernel *k = x->l->k;
     const KRef n = k_for(k, k_index(k, row), k_index(k, row + p->rows), 1, KFOR_SERIAL, "r");
     const AttRow r = nth_row(b, n);
-    const KRef base = k_expr(k, "$ * # + $", n, score_pitch(x), x->scores_base);
+    const KRef base = row_base(b, n);
     const AttWeights w = {.scratch = x->scores,
                           .base = k_add(k, base, r.begin),
                           .factor = k_aload(k, factors, n, 1)};
     attention_mix(x->l, &r, &w, column, p->columns);
     k_end(k);
+}
+
+// NaN if one of n vectors has an element that is not finite: v - v is NaN then. They are added in pairs, so
+// that none waits for all before it.
+static KRef sum_of_wrong(Kernel *k, const KRef *acc, int64_t n)
+{
+    KRef part[MAX_ACCS];
+    rlx_assert(n >= 1 && n <= MAX_ACCS);
+    for (int64_t i = 0; i < n; i++) {
+        const KRef v = k_get(k, acc[i]);
+        part[i] = k_sub(k, v, v);
+    }
+    for (; n > 1; n = (n + 1) / 2)
+        for (int64_t i = 0; i < n / 2; i++)
+            part[i] = k_add(k, part[i], part[n - 1 - i]);
+    return k_hreduce(k, KOP_add, part[0]);
 }
 
 // Columns [column, column + columns) of rows row .. of the result.
@@ -264,15 +387,10 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
                        .a_step = 1,
                        .b_step = lower_loc(l, x->a->v)->stride[x->a->rank - 2]};
     emit_product(x, &p, acc);
-    KRef wrong = 0;
-    for (int64_t i = 0; i < p.rows * p.vectors; i++) { // v - v is NaN for what is not finite
-        const KRef v = k_get(k, acc[i]), difference = k_sub(k, v, v);
-        wrong = wrong == 0 ? difference : k_add(k, wrong, difference);
-    }
+    const KRef wrong = sum_of_wrong(k, acc, p.rows * p.vectors);
     for (int64_t i = 0; i < p.rows; i++)
         factor[i] = k_aload(k, factors, k_index(k, row + i), 1);
-    const KRef sum = k_hreduce(k, KOP_add, wrong);
-    k_if(k, k_ne(k, sum, sum));
+    k_if(k, k_ne(k, wrong, wrong));
     mix_again(b, &p, factors, row, column);
     k_else(k);
     store_rows(b, &p, acc, factor, row, column);
@@ -306,10 +424,11 @@ static void emit_block(const Blocks *x, Point at, KRef kv_head, KRef query, int6
     Point last = at;
     last.idx[x->a->rank - 2] = k_expr(k, "$ + #", query, rows - 1);
     b.limit = attention_row(l, x->a, last).end;
-    const KRef width = k_index(k, KEY_VECTORS * x->lanes);
+    const KRef width = k_index(k, step_width(x));
     b.begin = k_expr(k, "$ - $ % $", b.row.begin, b.row.begin, width);
     const KRef factors = k_array(k, DTYPE_f32, rows);
     emit_scores(&b);
+    hide_keys(&b);
     emit_softmax(&b, factors);
     emit_all_values(&b, factors);
 }
@@ -362,8 +481,9 @@ bool attention_lower_blocks(Lower *l, const Attention *a)
                 .a = a,
                 .lanes = a->value_lanes,
                 .n_accs = l->caps->vector_regs >= 32 ? MAX_ACCS : MAX_ACCS / 2};
-    const int64_t width = KEY_VECTORS * x.lanes, group = a->heads / a->kv_heads;
-    x.rows = a->queries < MAX_ROWS ? a->queries : MAX_ROWS;
+    const int64_t width = step_width(&x), group = a->heads / a->kv_heads;
+    // As few blocks as there can be, of about the same size: one of few rows waits for each of its sums.
+    x.rows = ceil_div(a->queries, ceil_div(a->queries, MAX_ROWS));
     x.pitch = (a->keys + width - 1) / width * width;
     x.keys = lower_param_thread_scratch(l, "keys", DTYPE_f32, (uint64_t)(a->size * x.pitch), &x.keys_base);
     x.scores = lower_param_thread_scratch(l, "scores", DTYPE_f32, (uint64_t)(x.rows * score_pitch(&x)),

@@ -248,6 +248,19 @@ static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t 
     return top;
 }
 
+// Weights that are no normal number are 0: hidden keys cost what others do then, where a processor takes a
+// hundred cycles for a result that underflows. The largest weight of a row is 1, so nothing is lost.
+KRef attention_weight(Lower *l, const Attention *a, KRef shifted)
+{
+    rlx_assert(shifted != 0);
+    Kernel *k = l->k;
+    const uint8_t lanes = k_inst(k, shifted)->lanes;
+    const double lowest = a->type == DTYPE_f64 ? -708 : -87;
+    const KRef zero = k_splat(k, k_number(k, a->type, 0), lanes);
+    const KRef is_none = k_lt(k, shifted, k_splat(k, k_number(k, a->type, lowest), lanes));
+    return k_select(k, is_none, zero, k_exp(k, k_select(k, is_none, zero, shifted)));
+}
+
 // A row that sees nothing has the largest score -inf: against 0 instead, all its weights are 0 as well.
 KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes)
 {
@@ -259,7 +272,7 @@ KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, 
     const KRef largest = k_select(k, is_blind, zero, top);
     const KRef j = k_for(k, k_index(k, 0), n, lanes, KFOR_SERIAL, "j"), place = k_add(k, w->base, j);
     const KRef shifted = k_sub(k, k_load(k, w->scratch, place, lanes, lanes), largest);
-    const KRef weight = k_exp(k, shifted);
+    const KRef weight = attention_weight(l, a, shifted);
     k_store(k, w->scratch, place, weight, lanes);
     k_set(k, sum, k_add(k, k_get(k, sum), weight));
     k_end(k);
