@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Small decoders generate text with lengths that are set between runs, and with exact lengths at some steps:
-the same bits. models/decoder.json always; stories260k_kv and others from ../shared where that is present.
+the same bits, but for sines that exact lengths fold. models/decoder.json always; stories260k_kv and others from ../shared where that is present.
 Also looks into the generated code: a step writes its new rows into the caches and copies nothing else.
 Usage: check_decoder.py RLXC"""
 
@@ -45,6 +45,7 @@ DECODERS = [
         [],
         own_text,
         [(1, 0), (11, 0), (4, 4), (1, 11), (1, 32), (1, 45)],
+        "0.0f",
     ),
     (
         "stories",
@@ -53,6 +54,7 @@ DECODERS = [
         STORY,
         story_text,
         [(1, 0), (5, 0), (4, 4), (1, 17), (1, 59)],
+        "2e-5f",  # of logits of 10; it computes the angles of its rotations
     ),
 ]
 
@@ -81,7 +83,7 @@ def write_models(folder, names, vocabulary, text, prompt):
 
 
 def check_tokens(decoder, folder):
-    _, model, vocabulary, options, text, exact = decoder
+    _, model, vocabulary, options, text, exact, allowed = decoder
     names = [("open", 0, 0), ("buckets", 0, 0)] + [(f"exact_{n}_{past}", n, past) for n, past in exact]
     for name, n, past in names:
         sizes = ["--dim", f"T={n}", "--dim", f"P={past}"] if n else OPEN if name == "open" else BUCKETS
@@ -89,7 +91,8 @@ def check_tokens(decoder, folder):
     tokens, prompt = text()
     write_models(folder, names, vocabulary, tokens, prompt)
     objects = [f"{name}.o" for name, _, _ in names]
-    command = ["cc", *flags, "-D_POSIX_C_SOURCE=200112L", "-I.", str(HERE / "decoder_test.c"), *objects]
+    command = ["cc", *flags, "-D_POSIX_C_SOURCE=200112L", f"-DALLOWED={allowed}", "-I."]
+    command += [str(HERE / "decoder_test.c"), *objects]
     subprocess.run([*command, "-o", "p", "-lm"], check=True, cwd=folder, timeout=400)
     return subprocess.run(["./p"], cwd=folder, timeout=300, check=False).returncode == 0
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder with its cache generates text: the model whose lengths are set between runs must say what is
 // expected, however its prompt is cut into runs, and each run whose lengths there is an exact model for must
-// give the same logits and the same new rows of the caches. models.h (check_decoder.py
-// writes it) brings the models and the tokens.
+// give the same logits and the same new rows of the caches: to the bit, or within ALLOWED if lengths that are
+// numbers let rlxc compute sines ahead, since those of the generated code may differ in the last place.
+// models.h (check_decoder.py writes it) brings the models and the tokens.
 #include "models.h"
 #include <math.h>
 #include <stdio.h>
@@ -166,7 +167,7 @@ static void compare(Decoder *open, const Exact *e, const int64_t *token)
     const float rows = row_difference(open, &exact, e->past, e->n, COMPARE_NEW);
     printf("# %d after %d: logits differ by %g, caches by %g; %.1f us, exact %.1f us\n", e->n, e->past, most,
            rows, best_time(open, token, e->past, e->n), best_time(&exact, token, e->past, e->n));
-    CHECK(most == 0 && rows == 0);
+    CHECK(most <= ALLOWED && rows <= ALLOWED);
     stop(&exact);
 }
 

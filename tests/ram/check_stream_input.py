@@ -105,7 +105,7 @@ int main(void)
     CHECK(net_feed_x(&c, whole, 2) == RLX_OK && net(&c, rows, second) == RLX_ERR_INPUT); /* two at once */
     CHECK(rlx_rows_left(&c) == NET_ROWS_x && net(&c, rows, second) == RLX_OK);
     CHECK(memcmp(first, second, c.model->outputs[0].bytes) == 0);
-    CHECK(net_feed_x(&c, whole, 5) == RLX_OK && rlx_restart_rows(&c) == RLX_OK);
+    CHECK(rlx_feed_rows(&c, whole, 5) == RLX_OK && rlx_restart_rows(&c) == RLX_OK);
     CHECK(net_feed_x(&c, rows, NET_ROWS_x) == RLX_OK && rlx_run(&c) == RLX_OK);
     CHECK(memcmp(first, rlx_output(&c, 0), c.model->outputs[0].bytes) == 0);
     c.n_fed = RLX_FEEDING; /* as an interrupt in the middle of a call finds it */

@@ -52,6 +52,14 @@ def numbers(*shape):
     return {**f32(*shape), "data": [(i * 7 % 13 - 6) / 8 for i in range(count)]}
 
 
+IMAGE = graph(
+    {"image": {"dtype": "u8", "shape": [1, 1, 6, 4]}},
+    [
+        ("wide", "cast", ["image"], {"to": "f32"}),
+        ("y", "max_pool", ["wide"], {"kernel": [2, 2], "strides": [2, 2]}),
+    ],
+    ["y"],
+)
 DOUBLED = graph({"x": f32(4)}, [("y", "mul", ["x", 2.0])], ["y"])
 PARAMS = graph(
     {"x": f32(1, 4), "table": f32(1, 4)},
@@ -145,6 +153,15 @@ CASES = (
         "",
         "float x[4] = {1, 2, 3, 4}, x2[4] = {5, 6, 7, 8}, y[4];",
         "MUST(label[0] == 10 && y[3] == 8);",
+    ),
+    (
+        IMAGE,
+        ["--stream-input", "image"],
+        "static int n_lines;\nstatic void camera_read(uint8_t *line)\n{\n"
+        "for (int i = 0; i < 4; i++) line[i] = (uint8_t)(10 * n_lines + i);\nn_lines++;\n}\n",
+        "",
+        "MUST(n_lines == KWS_ROWS_image && *(const float *)rlx_output(&ctx, 0) == 11);"
+        "MUST(((const float *)rlx_output(&ctx, 0))[5] == 53);",
     ),
     (
         PARAMS,
