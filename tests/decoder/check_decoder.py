@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Small decoders generate text with lengths that are set between runs, and with exact lengths at some steps:
-the same bits, but for sines that exact lengths fold. models/decoder.json always; stories260k_kv and others from ../shared where that is present.
-Also looks into the generated code: a step writes its new rows into the caches and copies nothing else.
-Usage: check_decoder.py RLXC"""
+the same bits, but for sines that exact lengths fold. models/decoder.json always; stories260k_kv and others
+from ../shared where that is present. Also looks into the generated code: a step writes its new rows into the
+caches and copies nothing else. Usage: check_decoder.py RLXC"""
 
 import json
 import os
