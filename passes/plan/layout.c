@@ -5,6 +5,7 @@
 // it changes the graph, fusion only groups it.
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
+#include "passes/lower/packer.h"
 #include "passes/pass.h"
 #include "passes/plan/ram/rows_input.h"
 
@@ -15,6 +16,8 @@ typedef struct Layout {
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
     bool has_vectors;     // copies from one order to the other are fast
     NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
+    const bool *lasting;  // packer_find_lasting of the graph before, of n_before nodes
+    uint32_t n_before;
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -82,11 +85,14 @@ static NodeId to_rows(Graph *g, Layout *l, NodeId id)
 
 // Winograd's convolution, which wants channels next to each other, is worth a copy of them.
 enum { MANY_CHANNELS = 16 };
-static bool may_be_transformed(const Graph *g, const Node *n)
+static bool may_be_transformed(const Graph *g, const Layout *l, const Node *n)
 {
+    const NodeId weights = n->src[1];
+    const bool is_lasting = l->lasting != NULL && weights < l->n_before && l->lasting[weights];
     const WindowForm form = conv_form(n);
-    const Shape *w = graph_node(g, n->src[1])->shape;
-    if (form.group != 1 || w->rank != 4 || w->dim[1] < MANY_CHANNELS || !node_is_const(g, n->src[1]))
+    const Shape *w = graph_node(g, weights)->shape;
+    if (form.group != 1 || w->rank != 4 || w->dim[1] < MANY_CHANNELS ||
+        !(node_is_const(g, weights) || is_lasting))
         return false;
     for (uint32_t i = 0; i < 2; i++)
         if (w->dim[i + 2] != 3 || form.stride[i] != 1 || form.dilation[i] != 1)
@@ -103,7 +109,7 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
     const Node *x = graph_node(g, n->src[0]);
     const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
     if (l->has_vectors && x->dtype == DTYPE_f32)
-        return is_grouped || may_be_transformed(g, n);
+        return is_grouped || may_be_transformed(g, l, n);
     return is_grouped && conv_form(n).group > 1;
 }
 
@@ -295,6 +301,8 @@ bool pass_layout(Pass *p)
                 .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1};
     if (!rows_input_begin(p, &l.rows))
         return false;
+    l.lasting = packer_find_lasting(p->graph, p->perm);
+    l.n_before = p->graph->nodes.len;
     const bool changed = graph_rewrite(p->graph, step_layout, &l);
     separate_states(p->graph, &l);
     NodeId *map = NULL;
