@@ -236,9 +236,10 @@ static bool read_scores(Walk *w, uint32_t depth)
 static bool pass_reshape(Walk *w)
 {
     const Node *n = node_at(w);
+    if (n->op != OP_reshape || w->s->uses[n->src[0]] != 1 || w->n_shapes == SCORES_MAX_STEPS)
+        return false;
     const Shape *from = graph_node(w->s->g, n->src[0])->shape;
-    if (n->op != OP_reshape || w->s->uses[n->src[0]] != 1 || !scores_same_matrices(from, n->shape) ||
-        w->n_shapes == SCORES_MAX_STEPS)
+    if (!scores_same_matrices(from, n->shape))
         return false;
     w->shape[w->n_shapes++] = from;
     w->at = n->src[0];
