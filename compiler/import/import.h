@@ -4,12 +4,13 @@
 #ifndef COMPILER_IMPORT_IMPORT_H
 #define COMPILER_IMPORT_IMPORT_H
 
+#include "compiler/import/llm/llm.h"
 #include "ir/graph/graph.h"
 #include "ir/graph/tensor.h"
 
 // Reads a model. The content decides: JSON starts with '{' after white space, IR text with the word `graph`
-// (after comments), .rlxb with its magic bytes, anything else is ONNX. Spans of JSON and IR
-// text point into the file, which stays registered in d. Weights in files are mapped, not copied, and stay
+// (after comments), .rlxb, .tflite and GGUF with their magic bytes, anything else is ONNX. Spans of JSON and
+// IR text point into the file, which stays registered in d. Weights in files are mapped, not copied, and stay
 // mapped until the program ends. Sizes that symbols take when the user gives none ("default" in JSON) are in
 // Symbol.dflt of the graph's dims.
 bool import_model(Arena *a, Diag *d, const char *path, Graph **out);
@@ -63,6 +64,7 @@ typedef struct ImportOptions {
     const struct CustomDecls *custom; // operators that the user declares; NULL: none
     const char *signature;            // of .tflite: which one to import; NULL: sub-graph 0
     bool rounds_twice; // of .tflite: quantised products are rounded as TFLite's built-in kernels do it
+    LlmOptions llm;    // of language models
     bool trusts_data;  // of .rlxb: the checksums of tensors are not compared, so their bytes not read
 } ImportOptions;
 

@@ -39,8 +39,10 @@ bool sizes_narrow(Diag *d, Span at, Symbol *s, const ImportSize *size)
                           (long long)size->value, (long long)s->min, (long long)s->max);
     s->min = min;
     s->max = size->value;
-    if (s->dflt < s->min || s->dflt > s->max)
+    if (!s->has_dflt || s->dflt < s->min || s->dflt > s->max) {
+        s->has_dflt = true;
         s->dflt = size->value / s->multiple * s->multiple;
+    }
     return true;
 }
 
@@ -95,7 +97,7 @@ static bool check_range(Solver *s, uint32_t i)
 {
     const Symbol *symbol = &s->t->symbols.data[i];
     const int64_t v = s->values[i];
-    const bool is_default = symbol->min == 1 && symbol->dflt == 0; // of a model that says nothing
+    const bool is_default = symbol->min == 1 && !symbol->has_dflt; // of a model that says nothing
     if (v < 0 || !s->from[i] || (v == 0 && is_default) ||
         (v >= symbol->min && v <= symbol->max && v % symbol->multiple == 0))
         return true;
@@ -200,6 +202,6 @@ bool sizes_fit(Graph *g, const ImportOptions *o)
     ok = sizes_solve(g->arena, g->diag, (Span){0}, t, facts, n, values) && ok;
     for (uint32_t i = 0; i < t->symbols.len && ok; i++)
         if (values[i] > 0 && !find_size(o, t->symbols.data[i].name))
-            t->symbols.data[i].dflt = values[i];
+            dim_set_default(t, t->symbols.data[i].name, values[i]);
     return ok;
 }

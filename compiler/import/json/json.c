@@ -39,14 +39,14 @@ static bool read_symbol(JsonReader *r, const JsonPlace *p)
             return false;
     if (!check_range(r, p, &s))
         return false;
-    bool has_default = m[DEFAULT].place.item;
-    if (has_default && (s.dflt < 1 || s.dflt < s.min || s.dflt > s.max || s.dflt % s.multiple != 0))
+    s.has_dflt = m[DEFAULT].place.item != NULL;
+    if (s.has_dflt && (s.dflt < s.min || s.dflt > s.max || s.dflt % s.multiple != 0))
         return json_error(r, &m[DEFAULT].place, E0208,
-                          "the default must be from 1, within [%lld, %lld] and a multiple "
-                          "of %lld",
+                          "the default must be within [%lld, %lld] and a multiple of %lld",
                           (long long)s.min, (long long)s.max, (long long)s.multiple);
     dim_symbol(r->dims, s.name, s.min, s.max, s.multiple);
-    r->dims->symbols.data[dim_find_symbol(r->dims, s.name)].dflt = s.dflt;
+    if (s.has_dflt)
+        dim_set_default(r->dims, s.name, s.dflt);
     return true;
 }
 

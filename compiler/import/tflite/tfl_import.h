@@ -188,12 +188,25 @@ NodeId tfl_saturate(TflNode *n, NodeId x, const TflTensor *t, int64_t activation
 // A real factor as a 31-bit one and a power of two: factor = multiplier * 2^(shift - 31).
 typedef struct TflFactor {
     int32_t multiplier, shift;
+    bool is_upward; // the second rounding is to the upper neighbour where gemmlowp's is away from zero
 } TflFactor;
 TflFactor tfl_factor(double real);
 // The i32 x times a factor, by the rule of gemmlowp: doubled high product, then shift, both rounding.
 NodeId tfl_scaled(TflNode *n, NodeId x, TflFactor f);
 NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s); // factors of that shape
 int32_t tfl_scaled_number(int32_t x, TflFactor f);
+// A sum in i64 times factors that have 16 bits (is_narrow: 31), rounded once, halves up.
+NodeId tfl_scaled_wide(TflNode *n, NodeId sum, const TflFactor *f, const Shape *s, bool is_narrow);
+// How a sum of products becomes a quantised result.
+typedef enum TflRounding {
+    ROUND_BY_TYPE, // what the types of operands and of sums ask for
+    ROUND_REAL,    // by an f32, halves to even
+    ROUND_TWICE,   // by 31 bits and a power of two, the rule of gemmlowp
+    ROUND_UP,      // the same, halves up
+    ROUND_EIGHTS,  // ROUND_UP in the channels that make up whole eights, ROUND_TWICE in the rest
+    ROUND_ONCE,    // by 31 bits, once, halves up
+    ROUND_SHORT    // by 16 bits, once, halves up
+} TflRounding;
 // A sum of products x * w with its bias as a quantised result. The channels stand `ones` axes before the
 // last.
 typedef struct TflProduct {
@@ -203,6 +216,8 @@ typedef struct TflProduct {
     int64_t activation;
     bool is_narrow; // sums of 16-bit operands that are i32
     int64_t copies; // how often the channels follow each other; 0 counts as 1
+    bool is_matrix; // no convolution: where there is one scale, those of x and w are multiplied in f32
+    TflRounding rounding; // of LiteRT's default path; --rounding double has its own
 } TflProduct;
 // Does the type of the bias, or of sums as the options say it, make sums of 16-bit operands i32?
 bool tfl_is_narrow(TflNode *n, const TflTensor *x, uint32_t bias, int64_t type);
@@ -241,6 +256,9 @@ NodeId tfl_squash_wide(TflNode *n, NodeId x, double scale, bool is_tanh);
 // Rows [N, I] of bytes times weights [O, I]: exact sums in i32, [N, O] (tfl_matmul.c).
 NodeId tfl_byte_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias, const TflTensor *x,
                      const TflTensor *w);
+// The same of rows of 16 bits, in i64, of at most TFL_WIDE_MOST elements: upper and lower bytes apart.
+enum { TFL_WIDE_MOST = 65536 };
+NodeId tfl_wide_rows(TflNode *n, NodeId rows, NodeId weight, NodeId bias);
 // An LSTM as a loop over its steps (tfl_lstm.c).
 void tfl_lstm_steps(TflNode *n, bool is_time_major, double clip);
 

@@ -209,7 +209,7 @@ static int64_t part_of(TflFactor f, Part part)
                          [PART_LEFT] = left,
                          [PART_RIGHT] = right,
                          [PART_HALF] = right ? INT64_C(1) << (right - 1) : 0,
-                         [PART_MORE] = right != 0};
+                         [PART_MORE] = right != 0 && !f.is_upward};
     return v[part];
 }
 
@@ -225,9 +225,10 @@ static NodeId parts(TflNode *n, DType type, Part part, const TflFactor *f, const
     return is_zero && part != PART_MULTIPLIER ? 0 : tfl_const(n, type, s, t.data);
 }
 
-// All in i64: the shifted operand first wraps to i32, as there.
+// All in i64: the shifted operand first wraps to i32, as there. The high product rounds halves up.
 NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s)
 {
+    enum { BITS = 31 };
     if (n->failed)
         return 0;
     const NodeId left = parts(n, DTYPE_i32, PART_LEFT, f, s), right = parts(n, DTYPE_i64, PART_RIGHT, f, s);
@@ -235,17 +236,17 @@ NodeId tfl_scaled_by(TflNode *n, NodeId x, const TflFactor *f, const Shape *s)
     if (left)
         wide = tfl_op2(n, OP_shift_left, wide, left);
     wide = tfl_op2(n, OP_mul, tfl_cast(n, wide, DTYPE_i64), parts(n, DTYPE_i64, PART_MULTIPLIER, f, s));
-    const NodeId zero = tfl_number(n, DTYPE_i64, 0), is_negative = tfl_op2(n, OP_lt, wide, zero);
-    const NodeId half = tfl_op3(n, OP_where, is_negative, tfl_number(n, DTYPE_i64, 1 - (double)(1 << 30)),
-                                tfl_number(n, DTYPE_i64, 1 << 30));
-    const NodeId h = tfl_op_number(n, OP_div, tfl_op2(n, OP_add, wide, half), 2147483648.0);
+    const NodeId h =
+        tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, wide, 1 << (BITS - 1)), BITS);
     if (!right)
         return tfl_cast(n, h, DTYPE_i32);
-    // Halves away from zero: the half is one less for negative numbers.
-    NodeId less = tfl_cast(n, tfl_op2(n, OP_lt, h, zero), DTYPE_i64);
-    if (s->rank != 0) // some of the factors may shift by nothing
-        less = tfl_op2(n, OP_mul, less, parts(n, DTYPE_i64, PART_MORE, f, s));
-    const NodeId y = tfl_op2(n, OP_sub, tfl_op2(n, OP_add, h, parts(n, DTYPE_i64, PART_HALF, f, s)), less);
+    NodeId y = tfl_op2(n, OP_add, h, parts(n, DTYPE_i64, PART_HALF, f, s));
+    const NodeId more = parts(n, DTYPE_i64, PART_MORE, f, s);
+    if (more) { // halves away from zero: the half is one less for negative numbers
+        const NodeId is_negative = tfl_op2(n, OP_lt, h, tfl_number(n, DTYPE_i64, 0));
+        const NodeId less = tfl_cast(n, is_negative, DTYPE_i64);
+        y = tfl_op2(n, OP_sub, y, s->rank != 0 ? tfl_op2(n, OP_mul, less, more) : less);
+    }
     return tfl_cast(n, tfl_op2(n, OP_shift_right, y, right), DTYPE_i32);
 }
 

@@ -212,7 +212,8 @@ static Dim open_size(TflModel *m, Graph *g, const char *input, uint32_t index, c
     if (symbol < 0)
         return t->shape.dim[axis];
     const int64_t first = size && !size->is_range ? size->value : t->shape.dim[axis];
-    g->dims->symbols.data[symbol].dflt = first >= 1 && first <= IMPORT_OPEN_MAX ? first : 0;
+    if (first >= 1 && first <= IMPORT_OPEN_MAX)
+        dim_set_default(g->dims, g->dims->symbols.data[symbol].name, first);
     if (size && size->is_range) {
         g->dims->symbols.data[symbol].min = size->min > 0 || size->is_open || size->keeps_min;
         return d;

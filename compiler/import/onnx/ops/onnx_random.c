@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random operators. Each has a generator of its own: MT19937, seeded with one number as NumPy's RandomState
 // is, and its state is a state of the graph, so that the next run goes on where this one ended. Uniform
-// numbers are doubles of 53 bits of two words each, again as RandomState makes them. The seed is the
-// attribute `seed`, truncated to a whole number modulo 2^32; generators without one are seeded with 5489,
-// 5490 ... in the order of their nodes.
+// numbers are doubles of 53 bits of two words each, again as RandomState makes them; normal numbers of f32
+// and narrower types are made of two words each. The seed is the attribute `seed`, truncated to a whole
+// number modulo 2^32; generators without one are seeded with 5489, 5490 ... in the order of their nodes.
 #include "compiler/import/onnx/onnx_import.h"
 
 #include <math.h>
@@ -56,8 +56,8 @@ static NodeId new_generator(OnnxNode *n, uint32_t seed)
     return id;
 }
 
-// `count` pairs of words: u32[count, 2]. Of a count that the model computes each run draws the largest.
-static NodeId word_pairs(OnnxNode *n, uint32_t seed, Dim count)
+// `count` rows of words: u32[count, each]. Of a count that the model computes each run draws the largest.
+static NodeId draw_words(OnnxNode *n, uint32_t seed, Dim count, Dim each)
 {
     const NodeId state = new_generator(n, seed);
     int64_t low = 0, most = 0;
@@ -67,8 +67,8 @@ static NodeId word_pairs(OnnxNode *n, uint32_t seed, Dim count)
     dim_range(n->graph->dims, count, &low, &most);
     rlx_assert(n->graph->states.len != 0);
     const uint32_t index = n->graph->states.len - 1;
-    NodeId words =
-        onnx_op_ints(n, OP_mt19937, state, A_mt19937_shape, (const Dim[]){is_computed ? most : count, 2}, 2);
+    NodeId words = onnx_op_ints(n, OP_mt19937, state, A_mt19937_shape,
+                                (const Dim[]){is_computed ? most : count, each}, 2);
     const NodeId next = onnx_result(n, words, 1);
     if (!n->failed)
         n->graph->states.data[index].next = next;
@@ -81,7 +81,8 @@ static NodeId word_pairs(OnnxNode *n, uint32_t seed, Dim count)
 static NodeId high_bits(OnnxNode *n, NodeId words, int64_t which, double shift)
 {
     const NodeId column = onnx_slice(n, words, 1, which, which + 1, 1);
-    return onnx_cast(n, onnx_op2(n, OP_shift_right, column, onnx_scalar(n, DTYPE_u32, shift)), DTYPE_f64);
+    const NodeId bits = onnx_op2(n, OP_shift_right, column, onnx_scalar(n, DTYPE_u32, shift));
+    return onnx_cast(n, onnx_cast(n, bits, DTYPE_i32), DTYPE_f64); // which CPUs convert as vectors
 }
 
 static NodeId mul_add(OnnxNode *n, NodeId x, double factor, double summand)
@@ -89,34 +90,64 @@ static NodeId mul_add(OnnxNode *n, NodeId x, double factor, double summand)
     return onnx_op2(n, OP_add, onnx_op2(n, OP_mul, x, f64(n, factor)), f64(n, summand));
 }
 
-// Numbers in [0, 1) of a shape, f64.
-static NodeId uniform(OnnxNode *n, uint32_t seed, const Shape *s)
+static Dim count_of(OnnxNode *n, const Shape *s)
 {
     Dim count = 1;
     for (uint32_t i = 0; i < s->rank; i++)
         count = dim_mul(n->graph->dims, count, s->dim[i]);
-    const NodeId words = word_pairs(n, seed, count);
+    return count;
+}
+
+// Numbers in [0, 1) of a shape, f64.
+static NodeId uniform(OnnxNode *n, uint32_t seed, const Shape *s)
+{
+    const NodeId words = draw_words(n, seed, count_of(n, s), 2);
     const NodeId high = onnx_op2(n, OP_mul, high_bits(n, words, 0, 5), f64(n, 0x1p26));
     const NodeId bits = onnx_op2(n, OP_add, high, high_bits(n, words, 1, 6));
     return onnx_reshape(n, onnx_op2(n, OP_mul, bits, f64(n, 0x1p-53)), s);
 }
 
-// By Box and Muller, from two uniform numbers each: the first half of the numbers, then the second.
-static NodeId normal(OnnxNode *n, uint32_t seed, const Shape *s)
+// The first half of x (0) or the second (1): x has an axis of 2 more than s, in front.
+static NodeId half_of(OnnxNode *n, NodeId x, int64_t which, const Shape *s)
 {
-    if (s->rank == SHAPE_MAX_RANK) {
-        onnx_fail(n, E0206, "a shape with %d axes is not supported", SHAPE_MAX_RANK);
+    return onnx_reshape(n, onnx_slice(n, x, 0, which, which + 1, 1), s);
+}
+
+// -2 log(u) for the uniform number u = (word + 1/2) / 2^32, roughly: x is the word as an i32 over 2^32, so
+// that u is 1 + x where that is negative, and near 1 as exact as near 0.
+static NodeId decay_of(OnnxNode *n, NodeId x)
+{
+    const NodeId is_high = onnx_op_number(n, OP_lt, x, 0);
+    const NodeId high = onnx_op1(n, OP_log1p, x),
+                 low = onnx_op1(n, OP_log, onnx_op_number(n, OP_max, x, 0x1p-33));
+    return onnx_op_number(n, OP_mul, onnx_op3(n, OP_where, is_high, high, low), -2);
+}
+
+// Normal numbers of a shape, f32, by Box and Muller from two words each: the first half of the words, then
+// the second. f32 cannot tell more bits of a uniform number.
+static NodeId normal_f32(OnnxNode *n, uint32_t seed, const Shape *s, const Shape *both)
+{
+    const NodeId words = draw_words(n, seed, count_of(n, both), 1);
+    if (n->failed)
         return 0;
-    }
-    Shape both = {.rank = s->rank + 1, .dim = {2}};
-    for (uint32_t i = 0; i < s->rank; i++)
-        both.dim[i + 1] = s->dim[i];
-    const NodeId u = uniform(n, seed, &both);
-    const NodeId first = onnx_reshape(n, onnx_slice(n, u, 0, 0, 1, 1), s),
-                 second = onnx_reshape(n, onnx_slice(n, u, 0, 1, 2, 1), s);
-    const NodeId decay = onnx_op1(n, OP_log1p, onnx_op1(n, OP_neg, first));
+    NodeBuild b = ONNX_BEGIN(n, OP_bitcast, words);
+    node_int(&b, A_bitcast_to, DTYPE_i32);
+    const NodeId all = onnx_reshape(n, onnx_end(n, &b), both);
+    const NodeId first = onnx_op_number(n, OP_mul, onnx_cast(n, half_of(n, all, 0, s), DTYPE_f32), 0x1p-32),
+                 second = onnx_cast(n, half_of(n, all, 1, s), DTYPE_f32);
+    const NodeId radius = onnx_op1(n, OP_sqrt, decay_of(n, first));
+    const NodeId turn = onnx_op1(n, OP_cos, onnx_op_number(n, OP_mul, second, 6.283185307179586 * 0x1p-32));
+    return onnx_op2(n, OP_mul, radius, turn);
+}
+
+// The same in f64, from two uniform numbers each.
+static NodeId normal_f64(OnnxNode *n, uint32_t seed, const Shape *s, const Shape *both)
+{
+    const NodeId u = uniform(n, seed, both);
+    const NodeId decay = onnx_op1(n, OP_log1p, onnx_op1(n, OP_neg, half_of(n, u, 0, s)));
     const NodeId radius = onnx_op1(n, OP_sqrt, onnx_op2(n, OP_mul, decay, f64(n, -2)));
-    const NodeId turn = onnx_op1(n, OP_cos, onnx_op2(n, OP_mul, second, f64(n, 6.283185307179586)));
+    const NodeId turn =
+        onnx_op1(n, OP_cos, onnx_op2(n, OP_mul, half_of(n, u, 1, s), f64(n, 6.283185307179586)));
     return onnx_op2(n, OP_mul, radius, turn);
 }
 
@@ -148,8 +179,17 @@ static void import_normal(OnnxNode *n, const Shape *s, DType dflt)
 {
     const double mean = onnx_float(n, "mean", 0), scale = onnx_float(n, "scale", 1);
     const DType type = onnx_type_attr(n, "dtype", dflt);
-    const NodeId z = normal(n, read_seed(n, true), s);
-    onnx_out(n, 0, onnx_cast(n, mul_add(n, z, scale, mean), type));
+    const uint32_t seed = read_seed(n, true);
+    Shape both = {.rank = s->rank + 1, .dim = {2}};
+    if (s->rank == SHAPE_MAX_RANK) {
+        onnx_fail(n, E0206, "a shape with %d axes is not supported", SHAPE_MAX_RANK);
+        return;
+    }
+    for (uint32_t i = 0; i < s->rank; i++)
+        both.dim[i + 1] = s->dim[i];
+    const NodeId z = type == DTYPE_f64 ? normal_f64(n, seed, s, &both) : normal_f32(n, seed, s, &both);
+    const NodeId scaled = onnx_op_number(n, OP_mul, z, scale);
+    onnx_out(n, 0, onnx_cast(n, onnx_op_number(n, OP_add, scaled, mean), type));
 }
 
 void onnx_import_random_uniform(OnnxNode *n)
@@ -186,9 +226,8 @@ void onnx_import_bernoulli(OnnxNode *n)
     const Shape s = *onnx_shape(n, x);
     const NodeId u = uniform(n, read_seed(n, true), &s);
     const NodeId is_rare = onnx_op2(n, OP_le, p, f64(n, 0.5));
-    const NodeId rare = onnx_op2(n, OP_gt, u, onnx_op2(n, OP_sub, f64(n, 1), p)),
-                 often = onnx_op2(n, OP_le, u, p);
-    onnx_out(n, 0, onnx_cast(n, onnx_op3(n, OP_where, is_rare, rare, often), type));
+    const NodeId more = onnx_op2(n, OP_max, p, onnx_op2(n, OP_sub, f64(n, 1), p)); // 1 - p where that is rare
+    onnx_out(n, 0, onnx_cast(n, onnx_op2(n, OP_logical_xor, is_rare, onnx_op2(n, OP_le, u, more)), type));
 }
 
 // The class in whose part of [0, sum of probabilities) a uniform number falls. x: [rows, classes] logarithms.

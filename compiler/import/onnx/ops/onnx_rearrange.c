@@ -81,7 +81,7 @@ void onnx_import_reverse_sequence(OnnxNode *n)
 
 // --- Col2Im ---
 
-enum { MAX_SPATIAL = 3 };
+enum { MAX_SPATIAL = 3, MAX_PIECES = 64 };
 
 typedef struct Columns {
     uint32_t n;
@@ -138,11 +138,88 @@ static NodeId tap_weights(OnnxNode *n, const Columns *c, DType type)
     return onnx_cast(n, onnx_const(n, DTYPE_f32, &s, v, count * sizeof *v), type);
 }
 
-// The sum of overlapping blocks is a transposed convolution in which every tap has a channel of its own.
+// Pieces of a block along an axis, each as long as blocks are apart; the last one may be shorter.
+static int64_t pieces_of(const Columns *c, uint32_t axis)
+{
+    return (c->kernel[axis] + c->stride[axis] - 1) / c->stride[axis];
+}
+
+// Is the sum of pieces shorter than a transposed convolution?
+static bool are_pieces(const Columns *c)
+{
+    int64_t pieces = 0;
+    bool are_dense = true;
+    for (uint32_t i = 0; i < c->n; i++) {
+        pieces += pieces_of(c, i);
+        are_dense = are_dense && c->dilation[i] == 1;
+    }
+    return are_dense && pieces <= MAX_PIECES;
+}
+
+// Blocks are cut into pieces as long as they are apart, so that all pieces of one number lie side by side:
+// they are a transpose, and the image along this axis is a sum of these, each further along than the last.
+// x [N, C, block of axes 0 to `axis`, number of blocks of the same, image of the axes behind]: the same
+// without the axis of the block, and with the image in the place of the number.
+static NodeId join_blocks(OnnxNode *n, const Columns *c, NodeId x, uint32_t axis)
+{
+    const uint32_t tap = 2 + axis, block = 3 + 2 * axis, rank = 3 + axis + c->n;
+    const int64_t step = c->stride[axis], pieces = pieces_of(c, axis), end = c->pads[axis] + c->image[axis];
+    const int64_t whole = (c->blocks[axis] + pieces - 1) * step, most = whole > end ? whole : end;
+    NodeId sum = 0;
+    x = pad_axis(n, x, tap, 0, pieces * step - c->kernel[axis]);
+    for (int64_t i = 0; i < pieces && !n->failed; i++) {
+        int64_t perm[SHAPE_MAX_RANK];
+        Shape s = *onnx_shape(n, x);
+        for (uint32_t k = 0; k < rank; k++)
+            perm[k] = k < tap || k > block ? k : k < block ? k + 1 : tap;
+        for (uint32_t k = tap; k + 1 < rank; k++)
+            s.dim[k] = s.dim[k + 1];
+        s.rank = rank - 1;
+        s.dim[block - 1] = c->blocks[axis] * step;
+        const NodeId piece = onnx_transpose(n, onnx_slice(n, x, tap, i * step, (i + 1) * step, 1), perm);
+        const int64_t before = i * step, behind = most - before - c->blocks[axis] * step;
+        const NodeId placed = pad_axis(n, onnx_reshape(n, piece, &s), block - 1, before, behind);
+        sum = sum ? onnx_op2(n, OP_add, sum, placed) : placed;
+    }
+    return onnx_slice(n, sum, block - 1, c->pads[axis], end, 1);
+}
+
+// A transposed convolution in which every tap has a channel of its own. x [N, C * taps, blocks].
+static NodeId convolve_blocks(OnnxNode *n, const Columns *c, NodeId x)
+{
+    Dim to[SHAPE_MAX_RANK] = {-1, c->taps};
+    for (uint32_t i = 0; i < c->n; i++)
+        to[i + 2] = c->blocks[i];
+    x = onnx_reshape_to(n, x, to, c->n + 2);
+    const NodeId weight = tap_weights(n, c, onnx_dtype(n, x));
+    if (n->failed)
+        return 0;
+    NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight);
+    node_ints(&b, A_conv_transpose_strides, c->stride, c->n);
+    node_ints(&b, A_conv_transpose_pads, c->pads, 2 * c->n);
+    node_ints(&b, A_conv_transpose_dilations, c->dilation, c->n);
+    node_ints(&b, A_conv_transpose_output_padding, c->rest, c->n);
+    return onnx_end(n, &b);
+}
+
+static NodeId add_blocks(OnnxNode *n, const Columns *c, NodeId x, const Dim *out)
+{
+    Dim apart[SHAPE_MAX_RANK] = {out[0], out[1]};
+    for (uint32_t i = 0; i < c->n; i++) {
+        apart[2 + i] = c->kernel[i];
+        apart[2 + c->n + i] = c->blocks[i];
+    }
+    x = onnx_reshape_to(n, x, apart, 2 + 2 * c->n);
+    for (uint32_t i = c->n; i-- > 0 && !n->failed;)
+        x = join_blocks(n, c, x, i);
+    return x;
+}
+
 void onnx_import_col2im(OnnxNode *n)
 {
-    NodeId x = onnx_src(n, 0);
-    const DType type = onnx_dtype(n, x), sum_type = dtype_info[type].cls == DCLASS_FLOAT ? type : DTYPE_f64;
+    const NodeId x = onnx_src(n, 0);
+    const DType type = onnx_dtype(n, x);
+    const bool is_wide = type == DTYPE_f64 || dtype_info[type].cls != DCLASS_FLOAT;
     const Shape s = *onnx_shape(n, x);
     Columns c;
     if (!read_columns(n, &c))
@@ -153,19 +230,12 @@ void onnx_import_col2im(OnnxNode *n)
     if (!n->failed && rows % c.taps != 0)
         onnx_fail(n, E0204, "%lld channels are not a multiple of the %lld elements of a block",
                   (long long)rows, (long long)c.taps);
-    Dim to[SHAPE_MAX_RANK] = {-1, c.taps}, out[SHAPE_MAX_RANK] = {s.dim[0], n->failed ? 1 : rows / c.taps};
-    for (uint32_t i = 0; i < c.n; i++) {
-        to[i + 2] = c.blocks[i];
+    Dim out[SHAPE_MAX_RANK] = {s.dim[0], n->failed ? 1 : rows / c.taps};
+    for (uint32_t i = 0; i < c.n; i++)
         out[i + 2] = c.image[i];
-    }
-    x = onnx_reshape_to(n, onnx_cast(n, x, sum_type), to, c.n + 2);
-    const NodeId weight = tap_weights(n, &c, sum_type);
     if (n->failed)
         return;
-    NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight);
-    node_ints(&b, A_conv_transpose_strides, c.stride, c.n);
-    node_ints(&b, A_conv_transpose_pads, c.pads, 2 * c.n);
-    node_ints(&b, A_conv_transpose_dilations, c.dilation, c.n);
-    node_ints(&b, A_conv_transpose_output_padding, c.rest, c.n);
-    onnx_out(n, 0, onnx_cast(n, onnx_reshape_to(n, onnx_end(n, &b), out, c.n + 2), type));
+    const NodeId wide = onnx_cast(n, x, is_wide ? DTYPE_f64 : DTYPE_f32);
+    const NodeId y = are_pieces(&c) ? add_blocks(n, &c, wide, out) : convolve_blocks(n, &c, wide);
+    onnx_out(n, 0, onnx_cast(n, onnx_reshape_to(n, y, out, c.n + 2), type));
 }

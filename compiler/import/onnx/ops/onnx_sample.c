@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling of images at computed positions, built from gathers: the image becomes a table of its elements
-// with one row of channels each; every tap of the filter is one gather of rows, which are weighted and summed
-// up.
+// with one row of channels each, and a row of zeros behind them for what is outside; every tap of the filter
+// is one gather of rows, which are weighted and summed up.
 #include "compiler/import/onnx/ops/onnx_sample.h"
 
 typedef struct Tap {
-    NodeId index, weight, valid; // [N, P]; weight and valid may be 0: 1 and true
+    NodeId index, weight; // [N, P]: rows to the first one of the image, far below 0 outside; weight 0: 1
 } Tap;
 
 enum { MAX_TAPS = 4 };
@@ -14,6 +14,16 @@ typedef struct AxisTaps {
     uint32_t count;
     Tap tap[MAX_TAPS];
 } AxisTaps;
+
+typedef struct Table {
+    NodeId rows, first; // [N * spatial + 1, C]; per image the index of its first row, [N, 1]
+    uint32_t axes;
+    int64_t size[SAMPLE_MAX_AXES], step[SAMPLE_MAX_AXES]; // step: rows to the next element
+    int64_t far;                                          // more rows than there are
+    DType type, index_type;                               // of sums, and of indices
+} Table;
+// Three times as much, and the row of an image, are within the type.
+static const int64_t far_i32 = 1 << 29, far_i64 = (int64_t)1 << 48;
 
 static NodeId clamp(OnnxNode *n, NodeId v, double low, double high)
 {
@@ -57,20 +67,22 @@ static NodeId pad_position(OnnxNode *n, NodeId v, const Sampling *s, int64_t siz
     return onnx_op3(n, OP_where, is_outside, inside, v);
 }
 
-// Places a tap at the whole position `at`.
-static Tap tap_at(OnnxNode *n, NodeId at, NodeId weight, const Sampling *s, int64_t size, DType index_type)
+// Places a tap at the whole position `at` of an axis.
+static Tap tap_at(OnnxNode *n, NodeId at, NodeId weight, const Sampling *s, const Table *table, uint32_t axis)
 {
-    const double last = (double)size - 1;
+    const double last = (double)table->size[axis] - 1, step = (double)table->step[axis];
     double low, high;
-    Tap t = {.weight = weight};
-    ends_of(s, size, &low, &high);
-    if (s->padding == SAMPLE_ZEROS)
-        t.valid =
-            onnx_op2(n, OP_logical_and, onnx_op_number(n, OP_ge, at, 0), onnx_op_number(n, OP_le, at, last));
+    ends_of(s, table->size[axis], &low, &high);
     if (s->padding == SAMPLE_REFLECTION)
         at = reflect(n, at, low, high);
-    t.index = onnx_cast(n, clamp(n, at, 0, last), index_type);
-    return t;
+    const NodeId inside = onnx_cast(n, clamp(n, at, 0, last), table->index_type);
+    const NodeId row = onnx_op_number(n, OP_mul, inside, step);
+    if (s->padding != SAMPLE_ZEROS)
+        return (Tap){row, weight};
+    const NodeId is_inside =
+        onnx_op2(n, OP_logical_and, onnx_op_number(n, OP_ge, at, 0), onnx_op_number(n, OP_le, at, last));
+    const NodeId outside = onnx_scalar(n, table->index_type, -(double)table->far);
+    return (Tap){onnx_op3(n, OP_where, is_inside, row, outside), weight};
 }
 
 // ((c[0] t + c[1]) t + c[2]) t + c[3]
@@ -86,14 +98,14 @@ static NodeId cubic(OnnxNode *n, NodeId t, const double *c)
 static const double keys[MAX_TAPS][4] = {
     {-0.75, 1.5, -0.75, 0}, {1.25, -2.25, 0, 1}, {-1.25, 1.5, 0.75, 0}, {0.75, -0.75, 0, 0}};
 
-static AxisTaps taps_of(OnnxNode *n, NodeId v, const Sampling *s, int64_t size, DType index_type)
+static AxisTaps taps_of(OnnxNode *n, NodeId v, const Sampling *s, const Table *table, uint32_t axis)
 {
     AxisTaps a = {.count = s->mode == SAMPLE_NEAREST ? 1 : s->mode == SAMPLE_LINEAR ? 2 : 4};
     if (s->mode == SAMPLE_NEAREST)
         v = onnx_op1(n, OP_round, v);
-    v = pad_position(n, v, s, size);
+    v = pad_position(n, v, s, table->size[axis]);
     if (s->mode == SAMPLE_NEAREST) {
-        a.tap[0] = tap_at(n, onnx_op1(n, OP_trunc, v), 0, s, size, index_type);
+        a.tap[0] = tap_at(n, onnx_op1(n, OP_trunc, v), 0, s, table, axis);
         return a;
     }
     const NodeId first = onnx_op1(n, OP_floor, v), t = onnx_op2(n, OP_sub, v, first);
@@ -101,7 +113,7 @@ static AxisTaps taps_of(OnnxNode *n, NodeId v, const Sampling *s, int64_t size, 
         const NodeId linear = i == 0 ? onnx_op_number(n, OP_add, onnx_op1(n, OP_neg, t), 1) : t;
         const NodeId weight = a.count == 2 ? linear : cubic(n, t, keys[i]);
         const double step = a.count == 2 ? (double)i : (double)i - 1;
-        a.tap[i] = tap_at(n, onnx_op_number(n, OP_add, first, step), weight, s, size, index_type);
+        a.tap[i] = tap_at(n, onnx_op_number(n, OP_add, first, step), weight, s, table, axis);
     }
     return a;
 }
@@ -117,13 +129,6 @@ static NodeId join(OnnxNode *n, OpId op, NodeId a, NodeId b)
     return a && b ? onnx_op2(n, op, a, b) : a ? a : b;
 }
 
-typedef struct Table {
-    NodeId rows, first; // [N * spatial, C]; per image the index of its first row, [N, 1]
-    uint32_t axes;
-    int64_t size[SAMPLE_MAX_AXES];
-    DType type; // of sums
-} Table;
-
 static NodeId sum_taps(OnnxNode *n, const Table *table, const AxisTaps *axis)
 {
     rlx_assert(table->axes >= 1 && table->axes <= SAMPLE_MAX_AXES);
@@ -136,24 +141,38 @@ static NodeId sum_taps(OnnxNode *n, const Table *table, const AxisTaps *axis)
         uint32_t rest = c;
         for (uint32_t i = 0; i < table->axes; i++) {
             const Tap *t = &axis[i].tap[rest % axis[i].count];
-            int64_t step = 1;
             rest /= axis[i].count;
-            for (uint32_t k = i + 1; k < table->axes; k++)
-                step *= table->size[k];
-            all.index = onnx_op2(n, OP_add, all.index, onnx_op_number(n, OP_mul, t->index, (double)step));
+            all.index = onnx_op2(n, OP_add, all.index, t->index);
             all.weight = join(n, OP_mul, all.weight, t->weight);
-            all.valid = join(n, OP_logical_and, all.valid, t->valid);
         }
-        const NodeId index = onnx_reshape_to(n, all.index, (const Dim[]){-1}, 1);
-        NodeId v = onnx_gather(n, table->rows, index, 0);
-        if (all.valid)
-            v = onnx_op3(n, OP_where, column(n, all.valid), v, onnx_scalar(n, onnx_dtype(n, v), 0));
+        const NodeId index = onnx_op_number(n, OP_max, all.index, -1); // the last row is 0
+        NodeId v = onnx_gather(n, table->rows, onnx_reshape_to(n, index, (const Dim[]){-1}, 1), 0);
         if (all.weight)
             v = onnx_op2(n, OP_mul, onnx_cast(n, v, table->type),
                          onnx_cast(n, column(n, all.weight), table->type));
         sum = join(n, OP_add, sum, v);
     }
     return sum;
+}
+
+// The rows of all images, and one of zeros.
+static NodeId rows_of(OnnxNode *n, NodeId x, const int64_t *perm, Dim channels)
+{
+    const NodeId rows = onnx_reshape_to(n, onnx_transpose(n, x, perm), (const Dim[]){-1, channels}, 2);
+    const Dim one_row[] = {1, channels};
+    const NodeId zeros = onnx_expand(n, onnx_scalar(n, onnx_dtype(n, x), 0), one_row, 2);
+    return onnx_concat(n, (const NodeId[]){rows, zeros}, 2, 0);
+}
+
+static void set_steps(OnnxNode *n, Table *t, Dim images, int64_t rows)
+{
+    int64_t low = 0, most = 0;
+    dim_range(n->graph->dims, images, &low, &most);
+    const bool is_small = most < far_i32 / rows;
+    t->index_type = is_small ? DTYPE_i32 : DTYPE_i64;
+    t->far = is_small ? far_i32 : far_i64;
+    for (uint32_t i = t->axes; i-- > 0;)
+        t->step[i] = i + 1 == t->axes ? 1 : t->step[i + 1] * t->size[i + 1];
 }
 
 // False: reported.
@@ -178,10 +197,11 @@ static bool table_of(OnnxNode *n, NodeId x, Table *t)
             return onnx_fail(n, E0004, "the image is too large");
     }
     perm[s.rank - 1] = 1;
-    t->rows = onnx_transpose(n, x, perm);
-    t->rows = onnx_reshape_to(n, t->rows, (const Dim[]){-1, s.dim[1]}, 2);
-    t->first = onnx_unsqueeze(n, onnx_op_number(n, OP_mul, onnx_iota(n, s.dim[0]), (double)rows),
-                              (const int64_t[]){1}, 1);
+    set_steps(n, t, s.dim[0], rows);
+    t->rows = rows_of(n, x, perm, s.dim[1]);
+    const NodeId images = onnx_cast(n, onnx_iota(n, s.dim[0]), t->index_type);
+    t->first =
+        onnx_unsqueeze(n, onnx_op_number(n, OP_mul, images, (double)rows), (const int64_t[]){1}, 1);
     return !n->failed;
 }
 
@@ -192,7 +212,7 @@ NodeId onnx_sample(OnnxNode *n, NodeId x, const NodeId *coord, Sampling s)
     if (!table_of(n, x, &table))
         return 0;
     for (uint32_t i = 0; i < table.axes; i++)
-        taps[i] = taps_of(n, coord[i], &s, table.size[i], DTYPE_i64);
+        taps[i] = taps_of(n, coord[i], &s, &table, i);
     const NodeId sum = sum_taps(n, &table, taps);
     const Shape at = *onnx_shape(n, coord[0]);
     if (n->failed)

@@ -75,6 +75,14 @@ static NodeId add_other_axes(OnnxNode *n, NodeId flat, const Shape *at, uint32_t
     return flat;
 }
 
+// The rows of x at `flat`, which are in range: half as many bytes of indices where 31 bits count them.
+static NodeId gather_flat(OnnxNode *n, NodeId x, NodeId flat)
+{
+    const int64_t rows = n->failed ? 0 : onnx_shape(n, x)->dim[0];
+    const bool is_small = dim_is_const(rows) && rows <= INT32_MAX;
+    return onnx_gather(n, x, is_small ? onnx_cast(n, flat, DTYPE_i32) : flat, 0);
+}
+
 NodeId onnx_gather_along(OnnxNode *n, NodeId x, NodeId indices, uint32_t axis)
 {
     const Shape s = *onnx_shape(n, indices);
@@ -83,7 +91,7 @@ NodeId onnx_gather_along(OnnxNode *n, NodeId x, NodeId indices, uint32_t axis)
     read_strides(n, x, strides);
     const NodeId flat =
         onnx_op2(n, OP_mul, wrap(n, indices, onnx_shape(n, x)->dim[axis]), size_scalar(n, strides[axis]));
-    return onnx_gather(n, flatten(n, x), add_other_axes(n, flat, &s, axis, strides), 0);
+    return gather_flat(n, flatten(n, x), add_other_axes(n, flat, &s, axis, strides));
 }
 
 void onnx_import_gather_elements(OnnxNode *n)
@@ -140,7 +148,7 @@ void onnx_import_gather_nd(OnnxNode *n)
     Shape rows = {.rank = 1 + s.rank - used, .dim = {-1}};
     for (uint32_t i = used; i < s.rank; i++)
         rows.dim[1 + i - used] = s.dim[i];
-    onnx_out(n, 0, onnx_gather(n, onnx_reshape_to(n, x, rows.dim, rows.rank), flat, 0));
+    onnx_out(n, 0, gather_flat(n, onnx_reshape_to(n, x, rows.dim, rows.rank), flat));
 }
 
 // --- scatter ---

@@ -153,13 +153,36 @@ void tfl_import_floor_div(TflNode *n)
         tfl_out(n, 0, tfl_op2(n, OP_div, tfl_op2(n, OP_sub, x, tfl_op2(n, OP_mod, x, y)), y));
 }
 
+// As TensorFlow Lite for microcontrollers: the operands, which have one scale and zero point, with 19 bits
+// more (halves of 20), of which 16 sums fit into i32.
+static NodeId sum_of_bytes(TflNode *n)
+{
+    enum { LEFT = 19, MOST = 16 };
+    const TflTensor *to = tfl_of_out(n, 0);
+    NodeId sum = centred(n, 0);
+    if (n->n_in > MOST || dtype_info[to->dtype].bits != 8)
+        return tfl_fail(n, E0206, "quantised operands must be at most %d, of 8 bits", MOST);
+    for (uint32_t i = 1; i < n->n_in; i++) {
+        if (!tfl_same_quant(tfl_in(n, 0), tfl_in(n, i)))
+            return tfl_fail(n, E0206, "operands 0 and %u must have the same scale and zero point", i);
+        sum = tfl_op2(n, OP_add, sum, centred(n, i));
+    }
+    const double factor = ldexp(tfl_quant(n, tfl_in(n, 0)).scale / tfl_quant(n, to).scale, -LEFT);
+    return tfl_finish(n, tfl_scaled(n, tfl_op_number(n, OP_shift_left, sum, LEFT), tfl_factor(factor)), to,
+                      0);
+}
+
+// Sums of i32 are raw, whatever their scales, as in LiteRT.
 void tfl_import_add_n(TflNode *n)
 {
+    const bool is_narrow = dtype_info[tfl_of_out(n, 0)->dtype].bits < 32;
+    if (is_narrow && (is_integer(n) || tfl_is_quantised(tfl_in(n, 0)))) {
+        tfl_out(n, 0, sum_of_bytes(n));
+        return;
+    }
     NodeId sum = tfl_src(n, 0);
     for (uint32_t i = 1; i < n->n_in; i++)
         sum = tfl_op2(n, OP_add, sum, tfl_src(n, i));
-    if (is_integer(n))
-        tfl_fail(n, E0206, "quantised operands are not supported");
     tfl_out(n, 0, sum);
 }
 

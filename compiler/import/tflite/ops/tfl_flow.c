@@ -170,7 +170,7 @@ static Dim most_trips(TflNode *n)
         if (str_equal(o->sizes[i].name, name))
             most = o->sizes[i].value < 1 || o->sizes[i].value > MAX_WHILE ? MAX_WHILE : o->sizes[i].value;
     if (symbol >= 0)
-        n->graph->dims->symbols.data[symbol].dflt = most;
+        dim_set_default(n->graph->dims, n->graph->dims->symbols.data[symbol].name, most);
     return most;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // UNIDIRECTIONAL_SEQUENCE_LSTM on integers, and with clipped cells: a loop over the steps. Bytes have the
 // arithmetic of TensorFlow Lite for microcontrollers: gates are 16-bit values of the scale 2^-12, the cell
-// has 16 bits, and each product is rounded by the rule of gemmlowp. The products with the operand are
+// has 16 bits, and each product is rounded by the rule of gemmlowp. So have operands and hidden states of 16
+// bits, whose sums are i64, times factors of 16 bits that round once. The products with the operand are
 // computed for all steps before the loop.
 #include "compiler/import/tflite/tfl_import.h"
 
@@ -13,7 +14,7 @@ enum { INPUT_GATE, FORGET_GATE, CELL_GATE, OUTPUT_GATE }; // in the order of ope
 
 typedef struct Lstm {
     int64_t steps, batch, units;
-    bool is_integer;
+    bool is_integer, is_wide; // is_wide: of 16 bits
     double clip;      // of the cell; 0: none
     double cell;      // its scale
     TflQuant state;   // of the hidden state
@@ -55,6 +56,7 @@ static NodeId limited(TflNode *n, NodeId x, double most)
 // Sums of products with four weights, from operand `at` on, in steps of 2^-12.
 static NodeId in_gates(TflNode *n, NodeId sum, uint32_t at, double scale, int64_t units)
 {
+    const bool is_wide = tfl_type(n, sum) == DTYPE_i64;
     const int64_t count = GATES * units;
     const Shape s = shape_of(1, &count);
     TflFactor *f = ARENA_ARRAY(n->model->arena, TflFactor, count + 1);
@@ -65,7 +67,24 @@ static NodeId in_gates(TflNode *n, NodeId sum, uint32_t at, double scale, int64_
         const float product = (float)scale * (float)tfl_scale_at(w, 0);
         f[i] = tfl_factor((double)product * 4096);
     }
-    return limited(n, tfl_scaled_by(n, sum, f, &s), 32767);
+    if (!is_wide)
+        return limited(n, tfl_scaled_by(n, sum, f, &s), 32767);
+    return tfl_cast(n, limited(n, tfl_scaled_wide(n, sum, f, &s, false), 32767), DTYPE_i32);
+}
+
+// Exact sums of rows times weights from operand `at` on, with their bias: i32, or of 16-bit rows i64.
+static NodeId integer_sums(TflNode *n, TflNode *in, const Lstm *l, NodeId rows, NodeId weight, NodeId bias,
+                           uint32_t at)
+{
+    const TflTensor *x = tfl_in(n, at == INPUT_WEIGHTS ? 0 : STATE), *w = tfl_in(n, at);
+    if (!l->is_wide)
+        return tfl_byte_rows(in, rows, weight, bias, x, w);
+    if (tfl_zero_point(in, x) != 0 || tfl_zero_point(in, w) != 0)
+        return tfl_fail(in, E0206, "zero points of tensors of 16 bits and their weights are not supported");
+    if (tfl_size(in, weight, 1) > TFL_WIDE_MOST)
+        return tfl_fail(in, E0206, "rows of more than %d elements of 16 bits are not supported",
+                        TFL_WIDE_MOST);
+    return tfl_wide_rows(in, rows, weight, bias);
 }
 
 // The product of two 16-bit values, times a factor.
@@ -91,7 +110,7 @@ static void integer_step(TflNode *n, const Lstm *l, NodeId all, NodeId *cell, No
     NodeId c = limited(n, tfl_op2(n, OP_add, kept, new), 32767);
     if (l->clip > 0)
         c = limited(n, c, trunc(fmin(l->clip / l->cell, 32767)));
-    const NodeId shown = tfl_squash_wide(n, c, l->cell, true);
+    const NodeId shown = tfl_squash_wide(n, c, exp2(round(log2(l->cell))), true); // whatever the cell's scale
     const NodeId y = product(n, shown, g[OUTPUT_GATE], ldexp(1, -30) / l->state.scale);
     *state = tfl_finish(n, y, tfl_in(n, STATE), 0);
     *cell = tfl_cast(n, c, DTYPE_i16);
@@ -116,13 +135,14 @@ static void real_step(TflNode *n, const Lstm *l, NodeId all, NodeId *cell, NodeI
 // Rows [N, K] times four weights from operand `at` on, in a graph: [N, 4 * units]. x: what the rows are of.
 static NodeId in_products(TflNode *n, TflNode *in, const Lstm *l, NodeId rows, uint32_t at)
 {
-    const TflTensor *x = tfl_in(n, at == INPUT_WEIGHTS ? 0 : STATE), *w = tfl_in(n, at);
     const NodeId weight = stacked(n, in, at);
     const NodeId bias = at == INPUT_WEIGHTS ? stacked(n, in, BIAS) : 0;
     if (n->failed)
         return 0;
-    if (l->is_integer)
-        return in_gates(in, tfl_byte_rows(in, rows, weight, bias, x, w), at, tfl_quant(n, x).scale, l->units);
+    if (l->is_integer) {
+        const double scale = tfl_quant(n, tfl_in(n, at == INPUT_WEIGHTS ? 0 : STATE)).scale;
+        return in_gates(in, integer_sums(n, in, l, rows, weight, bias, at), at, scale, l->units);
+    }
     const NodeId y = tfl_matmul(in, rows, weight, false, true);
     return bias ? tfl_op2(in, OP_add, y, bias) : y;
 }
@@ -184,17 +204,19 @@ static bool check_types(TflNode *n, const Lstm *l)
                 c = tfl_type(n, tfl_src(n, CELL));
     if (n->failed || !l->is_integer)
         return !n->failed;
-    if (x != DTYPE_i8 || w != DTYPE_i8 || c != DTYPE_i16 || tfl_type(n, tfl_src(n, STATE)) != DTYPE_i8)
-        return tfl_fail(n, E0206, "integers other than bytes with a cell of 16 bits are not supported");
-    const double power = log2(tfl_quant(n, tfl_in(n, CELL)).scale);
-    return (power >= round(power) && power <= round(power)) ||
-           tfl_fail(n, E0206, "the scale of the cell must be a power of two");
+    if ((x != DTYPE_i8 && x != DTYPE_i16) || w != DTYPE_i8 || c != DTYPE_i16 ||
+        tfl_type(n, tfl_src(n, STATE)) != x)
+        return tfl_fail(n, E0206,
+                        "expected operand and state of 8 or 16 bits, weights of bytes, a cell of 16 bits");
+    const double cell = tfl_quant(n, tfl_in(n, CELL)).scale;
+    return (cell > 0 && cell < 1) || tfl_fail(n, E0206, "the scale of the cell must be between 0 and 1");
 }
 
 void tfl_lstm_steps(TflNode *n, bool is_time_major, double clip)
 {
     static const int64_t swapped[] = {1, 0, 2};
     Lstm l = {.is_integer = tfl_is_quantised(tfl_in(n, 0)), .clip = clip};
+    l.is_wide = l.is_integer && tfl_type(n, tfl_src(n, 0)) == DTYPE_i16;
     if (!check_types(n, &l) || (tfl_rank(n, tfl_src(n, 0)) != 3 && !tfl_fail(n, E0204, "expected rank 3")))
         return;
     const NodeId x = is_time_major ? tfl_src(n, 0) : tfl_transpose(n, tfl_src(n, 0), swapped);

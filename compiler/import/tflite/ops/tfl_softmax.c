@@ -41,17 +41,15 @@ static int32_t exp_negative(int32_t a)
 }
 
 // Exponentials of differences 0 to 255, -1: too small to count.
-static NodeId exponentials(TflNode *n, double scale, int shift)
+static NodeId exponentials(TflNode *n, double scale)
 {
     const double real = fmin(scale * (double)(1 << 26), 2147483647.0);
     const TflFactor f = tfl_factor(real);
     const int32_t least = -(int32_t)fmin(floor(31.0 * ldexp(1, 26 - f.shift)), 1 << 30);
     const int64_t count = 256;
     Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
-    for (int32_t d = 0; d < count; d++) {
-        const int32_t x = -d >= least ? exp_negative(tfl_scaled_number(-d, f)) : -1;
-        ((int32_t *)t.data)[d] = shift == 0 ? x : x < 0 ? 0 : halved(x, shift);
-    }
+    for (int32_t d = 0; d < count; d++)
+        ((int32_t *)t.data)[d] = -d >= least ? exp_negative(tfl_scaled_number(-d, f)) : -1;
     const Shape s = shape_of(1, &count);
     return tfl_const(n, DTYPE_i32, &s, t.data);
 }
@@ -87,13 +85,20 @@ static NodeId reciprocal(TflNode *n, NodeId x)
     return tfl_op2(n, OP_min, tfl_op_number(n, OP_mul, y, 2), tfl_number(n, DTYPE_i64, 2147483647.0));
 }
 
-// The sum is in Q12.19 and at least 2^19: how many bits it has more than 20.
+// An exponential in Q12.19, halves up; 0 for -1.
+static NodeId in_q19(TflNode *n, NodeId e)
+{
+    const NodeId twice = tfl_op_number(n, OP_shift_right, e, 11);
+    return tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, twice, 1), 1);
+}
+
+// The sum is in Q12.19, at least 2^19 and at most 2^30: how many bits it has more than 20.
 static NodeId bits_over_20(TflNode *n, NodeId sum)
 {
     NodeId bits = tfl_op_number(n, OP_mul, sum, 0);
     for (int i = 20; i < 31; i++)
         bits = tfl_op2(n, OP_add, bits,
-                       tfl_cast(n, tfl_op2(n, OP_ge, sum, tfl_number(n, DTYPE_i64, ldexp(1, i))), DTYPE_i64));
+                       tfl_cast(n, tfl_op2(n, OP_ge, sum, tfl_number(n, DTYPE_i32, ldexp(1, i))), DTYPE_i32));
     return bits;
 }
 
@@ -107,10 +112,9 @@ static NodeId integer_softmax(TflNode *n, NodeId x, double beta)
     const NodeId wide = tfl_cast(n, x, DTYPE_i32);
     const NodeId most = tfl_cast(n, tfl_reduce(n, OP_reduce_max, x, &last, 1, true), DTYPE_i32);
     const NodeId below = tfl_op2(n, OP_sub, most, wide);
-    const NodeId e = tfl_gather(n, exponentials(n, q.scale * beta, 0), below, 0);
-    const NodeId small = tfl_gather(n, exponentials(n, q.scale * beta, 12), below, 0);
-    const NodeId sum = tfl_cast(n, tfl_reduce(n, OP_reduce_sum, small, &last, 1, true), DTYPE_i64);
-    const NodeId more = bits_over_20(n, sum);
+    const NodeId e = tfl_gather(n, exponentials(n, q.scale * beta), below, 0);
+    const NodeId small = tfl_reduce(n, OP_reduce_sum, in_q19(n, e), &last, 1, true);
+    const NodeId sum = tfl_cast(n, small, DTYPE_i64), more = tfl_cast(n, bits_over_20(n, small), DTYPE_i64);
     const NodeId up = tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i64, 12), more);
     const NodeId part = tfl_op_number(n, OP_sub, tfl_op2(n, OP_shift_left, sum, up), ldexp(1, 31));
     const NodeId shift = tfl_op_number(n, OP_add, more, 31 - 8);

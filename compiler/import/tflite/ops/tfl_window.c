@@ -117,13 +117,12 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
     const DType type = tfl_type(n, x);
     if (n->failed)
         return 0;
-    const TflProduct p = {tfl_in(n, 0),
-                          t,
-                          tfl_size(n, weight, 0),
-                          SPATIAL,
-                          w->activation,
-                          tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums),
-                          0};
+    const TflProduct p = {.x = tfl_in(n, 0),
+                          .w = t,
+                          .channels = tfl_size(n, weight, 0),
+                          .ones = SPATIAL,
+                          .activation = w->activation,
+                          .is_narrow = tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums)};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
     if (tfl_is_byte(type)) {
@@ -241,6 +240,15 @@ static NodeId place_phases(TflNode *n, NodeId y, const Window *w, const Phases *
     return y;
 }
 
+// XNNPACK does not take bytes with padding SAME and fewer taps than a stride has; the built-in kernel rounds
+// eight channels at once, and the rest one by one.
+static TflRounding rounding_of_transposed(TflNode *n, const Window *w)
+{
+    const bool is_sparse = w->kernel[0] < w->strides[0] || w->kernel[1] < w->strides[1];
+    const bool is_built_in = is_sparse && w->padding != TFL_VALID && tfl_is_byte(tfl_in(n, 2)->dtype);
+    return is_built_in ? ROUND_EIGHTS : ROUND_BY_TYPE;
+}
+
 static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId bias, const int64_t *shape)
 {
     enum { MOST = 1024, MOST_PER_TAP = 16 }; // phases: weights grow by as much
@@ -249,7 +257,13 @@ static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId b
     if (!n->failed && (copies > MOST || copies / MOST_PER_TAP > w->kernel[0] * w->kernel[1]))
         tfl_fail(n, E0206, "strides of %lld by %lld are not supported", (long long)w->strides[0],
                  (long long)w->strides[1]);
-    const TflProduct product = {tfl_in(n, 2), tfl_in(n, 1), channels, SPATIAL, w->activation, false, copies};
+    const TflProduct product = {.x = tfl_in(n, 2),
+                                .w = tfl_in(n, 1),
+                                .channels = channels,
+                                .ones = SPATIAL,
+                                .activation = w->activation,
+                                .copies = copies,
+                                .rounding = rounding_of_transposed(n, w)};
     Window conv = {.strides = {1, 1}, .dilations = {1, 1}, .group = 1};
     Phases p;
     for (uint32_t i = 0; i < SPATIAL; i++) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files share that make GBNF of a JSON schema.
+#ifndef COMPILER_GRAMMAR_SCHEMA_H
+#define COMPILER_GRAMMAR_SCHEMA_H
+
+#include "base/map.h"
+#include "compiler/grammar/grammar.h"
+#include "compiler/system/json_scan.h"
+
+typedef struct Schema {
+    Arena *arena;
+    Diag *diag;
+    Span where;
+    const cJSON *root;
+    Map refs; // "#/..." to the number of its rule
+    uint32_t n_rules, depth;
+    Str rules;
+} Schema;
+
+enum { SCHEMA_NESTING = 64, SCHEMA_MAX_TEXT = 16 << 20 };
+
+// Types, as bits.
+enum {
+    TYPE_OBJECT = 1,
+    TYPE_ARRAY = 2,
+    TYPE_STRING = 4,
+    TYPE_NUMBER = 8,
+    TYPE_INTEGER = 16,
+    TYPE_BOOLEAN = 32,
+    TYPE_NULL = 64
+};
+
+// A message about the schema with this JSON pointer.
+bool schema_fail(const Schema *s, const char *path, const char *why);
+// Appends what stands for a schema in a sequence: a name, or a group. False: reported.
+bool schema_put(Schema *s, const cJSON *node, const char *path, Str *out);
+// A JSON value, written in one way.
+void schema_put_constant(Schema *s, const cJSON *value, Str *out);
+bool schema_put_type(Schema *s, const cJSON *node, const char *path, uint32_t type, Str *out);
+bool schema_put_object(Schema *s, const cJSON *node, const char *path, Str *out);
+// Integers from low to high; each may be absent (NULL).
+void schema_put_integers(const int64_t *low, const int64_t *high, Str *out);
+// A text between quotes; a sign in a class.
+void schema_put_literal(const char *text, Str *out);
+void schema_put_sign(const char *sign, size_t n, Str *out);
+
+static inline const cJSON *schema_member(const cJSON *node, const char *name)
+{
+    return cJSON_IsObject(node) ? cJSON_GetObjectItemCaseSensitive(node, name) : NULL;
+}
+
+// A member that counts something. False: it is none (reported). Absent: *count stays.
+bool schema_count(const Schema *s, const cJSON *node, const char *path, const char *name, uint32_t *count);
+
+#endif

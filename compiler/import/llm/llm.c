@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph of a language model: embedding, layers of two branches each, and logits or embeddings. If they
+// are those of the last token, only its row goes through what follows the attention of the last layer.
+#include "compiler/import/llm/llm_build.h"
+
+#include <math.h>
+
+// --- sizes and positions ---
+
+static bool choose_context(LlmBuild *b, const LlmOptions *o)
+{
+    const int64_t own = llm_count(b, LLM_KEY_context);
+    b->context = o->context != 0 ? o->context : own < LLM_DEFAULT_CONTEXT ? own : LLM_DEFAULT_CONTEXT;
+    const int64_t window = llm_count(b, LLM_KEY_window);
+    if (b->arch->window_period == 0 && b->number[LLM_KEY_windowed] < 0 && window != 0 && window < b->context)
+        return llm_fail(b, E0115, "entry '%s' is %lld, but %s has no windows here",
+                        llm_key_name(b, LLM_KEY_window), (long long)window, b->arch->name);
+    if (b->slots != 0) // the rows of all sequences together
+        return true;
+    if (b->context > own && llm_has(b, LLM_LEARNED))
+        return llm_fail(b, E0115, "a context of %lld tokens: the model has positions for %lld",
+                        (long long)b->context, (long long)own);
+    if (b->context > own)
+        diag_warning(b->diag, b->source->span, E0115,
+                     "a context of %lld tokens is longer than the %lld for which the model was made",
+                     (long long)b->context, (long long)own);
+    return true;
+}
+
+// Options that the architecture has no use for, or that do not go together.
+static bool check_options(LlmBuild *b, const LlmOptions *o)
+{
+    if (llm_has(b, LLM_ENCODER) && (o->slots != 0 || o->outputs != 0))
+        return llm_fail(b, E0003, "--slots and --outputs: %s makes one vector of one text", b->arch->name);
+    if (o->slots != 0 && (o->has_rings || llm_has(b, LLM_SINKS)))
+        return llm_fail(b, E0003, "--slots: expected %s: pages have no such rows",
+                        o->has_rings ? "--windows all" : "a model without attention sinks");
+    return true;
+}
+
+// The value of a symbol: as many ones, added up.
+static NodeId count_of(LlmBuild *b, NodeId ones)
+{
+    NodeBuild n = llm_begin(b, OP_reduce_sum, NULL);
+    node_src(&n, ones);
+    node_int(&n, A_reduce_sum_keepdims, 1);
+    return llm_end(b, &n);
+}
+
+static NodeId ones_of(LlmBuild *b, Dim size)
+{
+    NodeBuild n = llm_begin(b, OP_expand, NULL);
+    node_src(&n, b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, 1, b->source->span));
+    node_ints(&n, A_expand_shape, &size, 1);
+    return llm_end(b, &n);
+}
+
+static NodeId index_const(LlmBuild *b, int64_t v)
+{
+    static const int64_t one = 1;
+    return llm_const(b, DTYPE_i64, 1, &one, arena_copy(b->arena, &v, sizeof v));
+}
+
+NodeId llm_count_rows(LlmBuild *b, Dim rows)
+{
+    NodeBuild nth = llm_begin(b, OP_cumsum, NULL);
+    node_src(&nth, ones_of(b, rows));
+    node_int(&nth, A_cumsum_axis, 0);
+    node_int(&nth, A_cumsum_exclusive, 1);
+    return llm_end(b, &nth);
+}
+
+static void make_positions(LlmBuild *b)
+{
+    DimTable *dims = b->graph->dims;
+    b->p = dim_symbol(dims, "P", 0, b->context - 1, 1);
+    dim_set_default(dims, "T", 1);
+    dim_set_default(dims, "P", 0);
+    const NodeId past = count_of(b, ones_of(b, b->p));
+    b->positions = llm_op2(b, OP_add, llm_count_rows(b, b->t), past);
+    const NodeId zero = index_const(b, 0);
+    NodeBuild start = llm_begin(b, OP_concat, NULL);
+    node_concat(&start, (const NodeId[]){zero, past, zero}, 3, 0);
+    b->start = llm_end(b, &start);
+    b->past = past;
+    b->last = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+}
+
+// --- layers ---
+
+static NodeId embed(LlmBuild *b, NodeId tokens)
+{
+    const int64_t width = llm_count(b, LLM_KEY_width);
+    NodeId x = llm_rows(b, LLM_token_embd, width, tokens);
+    if (llm_has(b, LLM_LEARNED))
+        x = llm_op2(b, OP_add, x, llm_rows(b, LLM_position_embd, width, b->positions));
+    x = llm_times(b, x, llm_has(b, LLM_EMBED_SQRT) ? sqrt((double)width) : 1);
+    return llm_times(b, x, b->number[LLM_KEY_embed_scale]);
+}
+
+static NodeId add_branch(LlmBuild *b, NodeId x, NodeId y, LlmRole norm)
+{
+    if (llm_has(b, LLM_POST_NORMS))
+        y = llm_norm(b, y, norm);
+    return llm_op2(b, OP_add, x, llm_times(b, y, b->number[LLM_KEY_branch_scale]));
+}
+
+// Do the outputs need the states of all tokens?
+static bool gives_rows(const LlmBuild *b)
+{
+    return (b->outputs & (LLM_GIVES_ALL | LLM_GIVES_MEAN)) != 0;
+}
+
+static NodeId add_layer(LlmBuild *b, NodeId x)
+{
+    const bool is_last = b->layer + 1 == llm_count(b, LLM_KEY_layers), pre = !llm_has(b, LLM_NO_PRE_NORMS);
+    NodeId y = llm_attention(b, pre ? llm_norm(b, x, LLM_attn_norm) : x);
+    if (is_last && !gives_rows(b)) {
+        y = llm_gather(b, y, b->last);
+        x = llm_gather(b, x, b->last);
+    }
+    y = llm_product(b, y, LLM_attn_output, llm_count(b, LLM_KEY_width));
+    x = add_branch(b, x, y, LLM_attn_post_norm);
+    const LlmRole second = llm_has(b, LLM_NORM_BETWEEN) ? LLM_attn_post_norm : LLM_ffn_norm;
+    y = llm_ffn(b, pre ? llm_norm(b, x, second) : x);
+    return add_branch(b, x, y, LLM_ffn_post_norm);
+}
+
+// x: normed
+static NodeId make_logits(LlmBuild *b, NodeId x)
+{
+    const bool has_own = llm_has(b, LLM_OWN_OUTPUT) || llm_has_weight(b, LLM_output);
+    const LlmRole role = has_own ? LLM_output : LLM_token_embd;
+    const double cap = b->number[LLM_KEY_final_softcap];
+    NodeId y = llm_product(b, x, role, llm_size(b, role, 0));
+    y = llm_times(b, y, 1 / b->number[LLM_KEY_logit_scale]);
+    if (cap != 0)
+        y = llm_times(b, llm_op1(b, OP_tanh, llm_times(b, y, 1 / cap)), cap);
+    return y;
+}
+
+static NodeId mean_of_rows(LlmBuild *b, NodeId x)
+{
+    static const int64_t axis = 0;
+    NodeBuild n = llm_begin(b, OP_reduce_mean, NULL);
+    node_src(&n, x);
+    node_ints(&n, A_reduce_mean_axes, &axis, 1);
+    node_int(&n, A_reduce_mean_keepdims, 1);
+    return llm_end(b, &n);
+}
+
+// Of each column of x [rows, columns].
+static NodeId sum_of_squares(LlmBuild *b, NodeId x)
+{
+    static const int64_t axis = 0;
+    NodeBuild n = llm_begin(b, OP_reduce_sum, NULL);
+    node_src(&n, llm_op2(b, OP_mul, x, x));
+    node_ints(&n, A_reduce_sum_axes, &axis, 1);
+    return llm_end(b, &n);
+}
+
+// From the states behind the layers. False: reported.
+static bool make_outputs(LlmBuild *b, NodeId x)
+{
+    const uint32_t gives = b->outputs;
+    const bool gives_logits = (gives & (LLM_GIVES_LAST | LLM_GIVES_ALL)) != 0;
+    const NodeId rows = llm_norm(b, x, LLM_output_norm);
+    const NodeId last = gives_rows(b) ? llm_gather(b, rows, b->last) : rows;
+    NodeId logits = 0, embedding = 0;
+    if (gives_logits)
+        logits = make_logits(b, (gives & LLM_GIVES_ALL) != 0 ? rows : last);
+    else
+        llm_leave_out(b, LLM_output);
+    if ((gives & (LLM_GIVES_STATE | LLM_GIVES_MEAN)) != 0)
+        embedding = (gives & LLM_GIVES_MEAN) != 0 ? mean_of_rows(b, rows) : last;
+    if (!llm_check_all_used(b))
+        return false;
+    if (logits != 0)
+        graph_output(b->graph, "logits", logits);
+    if (embedding != 0)
+        graph_output(b->graph, "embedding", embedding);
+    for (uint32_t i = 0; i < b->factors.len; i++) {
+        const NodeId sum = sum_of_squares(b, b->factors.data[i].x);
+        if (b->failed)
+            return false;
+        graph_output(b->graph, b->factors.data[i].output, sum);
+    }
+    return true;
+}
+
+static bool make_decoder(LlmBuild *b)
+{
+    b->t = dim_symbol(b->graph->dims, "T", 1, llm_chunk(b->context), 1);
+    if (b->slots == 0)
+        make_positions(b);
+    const NodeId tokens = llm_input(b, "tokens", 1, &b->t);
+    if (b->slots != 0)
+        llm_make_slots(b);
+    llm_make_rings(b);
+    llm_make_sinks(b);
+    llm_make_angles(b);
+    NodeId x = embed(b, tokens);
+    for (uint32_t i = 0; !b->failed && i < (uint32_t)llm_count(b, LLM_KEY_layers); i++)
+        x = llm_read_layer(b, i) ? add_layer(b, x) : 0;
+    return make_outputs(b, b->failed ? 0 : x);
+}
+
+bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *options, Graph **out)
+{
+    rlx_assert(source->number != NULL && source->tensor != NULL && source->unasked != NULL);
+    rlx_assert(options->context >= 0);
+    LlmBuild b = {.arena = a, .diag = d, .source = source};
+    b.slots = options->slots;
+    b.outputs = options->outputs != 0 ? options->outputs : LLM_GIVES_LAST;
+    b.cache = options->has_f16_caches ? DTYPE_f16 : DTYPE_f32;
+    b.has_rings = options->has_rings;
+    b.measures = options->measures;
+    b.keeps_apart = options->keeps_apart;
+    *out = NULL;
+    if (!llm_read_numbers(&b) || !choose_context(&b, options) || !check_options(&b, options))
+        return false;
+    b.graph = graph_new(a, d, "model");
+    const bool is_made = llm_has(&b, LLM_ENCODER) ? llm_make_encoder(&b) : make_decoder(&b);
+    *out = is_made ? b.graph : NULL;
+    return is_made;
+}

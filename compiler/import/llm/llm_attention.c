@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The branch of attention: queries, keys and values of the new rows, the caches with these rows in them, and
+// what each query gathers from them.
+#include "compiler/import/llm/llm_build.h"
+
+#include <math.h>
+
+typedef struct Heads {
+    NodeId q, k, v; // [T, heads * size]
+} Heads;
+
+static Heads project(LlmBuild *b, NodeId x)
+{
+    const int64_t size = llm_count(b, LLM_KEY_head_size), kv = llm_count(b, LLM_KEY_kv_heads);
+    const int64_t q = llm_count(b, LLM_KEY_heads) * size, k = kv * size;
+    const int64_t v = kv * llm_count(b, LLM_KEY_value_size);
+    if (!llm_has(b, LLM_FUSED_QKV))
+        return (Heads){llm_product(b, x, LLM_attn_q, q), llm_product(b, x, LLM_attn_k, k),
+                       llm_product(b, x, LLM_attn_v, v)};
+    const NodeId all = llm_product(b, x, LLM_attn_qkv, q + k + v);
+    return (Heads){llm_slice(b, all, 1, 0, q), llm_slice(b, all, 1, q, q + k),
+                   llm_slice(b, all, 1, q + k, q + k + v)};
+}
+
+// [T, heads * size] to [heads, T, size], with the norm that the architecture has.
+static NodeId split_heads(LlmBuild *b, NodeId x, int64_t heads, int64_t size, LlmRole norm)
+{
+    static const int64_t perm[] = {1, 0, 2};
+    const Dim dim[] = {b->t, heads, size};
+    const bool has_norm = norm != LLM_ROLE_COUNT;
+    if (has_norm && llm_has(b, LLM_ROW_NORMS))
+        x = llm_norm(b, x, norm);
+    x = llm_reshape(b, x, 3, dim);
+    if (has_norm && llm_has(b, LLM_HEAD_NORMS))
+        x = llm_norm(b, x, norm);
+    const NodeId y = b->failed ? 0 : graph_transpose(b->graph, x, perm);
+    b->failed = y == 0;
+    return y;
+}
+
+// A state that has the rows of all tokens before, with the new rows behind them.
+static NodeId append(LlmBuild *b, NodeId rows, const char *name)
+{
+    Graph *g = b->graph;
+    if (b->slots != 0)
+        return llm_slots_append(b, rows, name);
+    const NodeId stored = b->failed ? 0 : graph_cast(g, rows, b->cache);
+    b->failed = stored == 0;
+    if (b->failed)
+        return 0;
+    Shape s = *graph_node(g, rows)->shape;
+    rlx_assert(s.rank == 3);
+    s.dim[1] = dim_add(g->dims, b->p, b->t);
+    const NodeId cache = graph_state(g, arena_printf(b->arena, "%s%u", name, b->layer), b->cache, &s, NULL, 0,
+                                     b->source->span);
+    NodeBuild n = llm_begin(b, OP_update_slice, NULL);
+    node_src(&n, cache);
+    node_src(&n, stored);
+    node_src(&n, b->start);
+    const NodeId all = llm_end(b, &n);
+    if (!b->failed)
+        g->states.data[g->states.len - 1].next = all;
+    return all;
+}
+
+// The rows that queries see: these and those before, as far as the layer keeps them.
+static NodeId keep(LlmBuild *b, NodeId rows, const char *name)
+{
+    if (llm_has(b, LLM_ENCODER))
+        return rows;
+    return llm_is_window(b) && b->ring.rows != 0 ? llm_ring_append(b, rows, name) : append(b, rows, name);
+}
+
+// 0: the root of the size of a head.
+static double score_scale(const LlmBuild *b)
+{
+    const bool is_scaled =
+        b->arch->scaled_layers != 0 && llm_count(b, LLM_KEY_layers) == b->arch->scaled_layers;
+    if (is_scaled && b->number[LLM_KEY_score_scale] == 0)
+        return 1 / sqrt(b->number[LLM_KEY_width] / b->number[LLM_KEY_heads]);
+    return b->number[LLM_KEY_score_scale];
+}
+
+// [heads, T, size]
+static NodeId mix(LlmBuild *b, NodeId q, NodeId k, NodeId v)
+{
+    const bool is_ring = llm_is_window(b) && b->ring.rows != 0, is_masked = is_ring || b->slots != 0;
+    const NodeId keys = keep(b, k, "k_cache"), values = keep(b, v, "v_cache");
+    NodeBuild n = llm_begin(b, OP_attention, llm_label(b, "attention"));
+    node_src(&n, q);
+    node_src(&n, keys);
+    node_src(&n, values);
+    if (b->slots != 0)
+        node_src(&n, llm_is_window(b) ? b->window_mask : b->mask);
+    else if (is_ring)
+        node_src(&n, b->ring.is_seen);
+    node_float(&n, A_attention_scale, score_scale(b));
+    node_float(&n, A_attention_softcap, b->number[LLM_KEY_softcap]);
+    node_int(&n, A_attention_causal, !llm_has(b, LLM_ENCODER) && !is_masked);
+    if (llm_is_window(b) && !is_masked)
+        node_int(&n, A_attention_left, llm_count(b, LLM_KEY_window) - 1);
+    return llm_end(b, &n);
+}
+
+NodeId llm_attention(LlmBuild *b, NodeId x)
+{
+    const int64_t size = llm_count(b, LLM_KEY_head_size), value = llm_count(b, LLM_KEY_value_size);
+    const int64_t heads = llm_count(b, LLM_KEY_heads), kv = llm_count(b, LLM_KEY_kv_heads);
+    static const int64_t perm[] = {1, 0, 2};
+    const Heads h = project(b, x);
+    const NodeId q = llm_rope(b, split_heads(b, h.q, heads, size, LLM_attn_q_norm));
+    const NodeId k = llm_rope(b, split_heads(b, h.k, kv, size, LLM_attn_k_norm));
+    const NodeId v = split_heads(b, h.v, kv, value, LLM_ROLE_COUNT);
+    const NodeId mixed =
+        llm_has(b, LLM_SINKS) ? llm_sink_attention(b, q, k, v, score_scale(b)) : mix(b, q, k, v);
+    const NodeId rows = b->failed ? 0 : graph_transpose(b->graph, mixed, perm);
+    const Dim dim[] = {b->t, heads * value};
+    return llm_reshape(b, rows, 2, dim);
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of the model as constants of the graph, which read them where they lie, and what is computed with
+// them. Separate because blocks and plain elements take different operations, which nothing else knows of.
+#include "compiler/import/llm/llm_build.h"
+#include "compiler/import/tensors/tensor_bytes.h"
+#include "ir/graph/intern.h"
+#include "ir/graph/tensor.h"
+
+static const struct {
+    const char *name;
+    bool is_of_layer;
+} roles[LLM_ROLE_COUNT] = {
+#define MODEL                         false
+#define LAYER                         true
+#define LLM_TENSOR(name, text, where) {text, where},
+#include "compiler/import/llm/llm_tensors.def"
+};
+
+static LlmPlace weight_of(const LlmBuild *b, LlmRole role)
+{
+    return (LlmPlace){role, roles[role].is_of_layer ? b->layer : 0, false};
+}
+
+static LlmPlace bias_of(const LlmBuild *b, LlmRole role)
+{
+    return (LlmPlace){role, roles[role].is_of_layer ? b->layer : 0, true};
+}
+
+// What the file calls a tensor.
+static const char *tensor_name(LlmBuild *b, LlmPlace place)
+{
+    return b->source->tensor_name(b->source->ctx, place);
+}
+
+// The same for all files.
+static const char *node_label(LlmBuild *b, LlmRole role)
+{
+    return roles[role].is_of_layer ? llm_label(b, roles[role].name) : roles[role].name;
+}
+
+static bool find(LlmBuild *b, LlmPlace place, LlmTensor *t)
+{
+    *t = (LlmTensor){0};
+    return !b->failed && b->source->tensor(b->source->ctx, place, t);
+}
+
+static bool need(LlmBuild *b, LlmPlace place, LlmTensor *t)
+{
+    if (b->failed)
+        return false;
+    if (!find(b, place, t))
+        return llm_fail(b, E0115, "tensor '%s' is missing (%s needs it)", tensor_name(b, place),
+                        b->arch->name);
+    if (t->fault != NULL)
+        return llm_fail(b, E0115, "tensor '%s' %s", tensor_name(b, place), t->fault);
+    return t->is_known || llm_fail(b, E0115, "tensor '%s' has the type %s, which rlxc does not support",
+                                   tensor_name(b, place), t->type);
+}
+
+static const char *shape_text(LlmBuild *b, uint32_t rank, const int64_t *dim)
+{
+    Str s = str_new(b->arena);
+    for (uint32_t i = 0; i < rank; i++)
+        str_printf(&s, "%s%lld", i != 0 ? ", " : "", (long long)dim[i]);
+    return str_text(&s);
+}
+
+// Sizes of 1 in front do not count.
+static bool check_shape(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_t rank, const int64_t *dim)
+{
+    uint32_t i = 0, k = 0;
+    while (i + 1 < t->rank && t->dim[i] == 1)
+        i++;
+    while (k + 1 < rank && dim[k] == 1)
+        k++;
+    bool same = t->rank - i == rank - k;
+    for (; same && k < rank; i++, k++)
+        same = t->dim[i] == dim[k];
+    return same || llm_fail(b, E0115, "tensor '%s' has the shape [%s]; expected [%s]",
+                            tensor_name(b, place), shape_text(b, t->rank, t->dim), shape_text(b, rank, dim));
+}
+
+// The tensor with these sizes: blocks as bytes, with one axis more.
+static NodeId make_const(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_t rank, const int64_t *dim)
+{
+    Tensor v = {.dtype = t->format != NULL ? DTYPE_u8 : t->dtype, .rank = rank};
+    Shape s = shape_of(rank, dim);
+    if (b->failed || !check_shape(b, place, t, rank, dim))
+        return 0;
+    if (t->format != NULL) {
+        rlx_assert(rank >= 1 && dim[rank - 1] % t->elements == 0);
+        s.dim[rank - 1] = dim[rank - 1] / t->elements;
+        s.dim[s.rank++] = t->bytes;
+    } else if (dtype_info[t->dtype].cls != DCLASS_FLOAT) {
+        llm_fail(b, E0115, "tensor '%s' has the type %s; expected floats", tensor_name(b, place), t->type);
+        return 0;
+    }
+    v.numel = shape_numel(&s);
+    if (!tensor_set_bytes(b->arena, &v, t->data)) {
+        llm_fail(b, E0115, "tensor '%s' holds %s", tensor_name(b, place), tensor_dirt(v.dtype));
+        return 0;
+    }
+    if (b->keeps_apart) // their addresses differ; nobody reads their bytes
+        intern_known(b->graph, v.data, type_bytes(v.dtype, &s), (uint64_t)(uintptr_t)v.data);
+    const NodeId id = llm_const(b, v.dtype, s.rank, s.dim, v.data);
+    if (id != 0)
+        graph_label(b->graph, id, tensor_name(b, place));
+    return id;
+}
+
+bool llm_has_weight(LlmBuild *b, LlmRole role)
+{
+    LlmTensor t;
+    return find(b, weight_of(b, role), &t);
+}
+
+int64_t llm_size(LlmBuild *b, LlmRole role, uint32_t axis)
+{
+    LlmTensor t;
+    const LlmPlace place = weight_of(b, role);
+    if (!need(b, place, &t))
+        return 0;
+    if (axis < t.rank)
+        return t.dim[t.is_turned && axis + 2 >= t.rank ? 2 * t.rank - 3 - axis : axis];
+    llm_fail(b, E0115, "tensor '%s' has the shape [%s]; expected %u sizes or more", tensor_name(b, place),
+             shape_text(b, t.rank, t.dim), axis + 1);
+    return 0;
+}
+
+// Elements of blocks; others as f32.
+static NodeId decode(LlmBuild *b, const LlmTensor *t, NodeId x)
+{
+    if (t->format == NULL)
+        return llm_f32(b, x);
+    NodeBuild n = llm_begin(b, OP_block_decode, NULL);
+    node_src(&n, x);
+    node_str(&n, A_block_decode_format, t->format);
+    return llm_end(b, &n);
+}
+
+NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index)
+{
+    LlmTensor t;
+    const LlmPlace place = weight_of(b, role);
+    const int64_t n = llm_size(b, role, 0);
+    if (!need(b, place, &t))
+        return 0;
+    const NodeId w = make_const(b, place, &t, 2, (const int64_t[]){n, k});
+    return decode(b, &t, b->failed ? 0 : llm_gather(b, w, index));
+}
+
+static NodeId vector(LlmBuild *b, LlmPlace place, int64_t n)
+{
+    LlmTensor t;
+    if (!need(b, place, &t))
+        return 0;
+    const NodeId w = make_const(b, place, &t, 1, &n);
+    return decode(b, &t, w);
+}
+
+NodeId llm_vector(LlmBuild *b, LlmRole role, int64_t n)
+{
+    return vector(b, weight_of(b, role), n);
+}
+
+static bool needs_bias(const LlmBuild *b, LlmRole role)
+{
+    const bool is_qkv = role == LLM_attn_q || role == LLM_attn_k || role == LLM_attn_v;
+    return (llm_has(b, LLM_BIAS_ALL) && roles[role].is_of_layer) || (llm_has(b, LLM_BIAS_QKV) && is_qkv);
+}
+
+static NodeId add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n)
+{
+    LlmTensor t;
+    if (!needs_bias(b, role) && !find(b, bias_of(b, role), &t))
+        return y;
+    const NodeId bias = vector(b, bias_of(b, role), n);
+    return llm_op2(b, OP_add, y, bias);
+}
+
+// A product of the kind that the weight takes: its blocks, or its elements.
+static NodeId multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], const char *label)
+{
+    const bool is_grouped = src[2] != 0;
+    static const OpId ops[2][2] = {{OP_matmul, OP_grouped_matmul},
+                                   {OP_block_matmul, OP_block_grouped_matmul}};
+    static const AttrId formats[] = {A_block_matmul_format, A_block_grouped_matmul_format};
+    static const AttrId turns[] = {A_matmul_transpose_b, A_grouped_matmul_transpose_b};
+    const NodeId w = t->format != NULL ? src[1] : llm_f32(b, src[1]);
+    NodeBuild n = llm_begin(b, ops[t->format != NULL][is_grouped], label);
+    node_src(&n, src[0]);
+    node_src(&n, w);
+    if (is_grouped)
+        node_src(&n, src[2]);
+    if (t->format != NULL)
+        node_str(&n, formats[is_grouped], t->format);
+    else
+        node_int(&n, turns[is_grouped], !t->is_turned);
+    return llm_end(b, &n);
+}
+
+NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)
+{
+    LlmTensor t;
+    const LlmPlace place = weight_of(b, role);
+    if (!need(b, place, &t))
+        return 0;
+    const int64_t k = llm_dim(b, x, UINT32_MAX);
+    const int64_t dim[] = {t.is_turned ? k : n, t.is_turned ? n : k};
+    const NodeId w = make_const(b, place, &t, 2, dim);
+    const NodeId y = multiply(b, &t, (const NodeId[]){x, w, 0}, node_label(b, role));
+    if (b->measures && !b->failed) {
+        const LlmFactor f = {arena_printf(b->arena, "%s.weight" LLM_SUMS, node_label(b, role)), x};
+        vec_push(b->arena, &b->factors, f);
+    }
+    return add_bias(b, y, role, n);
+}
+
+// Where there is one: that of the expert of each row.
+static NodeId add_expert_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n, NodeId index)
+{
+    LlmTensor t;
+    const LlmPlace place = bias_of(b, role);
+    if (!find(b, place, &t) || !need(b, place, &t))
+        return y;
+    const int64_t dim[] = {llm_count(b, LLM_KEY_experts), n};
+    const NodeId all = decode(b, &t, make_const(b, place, &t, 2, dim));
+    return llm_op2(b, OP_add, y, b->failed ? 0 : llm_gather(b, all, index));
+}
+
+NodeId llm_expert_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n, NodeId index)
+{
+    LlmTensor t;
+    const LlmPlace place = weight_of(b, role);
+    if (!need(b, place, &t))
+        return 0;
+    const int64_t k = llm_dim(b, x, UINT32_MAX), experts = llm_count(b, LLM_KEY_experts);
+    const int64_t dim[] = {experts, t.is_turned ? k : n, t.is_turned ? n : k};
+    const NodeId w = make_const(b, place, &t, 3, dim);
+    const NodeId y = multiply(b, &t, (const NodeId[]){x, w, index}, node_label(b, role));
+    return add_expert_bias(b, y, role, n, index);
+}
+
+NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role)
+{
+    const bool is_rms = !llm_has(b, LLM_LAYER_NORM);
+    const int64_t n = llm_dim(b, x, UINT32_MAX);
+    NodeId w = llm_vector(b, role, n);
+    if (llm_has(b, LLM_PLUS_ONE) && !b->failed)
+        w = llm_op2(b, OP_add, w, graph_scalar(b->graph, DTYPE_f32, 1, b->source->span));
+    const NodeId bias = is_rms ? 0 : vector(b, bias_of(b, role), n);
+    NodeBuild norm = llm_begin(b, is_rms ? OP_rms_norm : OP_layer_norm, node_label(b, role));
+    node_src(&norm, x);
+    node_src(&norm, w);
+    if (!is_rms)
+        node_src(&norm, bias);
+    node_float(&norm, is_rms ? A_rms_norm_epsilon : A_layer_norm_epsilon,
+               b->number[is_rms ? LLM_KEY_rms_epsilon : LLM_KEY_epsilon]);
+    return llm_end(b, &norm);
+}
+
+void llm_leave_out(LlmBuild *b, LlmRole role)
+{
+    LlmTensor t;
+    (void)find(b, weight_of(b, role), &t);
+    (void)find(b, bias_of(b, role), &t);
+}
+
+bool llm_check_all_used(LlmBuild *b)
+{
+    const char *name = b->failed ? NULL : b->source->unasked(b->source->ctx);
+    if (name != NULL)
+        return llm_fail(b, E0115, "tensor '%s' is not one that the architecture %s has", name, b->arch->name);
+    return !b->failed;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that pack the weights of a GGUF file themselves (--weights load): which bytes of the weights are
+// made of which tensors, and what else must be equal in the files that a program takes.
+#ifndef COMPILER_LOAD_LOAD_H
+#define COMPILER_LOAD_LOAD_H
+
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/job/job.h"
+#include "compiler/load/load_text.h"
+#include "passes/lower/blocks/blocks_packed.h"
+
+// A tensor of the file.
+typedef struct LoadTensor {
+    const GgufTensor *tensor;
+    bool is_loaded;
+    bool is_fixed; // values of it may be in the code
+} LoadTensor;
+
+// What becomes bytes [to, to + bytes) of the weights.
+typedef struct LoadPart {
+    uint64_t to, bytes;
+    uint32_t tensor, format;   // LOAD_NONE: bytes of the code; bytes as they are
+    uint64_t from;             // the first byte, of the tensor or in the code
+    const PlanBuffer *buffer;
+    const PackedBlocks *packed; // of blocks
+} LoadPart;
+enum { LOAD_NONE = 0xffff };
+
+typedef struct Load {
+    bool is_there; // else nothing of the rest is
+    HostLoad host;
+    GgufFile file;
+    uint64_t settings, vocabulary;
+    VEC(LoadTensor) tensors; // by name
+    VEC(LoadPart) parts;     // by `to`
+    VEC(const PackedBlocks *) formats;
+    uint64_t own_bytes; // of constants that are in the code
+    Str code;
+} Load;
+
+// Of a planned job: with --weights load, what its program does; the job then is to be emitted. False:
+// reported.
+bool load_find(Job *j, Load *out);
+// Puts it into the files of the job.
+void load_add(Job *j, const Load *l);
+
+// Says what --weights load expected; false.
+bool load_refuse(const Job *j, const char *expected);
+// Fills tensors and parts (load_tensors.c). False: reported.
+bool load_find_parts(Job *j, Load *l);
+// The tables of format number i (load_format.c).
+void load_emit_format(const PackedBlocks *p, uint32_t i, Str *out);
+// Its row in the table of formats.
+void load_emit_format_row(const PackedBlocks *p, uint32_t i, Str *out);
+
+#endif

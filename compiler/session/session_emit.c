@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of sessions: what a program calls (NAME.h), and the tables and functions behind it (NAME.c).
+#include "compiler/session/session.h"
+
+// --- NAME.h --------------------------------------------------------------------------------------
+
+static const char open_text[] =
+    "// Opens a session without tokens. memory: @NAME@_SESSION_BYTES at a multiple of RLX_ALIGNMENT,\n"
+    "// the session's until @name@_close; nothing is allocated then or later. mapped: NULL, 0 where the\n"
+    "// weights are a part of the program; else their file, of @NAME@_WEIGHT_BYTES. 0 or a status below\n"
+    "// zero, which rlx_session_text puts in words, here and below.\n"
+    "int @name@_open(rlx_session *s, void *memory, size_t bytes, const void *mapped, size_t n_mapped);\n"
+    "void @name@_close(rlx_session *s);\n";
+
+static const char open_slots_text[] =
+    "typedef struct @name@_slots {\n"
+    "    rlx_slots all;\n"
+    "    rlx_session slot[@NAME@_SLOTS]; // what the calls below take\n"
+    "} @name@_slots;\n\n"
+    "// Opens all sessions, without tokens. memory: @NAME@_SESSION_BYTES at a multiple of RLX_ALIGNMENT,\n"
+    "// theirs until @name@_close; nothing is allocated then or later. mapped: NULL, 0 where the weights\n"
+    "// are a part of the program; else their file, of @NAME@_WEIGHT_BYTES. 0 or a status below zero,\n"
+    "// which rlx_session_text puts in words, here and below. The caches have @NAME@_CONTEXT rows for all\n"
+    "// sessions together: RLX_SESSION_PAGES, where too few are left, leaves everything as it was.\n"
+    "// Calls for sessions of the same slots must not run at the same time.\n"
+    "int @name@_open(@name@_slots *slots, void *memory, size_t bytes, const void *mapped,\n"
+    "    size_t n_mapped);\n"
+    "void @name@_close(@name@_slots *slots);\n"
+    "// What is fed is not run before @name@_next or @name@_logits of any session: that makes a run with\n"
+    "// tokens of all sessions, @NAME@_MOST_ROWS at most, unless the logits are there already.\n"
+    "// @name@_next makes one run at most, and returns RLX_SESSION_WAIT while tokens of the session wait\n"
+    "// for another one: call it again, after those of other sessions.\n";
+
+static const char calls_text[] =
+    "// Adds n tokens, and runs them in pieces of at most @NAME@_MOST_ROWS. RLX_SESSION_FULL: more than\n"
+    "// @NAME@_CONTEXT would be in the session. RLX_TEXT_TOKEN: one is no token. Nothing has changed\n"
+    "// then.\n"
+    "int @name@_feed(rlx_session *s, const int32_t *tokens, size_t n);\n"
+    "// The same with a text of at most @NAME@_TEXT_BYTES. flags: RLX_TOKENS_FRAME adds the tokens that\n"
+    "// begin a text, RLX_TOKENS_CONTROL reads control tokens in it (never in what users write),\n"
+    "// RLX_SESSION_LATER leaves the run to the next call. Returns how many tokens were added, or a\n"
+    "// status.\n"
+    "int64_t @name@_feed_text(rlx_session *s, const char *text, size_t n, unsigned flags);\n"
+    "// Chooses the next token (sampling NULL: the most likely one), adds it to the session, and\n"
+    "// returns it. RLX_END_TOKEN: the model has ended its text; RLX_END_STOP: a stop string came,\n"
+    "// whose tokens are in the session; RLX_END_CONTEXT: there is no room. Also then s->text has\n"
+    "// n_text bytes that are new: whole characters, without what may begin a stop string. Sets the\n"
+    "// members last and n_last of sampling.\n"
+    "int32_t @name@_next(rlx_session *s, rlx_sampling *sampling);\n"
+    "// Ends the text where the program wants no more tokens: s->text has what was held back.\n"
+    "int @name@_end_text(rlx_session *s);\n"
+    "// Strings that end the text from here on, in place of earlier ones; they are copied. At most\n"
+    "// RLX_SESSION_MOST_STOPS, of RLX_SESSION_STOP_BYTES bytes together.\n"
+    "int @name@_stop_at(rlx_session *s, const char *const *strings, size_t n);\n"
+    "// The @NAME@_LOGITS logits of what follows the last token; NULL: it could not be run. They stay\n"
+    "// until the next call with the session.\n"
+    "const float *@name@_logits(rlx_session *s);\n"
+    "// Forgets all tokens behind the first `length`.\n"
+    "int @name@_rewind(rlx_session *s, int64_t length);\n"
+    "// Forgets all tokens behind those with which both the session and the n tokens begin, and returns\n"
+    "// how many these are: the program then feeds the others.\n"
+    "int64_t @name@_reuse(rlx_session *s, const int32_t *tokens, size_t n);\n"
+    "// Takes n tokens out behind the first `keep`, where a text outgrows the context. What stands\n"
+    "// behind them is run again at its new place, with the next call.\n"
+    "int @name@_shift(rlx_session *s, int64_t keep, int64_t n);\n"
+    "// Writes the session to memory and returns the number of bytes; where `room` is less, it only\n"
+    "// returns it. Stop strings and sampling are the program's to keep.\n"
+    "int64_t @name@_save(rlx_session *s, void *memory, size_t room);\n"
+    "// Makes an open session what was saved: what follows has the same bits. RLX_SESSION_SAVED: the\n"
+    "// bytes are not those of a saved session; RLX_SESSION_OTHER: it is one of another model;\n"
+    "// RLX_SESSION_FULL: of a larger context. Nothing has changed then.\n"
+    "int @name@_restore(rlx_session *s, const void *memory, size_t bytes);\n"
+    "// Makes the open session `to` a copy of `from`, stop strings included.\n"
+    "int @name@_fork(rlx_session *to, rlx_session *from);\n";
+
+static void add_sizes(const Session *s, const char *big, Str *out)
+{
+    str_printf(out, "#define %s_CONTEXT %lld // tokens of a session at most\n", big,
+               (long long)s->sizes.context);
+    str_printf(out, "#define %s_MOST_ROWS %lld // tokens of a run at most\n", big,
+               (long long)s->sizes.most_rows);
+    if (s->has_slots)
+        str_printf(out, "#define %s_SLOTS %zu\n", big, s->bytes.n);
+    str_printf(out, "#define %s_LOGITS %zuu\n", big, s->bytes.logits / sizeof(float));
+    str_printf(out, "#define %s_TEXT_BYTES %zuu // of the longest text that a session tokenizes\n", big,
+               s->text_bytes);
+    str_printf(out, "#define %s_SESSION_BYTES %zuu\n\n", big, rlx_session_bytes(&s->bytes));
+}
+
+void session_emit_header(const Session *s, const char *name, Str *out)
+{
+    Str big = str_new(out->arena);
+    vocab_emit_named(&big, "@NAME@", name);
+    str_char(out, '\n');
+    vocab_emit_header(&s->vocab, name, out);
+    str_printf(out, "\n// Sessions of %s.\n#ifndef %s_SESSION_H\n#define %s_SESSION_H\n\n", name,
+               str_text(&big), str_text(&big));
+    vocab_emit_lines(out, session_text_public);
+    if (s->has_slots)
+        vocab_emit_lines(out, session_text_slots_public);
+    add_sizes(s, str_text(&big), out);
+    str_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    vocab_emit_named(out, s->has_slots ? open_slots_text : open_text, name);
+    vocab_emit_named(out, calls_text, name);
+    str_add(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+// --- NAME.c --------------------------------------------------------------------------------------
+
+static const char open_code_text[] =
+    "int @name@_open(rlx_session *s, void *memory, size_t bytes, const void *mapped, size_t n_mapped)\n"
+    "{\n    return rlx_session_open(s, &@name@_session, memory, bytes, mapped, n_mapped);\n}\n\n"
+    "void @name@_close(rlx_session *s)\n{\n    rlx_session_close(s);\n}\n\n";
+
+static const char open_slots_code_text[] =
+    "int @name@_open(@name@_slots *slots, void *memory, size_t bytes, const void *mapped,\n"
+    "    size_t n_mapped)\n"
+    "{\n    if (slots == NULL)\n        return RLX_SESSION_NULL;\n    slots->all.slot = slots->slot;\n"
+    "    return rlx_slots_open(&slots->all, &@name@_session, memory, bytes, mapped, n_mapped);\n}\n\n"
+    "void @name@_close(@name@_slots *slots)\n"
+    "{\n    if (slots != NULL)\n        rlx_slots_close(&slots->all);\n}\n\n";
+
+static const char code_text[] =
+    "int @name@_feed(rlx_session *s, const int32_t *tokens, size_t n)\n"
+    "{\n    return rlx_session_feed(s, tokens, n);\n}\n\n"
+    "int64_t @name@_feed_text(rlx_session *s, const char *text, size_t n, unsigned flags)\n"
+    "{\n    return rlx_session_feed_text(s, text, n, flags);\n}\n\n"
+    "int32_t @name@_next(rlx_session *s, rlx_sampling *sampling)\n"
+    "{\n    return rlx_session_next(s, sampling);\n}\n\n"
+    "int @name@_end_text(rlx_session *s)\n{\n    return rlx_session_end_text(s);\n}\n\n"
+    "int @name@_stop_at(rlx_session *s, const char *const *strings, size_t n)\n"
+    "{\n    return rlx_session_stop_at(s, strings, n);\n}\n\n"
+    "const float *@name@_logits(rlx_session *s)\n{\n    return rlx_session_logits(s);\n}\n\n"
+    "int @name@_rewind(rlx_session *s, int64_t length)\n{\n    return rlx_session_rewind(s, length);\n}\n\n"
+    "int64_t @name@_reuse(rlx_session *s, const int32_t *tokens, size_t n)\n"
+    "{\n    return rlx_session_reuse(s, tokens, n);\n}\n\n"
+    "int @name@_shift(rlx_session *s, int64_t keep, int64_t n)\n"
+    "{\n    return rlx_session_shift(s, keep, n);\n}\n\n"
+    "int64_t @name@_save(rlx_session *s, void *memory, size_t room)\n"
+    "{\n    return rlx_session_save(s, memory, room);\n}\n\n"
+    "int @name@_restore(rlx_session *s, const void *memory, size_t bytes)\n"
+    "{\n    return rlx_session_restore(s, memory, bytes);\n}\n\n"
+    "int @name@_fork(rlx_session *to, rlx_session *from)\n{\n    return rlx_session_fork(to, from);\n}\n";
+
+static void add_descriptor(const Session *s, const char *name, Str *out)
+{
+    const rlx_session_sizes *b = &s->bytes;
+    str_printf(out, "static const rlx_session_model %s_session = {\n", name);
+    str_printf(out, "    &%s_model, &%s_vocab, &%s, %s, 0x%016llxu,\n", name, name,
+               s->has_slots ? "rlx_session_in_slots" : "rlx_session_alone",
+               s->vocab.rank != NULL ? "rlx_spm" : "rlx_bpe", (unsigned long long)s->fingerprint);
+    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu,\n", s->sizes.rows, s->sizes.past,
+               (long long)s->sizes.most_rows, (long long)s->sizes.context, (long long)s->sizes.cache_rows,
+               s->text_bytes);
+    str_printf(out, "    {%zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu}};\n\n", b->arena, b->state,
+               b->tokens, b->logits, b->out, b->work, b->pages, b->n);
+}
+
+void session_emit_code(const Session *s, const char *name, Str *out)
+{
+    Str part = str_new(out->arena);
+    vocab_emit_named(&part, "@NAME@_PART", name);
+    str_printf(out,
+               "\n// --- tokens and sessions "
+               "---------------------------------------------------------------------\n\n"
+               "#if !defined(%s) || %s == 1\n",
+               str_text(&part), str_text(&part));
+    vocab_emit_body(&s->vocab, name, out);
+    str_char(out, '\n');
+    vocab_emit_lines(out, session_text_code);
+    vocab_emit_lines(out, s->has_slots ? session_text_slots : session_text_alone);
+    add_descriptor(s, name, out);
+    vocab_emit_named(out, s->has_slots ? open_slots_code_text : open_code_text, name);
+    vocab_emit_named(out, code_text, name);
+    str_add(out, "#endif\n");
+}
