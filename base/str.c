@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/diag.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,8 +56,12 @@ void str_char(Str *s, char c)
 static bool has_float_conversion(const char *fmt)
 {
     for (const char *p = strchr(fmt, '%'); p; p = strchr(p, '%')) {
-        p += 1 + strspn(p + 1, "0123456789-+ #.*lhjztL");
-        if (*p && strchr("fFeEgGaA", *p))
+        p++;
+        while ((*p >= ' ' && *p <= '9' && *p != '%') || *p == 'l' || *p == 'z' || *p == 'h' || *p == 'j' ||
+               *p == 't' || *p == 'L')
+            p++;
+        const char letter = (char)(*p | 0x20);
+        if (letter == 'f' || letter == 'e' || letter == 'g' || letter == 'a')
             return true;
         if (*p)
             p++;
@@ -64,17 +69,21 @@ static bool has_float_conversion(const char *fmt)
     return false;
 }
 
+// Most texts have room behind what is there, so that they are formatted once.
 void str_printf(Str *s, const char *fmt, ...)
 {
     rlx_assert(!has_float_conversion(fmt));
+    const size_t room = s->data ? s->cap - s->len : 0;
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    const int n = vsnprintf(room != 0 ? s->data + s->len : NULL, room, fmt, args);
     va_end(args);
     rlx_assert(n >= 0);
-    reserve(s, (size_t)n);
-    vsnprintf(s->data + s->len, (size_t)n + 1, fmt, again);
+    if ((size_t)n >= room) {
+        reserve(s, (size_t)n);
+        vsnprintf(s->data + s->len, (size_t)n + 1, fmt, again);
+    }
     va_end(again);
     s->len += (size_t)n;
 }
@@ -145,15 +154,17 @@ static bool add_special(Str *s, double v)
     return isinf(v);
 }
 
-// 9 digits identify any float and 17 any double, so the loops below end with a text that reads back.
-// The nearest decimal of n digits is tried for n = 1, 2, ...: the first that reads back is the shortest.
+// 9 digits identify any float and 17 any double, so the loops below end with a text that reads back. The
+// nearest decimal of n digits is tried for growing n: the first that reads back is the shortest once
+// take_apart has dropped its zeros. A normal number that a decimal of at most FLT_DIG digits gives is given
+// by the nearest one of FLT_DIG digits too, so no fewer are tried; subnormal numbers begin at 1.
 void str_f32(Str *s, float v)
 {
     if (add_special(s, (double)v))
         return;
     float magnitude = fabsf(v);
     char text[48];
-    for (int digits = 1; digits <= 9; digits++) {
+    for (int digits = magnitude < FLT_MIN ? 1 : FLT_DIG; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*e", digits - 1, (double)magnitude);
         if (strtof(text, NULL) == magnitude)
             break;
@@ -168,7 +179,7 @@ void str_f64(Str *s, double v)
         return;
     double magnitude = fabs(v);
     char text[48];
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = magnitude < DBL_MIN ? 1 : DBL_DIG; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*e", digits - 1, magnitude);
         if (strtod(text, NULL) == magnitude)
             break;

@@ -331,7 +331,9 @@ typedef struct rlx_model {
     size_t fallback_weights;
     const struct rlx_weight_file *file; // NULL: weights are one block, packed
     uint64_t weights_hash;              // of the weights as one block, without their seal
-    size_t weights_seal; // of weight_bytes, at their end: RLX_SEAL_BYTES where the caller maps the file
+    // Of weight_bytes, at their end: RLX_SEAL_BYTES where the caller maps the file; more where NAME_load has
+    // packed them: the seal, their checksum, and what it needs meanwhile.
+    size_t weights_seal;
     uint32_t n_taken;
     const struct rlx_taken *taken;
     const struct rlx_tables *tables; // of its buffers and launches (rlx_tables.h); NULL: without --tables

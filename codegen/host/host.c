@@ -48,6 +48,10 @@ static const char *emit_weights(HostEmit *e, Str *out)
                            .fallback_sum = has_other ? e->fallback->weights_sum : NULL,
                            .len = (size_t)(is_whole ? host_weight_bytes(e) : bytes)};
     const char *name = arena_printf(e->arena, "weights%s", e->side);
+    if (e->weights == WEIGHTS_LOAD) {
+        *e->weights_sum = *host_sum_known(e->arena, e->options->load->hash);
+        return "NULL";
+    }
     if (weights.len == 0 || (is_whole && e->side[0] != '\0'))
         return "NULL";
     if (e->weights == WEIGHTS_RODATA) {
@@ -193,6 +197,7 @@ uint64_t host_block_bytes(const HostEmit *e)
     const uint64_t n = plan_weight_bytes(e->plan);
     return e->plan->file != NULL         ? e->plan->file->len
            : e->weights == WEIGHTS_FILE ? host_sealed_bytes(n)
+           : e->weights == WEIGHTS_LOAD ? host_padded_bytes(n) + e->options->load->bytes
                                         : n;
 }
 

@@ -13,6 +13,7 @@ typedef enum WeightsMode {
     WEIGHTS_FILE,    // NAME.weights, which the program maps and hands to NAME_init
     WEIGHTS_INPLACE, // the same with a file of the user (Plan.file); what is not in it as auto
     WEIGHTS_OBJECT,  // NAME.weights.o, which the linker takes
+    WEIGHTS_LOAD,    // the program packs them from a GGUF file (NAME_load) and hands them to NAME_init
 } WeightsMode;
 
 // What `auto` means for so many bytes, for files that the assembler can or cannot take in.
@@ -49,6 +50,12 @@ typedef bool (*GpuCompile)(void *ctx, const char *text, const char *const *funct
 
 typedef struct ObjectFormat ObjectFormat; // codegen/host/object.h
 
+// What codegen has to know of NAME_load, whose text others write.
+typedef struct HostLoad {
+    uint64_t hash;  // the seal of what it has packed, which follows the weights
+    uint64_t bytes; // that it needs behind the weights, the seal included
+} HostLoad;
+
 typedef struct HostOptions {
     uint32_t moe_slots;   // see Plan.experts.slots
     const char *name;     // a C identifier
@@ -57,6 +64,7 @@ typedef struct HostOptions {
     const char *cpu;
     WeightsMode weights;
     const ObjectFormat *object; // with WEIGHTS_OBJECT
+    const HostLoad *load;       // with WEIGHTS_LOAD
     ArenaMode arena;
     RuntimeMode runtime;
     ApiMode api;

@@ -257,7 +257,10 @@ static void emit_weight_members(const HostEmit *e, const Common *c, Str *out)
     str_add(out, "    ");
     host_print_sum(e, e->weights_sum, out);
     str_add(out, ", // weights_hash\n");
-    member(out, "weights_seal", has_seal ? "RLX_SEAL_BYTES" : "0u");
+    if (e->weights == WEIGHTS_LOAD)
+        number(out, "weights_seal", e->options->load->bytes);
+    else
+        member(out, "weights_seal", has_seal ? "RLX_SEAL_BYTES" : "0u");
     number(out, "n_taken", e->taken->len);
     member(out, "taken", c->taken);
 }

@@ -6,6 +6,8 @@
 #include "base/map.h"
 #include "codegen/host/host.h"
 
+enum { HOST_SEAL_BYTES = 8 }; // RLX_SEAL_BYTES
+
 // A file that the assembler or the linker puts into the program, with its seal.
 typedef struct TakenFile {
     const char *symbol; // C

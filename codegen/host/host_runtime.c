@@ -54,7 +54,8 @@ static bool has_rows(const HostEmit *e)
 static uint32_t features_of(const HostEmit *e)
 {
     const Plan *p = e->plan;
-    const bool has_file = e->taken->len != 0 || p->file != NULL || e->weights == WEIGHTS_FILE;
+    const bool has_file = e->taken->len != 0 || p->file != NULL || e->weights == WEIGHTS_FILE ||
+                          e->weights == WEIGHTS_LOAD;
     bool has_checks = false;
     for (uint32_t i = 0; i < host_n_plans(p); i++)
         has_checks = has_checks || host_plan(p, i)->checks.len != 0;

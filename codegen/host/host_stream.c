@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEAL_BYTES = 8 }; // RLX_SEAL_BYTES
-
 uint64_t host_padded_bytes(uint64_t n)
 {
     return (n + 7u) / 8u * 8u;
@@ -15,7 +13,7 @@ uint64_t host_padded_bytes(uint64_t n)
 
 uint64_t host_sealed_bytes(uint64_t n)
 {
-    return n == 0 ? 0 : host_padded_bytes(n) + SEAL_BYTES;
+    return n == 0 ? 0 : host_padded_bytes(n) + HOST_SEAL_BYTES;
 }
 
 typedef struct Stream {
@@ -107,15 +105,15 @@ static bool stream_seal(Stream *s, uint64_t end, EmittedSum *sum)
 {
     if (sum == NULL)
         return true;
-    rlx_assert(end >= SEAL_BYTES && s->at <= end - SEAL_BYTES);
-    if (!stream_gap(s, end - SEAL_BYTES))
+    rlx_assert(end >= HOST_SEAL_BYTES && s->at <= end - HOST_SEAL_BYTES);
+    if (!stream_gap(s, end - HOST_SEAL_BYTES))
         return false;
     sum->hash = hasher_end(&s->hash);
     sum->is_known = true;
-    unsigned char seal[SEAL_BYTES];
-    for (uint32_t i = 0; i < SEAL_BYTES; i++)
+    unsigned char seal[HOST_SEAL_BYTES];
+    for (uint32_t i = 0; i < HOST_SEAL_BYTES; i++)
         seal[i] = (unsigned char)(sum->hash >> (8 * i));
-    return stream_bytes(s, seal, SEAL_BYTES);
+    return stream_bytes(s, seal, HOST_SEAL_BYTES);
 }
 
 // The weights of a plan from byte `base` on, as one block.
@@ -135,7 +133,7 @@ static bool stream_weights(const EmittedFile *f, EmitSink sink, void *ctx)
 {
     Stream s = {.sink = sink, .ctx = ctx};
     if (f->is_experts) {
-        s.hash = hasher_begin(f->len - SEAL_BYTES, 0);
+        s.hash = hasher_begin(f->len - HOST_SEAL_BYTES, 0);
         return stream_experts(&s, f) && stream_seal(&s, f->len, f->sum);
     }
     if (!stream_block(&s, f->plan, 0, f->sum))

@@ -24,6 +24,7 @@ typedef struct Picker {
     const Target *t;
     Arena *arena;
     VEC(Piece) pieces;
+    Map defined; // first names of pieces
     Map words;
 } Picker;
 
@@ -67,11 +68,18 @@ static void add_zipped(Str *out, int first, int lanes)
         str_printf(out, "%s%d, %d", i > first ? ", " : "", i, lanes + i);
 }
 
+// Every second lane of two vectors, one behind the other.
+static void add_unzipped(Str *out, int first, int lanes)
+{
+    for (int i = first; i < 2 * lanes; i += 2)
+        str_printf(out, "%s%d", i > first ? ", " : "", i);
+}
+
 static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
 {
     const int lanes = piece->lanes;
     rlx_assert(strchr("STUMXFN", what) == NULL || piece->type != NO_TYPE);
-    rlx_assert(strchr("LHBIJKYZ", what) == NULL || lanes >= MIN_LANES);
+    rlx_assert(strchr("LHBIJKYZVW", what) == NULL || lanes >= MIN_LANES);
     switch (what) {
     case 'L':
         str_printf(out, "%d", lanes);
@@ -92,10 +100,12 @@ static void add_placeholder(Picker *p, const Piece *piece, char what, Str *out)
         add_numbers(out, 0, lanes / 2);
         return;
     case 'Y':
-        add_zipped(out, lanes / 2, lanes);
-        return;
     case 'Z':
-        add_zipped(out, 0, lanes);
+        add_zipped(out, what == 'Y' ? lanes / 2 : 0, lanes);
+        return;
+    case 'V':
+    case 'W':
+        add_unzipped(out, what == 'W', lanes);
         return;
     case 'S':
         str_add(out, dtype_info[piece->type].name);
@@ -140,18 +150,10 @@ static const char *fill(Picker *p, const Piece *piece, const char *line)
 
 // --- reading the files ---------------------------------------------------------------------------
 
-static bool is_defined(const Picker *p, const char *name)
-{
-    for (uint32_t i = 0; i < p->pieces.len; i++)
-        if (p->pieces.data[i].n_names && !strcmp(p->pieces.data[i].names[0], name))
-            return true;
-    return false;
-}
-
 // Unless an earlier piece has the name.
 static void add_piece(Picker *p, const Piece *piece)
 {
-    if (!piece->n_names || !is_defined(p, piece->names[0]))
+    if (!piece->n_names || map_put_str(p->arena, &p->defined, piece->names[0], 1))
         vec_push(p->arena, &p->pieces, *piece);
 }
 

@@ -7,7 +7,7 @@
 // of the files. Of two pieces of one name the first counts. NAME may hold one of
 //   $L  lanes: 4, 8, 16 ($H half of them, $B bytes of a vector of 4-byte elements, $I 0, 1 ... lanes - 1,
 //       $J the same from $H to $L - 1, $K 0 ... $H - 1; $Z and $Y the lower and upper
-//       lanes of two vectors in turn: 0, $L, 1, $L + 1 ...)
+//       lanes of two vectors in turn: 0, $L, 1, $L + 1 ...; $V and $W their even and odd lanes)
 //   $S  short type name: i64 ... u8 ($T its C type, $U the unsigned type that its arithmetic wraps in, $M and
 //   $X its least and
 //       greatest value, $F the least double above $X, $N its bytes)

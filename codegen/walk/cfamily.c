@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one walk that prints kernels, for every language with C's statements. What differs between them is in
-// Target.
+// The one walk that prints kernels, for every language with C's statements. What differs is in Target.
 #include "codegen/target/device.h"
 #include "codegen/walk/constants.h"
 #include "codegen/walk/expand.h"
 #include "codegen/walk/sequence.h"
 #include "codegen/walk/walk.h"
+#include "ir/kernel/kernel_words.h"
 
 #include <string.h>
 
@@ -222,7 +222,7 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
         return splat_text(w, n);
     case KI_zip:
         return arena_printf(w->arena, "%s_zip_%s(%s, %s)", vector_type(w, n->dtype, n->lanes),
-                            n->imm ? "high" : "low", walk_expr(w, n->a), walk_expr(w, n->b));
+                            kzip_words[n->imm], walk_expr(w, n->a), walk_expr(w, n->b));
     case KI_hreduce:
         return hreduce_text(w, n);
     case KI_get:

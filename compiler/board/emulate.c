@@ -81,6 +81,7 @@ static const char *key_of(const Emulation *e)
         content_hash_add_text(h, tool_identity(a, commands[i]));
     for (uint32_t i = 0; i < N_TEXTS; i++)
         content_hash_add_text(h, text_of(a, texts[i].lines));
+    rlx_assert(e->job->emitted.files.len != 0 && e->job->host.weights == WEIGHTS_RODATA); // all of it is text
     for (uint32_t i = 0; i < e->job->emitted.files.len; i++)
         content_hash_add(h, e->job->emitted.files.data[i].data, e->job->emitted.files.data[i].len);
     return arena_printf(a, "counts-%s", content_hash_text(a, h));
@@ -110,6 +111,8 @@ static const char *rows_words(const Emulation *e)
     const Plan *p = e->job->plan;
     if (p->rows.input == 0)
         return "";
+    rlx_assert(p->rows.input <= p->inputs.len && p->rows.n_rows > 0);
+    rlx_assert(p->inputs.data[p->rows.input - 1].bytes % (uint64_t)p->rows.n_rows == 0);
     return arena_printf(e->job->cli->arena, "-DROWS=%lld -DROW_BYTES=%llu", (long long)p->rows.n_rows,
                         (unsigned long long)p->inputs.data[p->rows.input - 1].bytes /
                             (unsigned long long)p->rows.n_rows);

@@ -84,6 +84,12 @@ static bool read_all_expected(Job *j, Expecteds *out)
 
 // --- the command that cuts the node out ----------------------------------------------------------
 
+static void add_option(Str *s, const char *name, const char *value)
+{
+    if (value != NULL)
+        str_printf(s, " %s %s", name, output_shell_word(s->arena, value));
+}
+
 static void add_list(Str *s, const char *option, const Strings *list)
 {
     for (uint32_t i = 0; i < list->len; i++)
@@ -112,12 +118,12 @@ static const char *cut_command(const Bisect *b, const char *model)
     add_list(&s, "--dim", &o->dims);
     add_list(&s, "--shape", &o->shapes);
     add_list(&s, "--value", &o->values);
-    if (o->string_bytes != NULL)
-        str_printf(&s, " --string-bytes %s", output_shell_word(a, o->string_bytes));
-    if (o->signature != NULL)
-        str_printf(&s, " --signature %s", output_shell_word(a, o->signature));
-    if (o->rounding != NULL)
-        str_printf(&s, " --rounding %s", output_shell_word(a, o->rounding));
+    add_option(&s, "--string-bytes", o->string_bytes);
+    add_option(&s, "--signature", o->signature);
+    add_option(&s, "--rounding", o->rounding);
+    add_option(&s, "--context", o->context);
+    add_option(&s, "--kv", o->kv);
+    add_option(&s, "--windows", o->windows);
     str_add(&s, " -o cut.json");
     return str_text(&s);
 }

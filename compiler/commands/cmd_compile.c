@@ -2,14 +2,18 @@
 // rlxc compile, check, convert: a model in, files out.
 #include "compiler/cache/cache.h"
 #include "compiler/import/import.h"
+#include "compiler/load/load.h"
 #include "compiler/job/depfile.h"
 #include "compiler/report/validation.h"
+#include "compiler/session/session.h"
 #include "compiler/system/json_text.h"
 
 // Up to the files in the folder, and what is printed about them. False: reported, or --stop-after ended it.
 static bool compile(Job *j, const char *dir, CompileReport *out)
 {
     Cache cache;
+    Session session;
+    Load load;
     if (!depfile_check(j, dir) || !cache_open(j, &cache))
         return false;
     const CacheResult found = cache_fetch(&cache, dir, out);
@@ -17,8 +21,12 @@ static bool compile(Job *j, const char *dir, CompileReport *out)
         return false;
     if (found == CACHE_HIT)
         return depfile_write(j, dir);
-    if (!job_plan(j) || j->cli->options.stop_after != NULL || !job_emit(j) || !validation_run(j) ||
-        !job_write(j, dir))
+    if (!job_plan(j) || j->cli->options.stop_after != NULL || !load_find(j, &load) || !job_emit(j) ||
+        !validation_run(j) || !session_find(j, &session))
+        return false;
+    session_add(j, &session);
+    load_add(j, &load);
+    if (!job_write(j, dir))
         return false;
     *out = compile_report_make(j);
     cache_store(&cache, dir, out);

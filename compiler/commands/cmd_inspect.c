@@ -5,7 +5,10 @@
 #include "compiler/report/inspect_banks.h"
 #include "compiler/report/inspect_dispatch.h"
 #include "compiler/report/inspect_json.h"
+#include "compiler/report/inspect_language.h"
 #include "compiler/report/validation.h"
+#include "compiler/load/load.h"
+#include "compiler/session/session.h"
 #include <string.h>
 
 // --- memory --------------------------------------------------------------------------------------
@@ -148,9 +151,10 @@ static void print_streaming(const Job *j)
     fputs(str_text(&text), stdout);
 }
 
-static void print_banks(const Job *j)
+static void print_division(const Job *j)
 {
     Str text = str_new(j->cli->arena);
+    facts_schedule_text(j->plan, &text);
     inspect_banks_text(j->plan, &text);
     fputs(str_text(&text), stdout);
 }
@@ -167,6 +171,8 @@ static void print_ram(const Job *j)
                (unsigned long long)(arena - bound));
     printf("  any schedule takes at least %llu bytes of arena, for inputs or outputs\n",
            (unsigned long long)facts_least_arena(p));
+    if (j->session != NULL)
+        fputs(j->session, stdout);
     if (p->rows.input != 0)
         printf("  input %s comes in %lld rows, and is not in the arena as a whole\n",
                p->inputs.data[p->rows.input - 1].name, (long long)p->rows.n_rows);
@@ -176,6 +182,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
 {
     const Plan *p = j->plan;
     printf("model   %s (%s), cpu %s\n", j->host.name, j->model, j->cpu.name);
+    inspect_language_print(j);
     print_ios(j, "input", p->inputs.data, p->inputs.len);
     print_ios(j, "output", p->outputs.data, p->outputs.len);
     print_ios(j, "param", p->params.data, p->params.len);
@@ -190,7 +197,7 @@ static void print_text(const Job *j, const Totals *t, Measures *m)
     print_ram(j);
     print_streaming(j);
     print_peak(p);
-    print_banks(j);
+    print_division(j);
     print_flash(j, m->code);
     inspect_board_print(j, m);
     printf("kernels %u, %u with text of their own\n", plan_count_kernels(p), j->emitted.n_functions);
@@ -247,6 +254,8 @@ static bool read_times(Cli *c, Times *t)
 ExitCode cmd_inspect(Cli *c)
 {
     Job j;
+    Session session;
+    Load load;
     Times times;
     const char *before = NULL;
     c->trusts_data = true;
@@ -260,7 +269,9 @@ ExitCode cmd_inspect(Cli *c)
         return job_end_early(&j);
     j.host.compile_gpu = NULL; // slow, and nothing of it is printed
     const bool is_validated = c->options.validate != NULL || c->options.certify != NULL;
-    if (!job_emit(&j) || (is_validated && !validation_run(&j)))
+    if (!load_find(&j, &load) || !job_emit(&j) || (is_validated && !validation_run(&j)))
+        return cli_fail(c);
+    if (!session_find(&j, &session))
         return cli_fail(c);
     if (!streaming_count_whole(&j.stream, c->diag, &j.pipeline))
         return cli_fail(c);

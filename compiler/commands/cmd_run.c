@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
 #include "base/map.h"
+#include "compiler/commands/cmd_prompt.h"
 #include "compiler/import/tensors/npy.h"
 #include "compiler/job/feeds.h"
 #include "compiler/job/interface.h"
@@ -198,6 +199,11 @@ ExitCode cmd_run(Cli *c)
     Job j;
     Native n = {0};
     Feed f = {.seed = c->options.random};
+    bool has_prompt;
+    if (!cmd_prompt_is_asked(c, &has_prompt))
+        return cli_fail(c);
+    if (has_prompt)
+        return cmd_run_prompt(c);
     if (!prepare(&j, c, &f, &n) || !native_set_sizes(&j, &n, f.sizes))
         return cli_fail(c);
     const double start = now_ms();

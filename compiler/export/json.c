@@ -179,7 +179,7 @@ static void write_symbols(Writer *w)
         str_printf(out, ": {\"min\": %lld, \"max\": %lld", (long long)s->min, (long long)s->max);
         if (s->multiple != 1)
             str_printf(out, ", \"multiple\": %lld", (long long)s->multiple);
-        if (s->dflt)
+        if (s->has_dflt)
             str_printf(out, ", \"default\": %lld", (long long)s->dflt);
         str_char(out, '}');
     }

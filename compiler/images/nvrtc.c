@@ -84,11 +84,22 @@ static void *find_library(Arena *a)
     return library != NULL ? library : dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_LOCAL);
 }
 
+// What the loader says of a library that it cannot load.
+static const char *why_not(const char *path)
+{
+    const char *message = dlopen(path, RTLD_NOW | RTLD_LOCAL) == NULL ? dlerror() : NULL;
+    return message != NULL ? message : "it is no path of a file";
+}
+
 static bool load(const Nvrtc *n, Api *api)
 {
     void *library = find_library(n->arena);
     if (library == NULL) {
+        const char *named = getenv("RLXC_NVRTC");
         diag_error(n->diag, (Span){0}, E0005, "--target cuda: no NVRTC is installed here");
+        if (named != NULL && named[0] != '\0')
+            diag_note(n->diag, (Span){0}, "$RLXC_NVRTC names '%s', which cannot be loaded: %s", named,
+                      why_not(named));
         diag_note(n->diag, (Span){0},
                   "it is in the CUDA toolkit, and in a wheel that needs no GPU: "
                   "pip install nvidia-cuda-nvrtc==13.0.88 ($RLXC_NVRTC can name libnvrtc.so.13)");

@@ -209,7 +209,7 @@ static bool take_default(Binder *b, uint32_t i)
     const Symbol *s = &g->dims->symbols.data[i];
     if (graph_computes(g, i) || b->is_open[i]) // the extent pass
         b->value[i] = -1;
-    else if (s->dflt != 0)
+    else if (s->has_dflt)
         b->value[i] = s->dflt;
     else if (!is_symbol_used(g, (int32_t)i))
         b->value[i] = s->min;
@@ -230,7 +230,7 @@ static bool bind_open(Binder *b, DimValues v, Graph **out)
             continue;
         rlx_assert(s->min <= s->max && s->multiple >= 1);
         open[n] = i;
-        first[n++] = s->dflt >= s->min && s->dflt <= s->max && s->dflt != 0 ? s->dflt : s->max;
+        first[n++] = s->has_dflt && s->dflt >= s->min && s->dflt <= s->max ? s->dflt : s->max;
     }
     return n != 0 ? graph_bind_open(b->g, v, open, first, n, out) : graph_bind(b->g, v, out);
 }

@@ -39,6 +39,8 @@ static void make_json(const Job *j, Str *head, Str *tail)
                j->emitted.arena_bytes, j->emitted.state_bytes, j->emitted.weight_bytes);
     if (j->emitted.device_bytes != 0)
         str_printf(tail, ",\n  \"device_bytes\": %zu", j->emitted.device_bytes);
+    if (j->session != NULL)
+        str_printf(tail, ",\n  \"session_bytes\": %zu", j->session_bytes);
     if (j->validated != NULL)
         str_printf(tail, ",\n  \"validation\": %s", j->validated);
     inplace_report_json(j, tail);
@@ -52,6 +54,8 @@ static void make_text(const Job *j, Str *tail)
                (unsigned long long)j->plan->region_bytes[REGION_ARENA],
                (unsigned long long)j->plan->arena_lower_bound, j->emitted.state_bytes,
                j->emitted.weight_bytes, plan_count_kernels(j->plan));
+    if (j->session != NULL)
+        str_add(tail, j->session);
     streaming_print(&j->stream, j->plan, tail);
     if (j->emitted.device_bytes != 0)
         str_printf(tail, "on the device %zu bytes; the program's arena block %zu\n", j->emitted.device_bytes,

@@ -2,6 +2,8 @@
 // Model files of any format. The content decides which reader gets one, since names lie; the name decides
 // what is written.
 #include "compiler/export/onnx/put_file.h"
+#include "compiler/import/gguf/gguf_model.h"
+#include "compiler/import/hf/hf.h"
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx.h"
 #include "compiler/import/sizes.h"
@@ -96,7 +98,9 @@ static const struct {
 } named[] = {
     {".json", "expected '{', with which a JSON model begins"},
     {".rlx", "expected `graph`, with which IR text begins"},
-    {".safetensors", "expected a model; a .safetensors file has weights only, for the model that names it"},
+    {".safetensors",
+     "expected a model; a .safetensors file has weights only, for the model that names it, or for the "
+     "config.json beside it: then give the folder"},
     {".npy", "expected a model; an .npy file has the elements of one array only"},
 };
 
@@ -115,8 +119,8 @@ static bool refuse(Diag *d, const char *path, const RawFile *f)
     if (f->len == 0)
         wrong = "the file is empty";
     else if (wrong == NULL)
-        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`), .tflite "
-                "nor ONNX";
+        wrong = "the file is neither JSON (starts with '{'), .rlxb, IR text (starts with `graph`), .tflite, "
+                "GGUF nor ONNX";
     return diag_error(d, (Span){diag_add_file(d, path, NULL, 0), 0, 0, NULL}, E0108, "%s", wrong);
 }
 
@@ -146,6 +150,8 @@ static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
 bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions *options, Graph **out)
 {
     RawFile f;
+    if (hf_is_folder(path))
+        return import_hf(a, d, path, &options->llm, out) && apply(*out, options, false);
     if (!rawfile_open(a, d, (Span){0}, path, &f))
         return false;
     size_t at = skip_comments(&f);
@@ -154,6 +160,10 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     const bool is_tflite = tflite_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".tflite"));
     if (is_tflite)
         return import_tflite(a, d, &(TflSource){path, f.data, f.len, *options}, out) &&
+               apply(*out, options, is_tflite);
+    if (gguf_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".gguf")))
+        return rawfile_open_once(d, (Span){0}, path, &f) && // once: its bytes are known by their addresses
+               import_gguf(a, d, &(GgufSource){path, f.data, f.len, options->llm}, out) &&
                apply(*out, options, is_tflite);
     if (at < f.len && f.data[at] == '{')
         return import_json(a, d, diag_add_file(d, path, f.data, f.len), dir, out) &&

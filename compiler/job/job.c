@@ -11,11 +11,10 @@
 #include "compiler/job/handles.h"
 #include "compiler/job/inplace.h"
 #include "compiler/job/keep.h"
+#include "compiler/job/language.h"
 #include "compiler/job/stream_input.h"
 #include "compiler/job/tune_file.h"
 #include "compiler/system/output.h"
-#include "compiler/system/output_files.h"
-#include "compiler/system/rawfile.h"
 #include <string.h>
 
 static bool wrong_value(Job *j, const char *option, const char *value, const char *expected)
@@ -81,17 +80,24 @@ static bool read_positive(Job *j, const char *option, const char *given, double 
            wrong_value(j, option, given, "a number that is not negative");
 }
 
+static bool read_up_to(Job *j, const char *option, uint32_t most, const char *given, double *v)
+{
+    return given == NULL || (str_parse_f64(given, strlen(given), v) && *v >= 0 && *v <= most) ||
+           wrong_value(j, option, given, arena_printf(j->cli->arena, "a number from 0 to %u", most));
+}
+
 static bool read_pipeline_options(Job *j)
 {
+    enum { MOST_PERCENT = 1000 };
     const Options *o = &j->cli->options;
     const char *level = o->level != NULL ? o->level : "3";
     double accuracy = 1e-5, price = 0.03, spare = 5;
     uint64_t ram = 0;
     if (strlen(level) != 1 || level[0] < '0' || level[0] > '3')
         return wrong_value(j, "-O", level, "0, 1, 2 or 3");
-    if (!read_positive(j, "--accuracy", o->accuracy, &accuracy) ||
+    if (!read_up_to(j, "--accuracy", 1, o->accuracy, &accuracy) ||
         !read_positive(j, "--memory-price", o->memory_price, &price) ||
-        !read_positive(j, "--spare-ram", o->spare_ram, &spare) || !read_ram(j, &ram))
+        !read_up_to(j, "--spare-ram", MOST_PERCENT, o->spare_ram, &spare) || !read_ram(j, &ram))
         return false;
     j->pipeline = (PipelineOptions){.opt_level = level[0] - '0',
                                     .allow_fast = o->fast != NULL,
@@ -287,18 +293,10 @@ static KernelCompiler kernel_compiler(Job *j)
 
 static bool read_name(Job *j, const char **out)
 {
-    enum { MAX = 200 };
     Arena *a = j->cli->arena;
     const char *given = j->cli->options.name;
-    const char *name = *out = given != NULL ? given : host_model_name(a, output_stem(a, j->model));
-    const char *kept = host_name_kept(name), *good = host_model_name(a, name);
-    if (strlen(name) > MAX)
-        return wrong_value(j, "--name", name, "at most 200 bytes");
-    if (kept != NULL)
-        return wrong_value(j, "--name", name,
-                           arena_printf(a, "another name, such as %s: this is %s", good, kept));
-    return strcmp(name, good) == 0 ||
-           wrong_value(j, "--name", name, arena_printf(a, "a C identifier, such as %s", good));
+    *out = given != NULL ? given : host_model_name(a, output_stem(a, j->model));
+    return job_check_name(a, j->cli->diag, *out);
 }
 
 // --weights rodata, and no file beside NAME.c and NAME.h.
@@ -352,8 +350,10 @@ static bool read_host_options(Job *j)
         return false;
     if (o->pool != NULL && j->caps.threads == 1)
         return wrong_value(j, "--pool", o->pool, "--threads of more than 1 with it");
-    if (arena == ARENA_STATIC && (mode == WEIGHTS_FILE || mode == WEIGHTS_INPLACE))
-        return wrong_value(j, "--arena", "static", "weights in the program, not --weights file or inplace");
+    if (arena == ARENA_STATIC && (mode == WEIGHTS_FILE || mode == WEIGHTS_INPLACE || mode == WEIGHTS_LOAD))
+        return wrong_value(j, "--arena", "static",
+                           "weights in the program, not --weights file, inplace or load");
+    j->reads = mode == WEIGHTS_LOAD ? graph_reads_new(j->cli->arena) : NULL;
     j->host = (HostOptions){.name = name,
                             .compiler = "rlxc " RLXC_VERSION,
                             .cc_flags = j->caps.threads == 1 || pool == POOL_CALLER
@@ -443,7 +443,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
         return diag_error(c->diag, (Span){0}, E0003, "expected one model file, got %u", c->options.args.len);
     j->model = c->options.args.data[0];
     if (!read_target(j, default_cpu) || !read_pipeline_options(j) || !read_host_options(j) ||
-        !banks_read(j) || !read_string_bytes(j) || !read_rounding(j) || !read_tune(j))
+        !banks_read(j) || !read_string_bytes(j) || !read_rounding(j) || !language_read(j) || !read_tune(j))
         return false;
     if (!given_read(c, &j->given) || !buckets_read(c, &j->given, &j->buckets) ||
         !streaming_read(c, &j->given, &j->stream))
@@ -457,6 +457,7 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
     cli_progress("reading the model");
     if (!job_import(j, &j->given, &j->graph))
         return false;
+    language_open_sizes(j);
     j->has_custom = custom_has(j->graph);
     custom_evaluate(j);
     return feeds_check(j) && (j->fallback == NULL || begin_fallback(j));
@@ -465,7 +466,8 @@ bool job_begin(Job *j, Cli *c, const char *default_cpu, bool has_all_inputs)
 bool job_read(Job *j, Cli *c, const char *model)
 {
     *j = (Job){.cli = c, .model = model};
-    return read_rounding(j) && given_read(c, &j->given) && job_import(j, &j->given, &j->graph);
+    return read_rounding(j) && language_read(j) && given_read(c, &j->given) &&
+           job_import(j, &j->given, &j->graph);
 }
 
 bool job_import(Job *j, const Given *given, Graph **out)
@@ -474,11 +476,21 @@ bool job_import(Job *j, const Given *given, Graph **out)
     Cli *c = j->cli;
     ImportOptions options = given_options(given, j->has_all_inputs);
     options.string_bytes = j->string_bytes;
+    options.llm = (LlmOptions){.context = j->context,
+                               .has_f16_caches = j->has_f16_caches,
+                               .has_rings = j->has_rings,
+                               .outputs = j->outputs,
+                               .slots = j->slots,
+                               .measures = c->options.imatrix_out != NULL,
+                               .keeps_apart = c->options.weights != NULL &&
+                                              strcmp(c->options.weights, "load") == 0};
     options.rounds_twice = j->rounds_twice;
     options.signature = c->options.signature;
     options.trusts_data = c->trusts_data;
-    return import_model_with(c->arena, c->diag, j->model, &options, out) &&
-           handles_apply(c, &c->options.handles, out) &&
+    if (!import_model_with(c->arena, c->diag, j->model, &options, out))
+        return false;
+    (*out)->reads = j->reads;
+    return handles_apply(c, &c->options.handles, out) &&
            streaming_apply(&j->stream, c->diag, &j->pipeline, out) &&
            stream_input_apply(c, &j->pipeline, out) && keep_apply(c, &c->options.keeps, *out);
 }
@@ -546,42 +558,7 @@ bool job_emit(Job *j)
     cli_progress("writing C");
     if (j->fallback != NULL)
         j->host.fallback = j->fallback->plan;
+    if (j->host.weights == WEIGHTS_LOAD && j->host.load == NULL)
+        return wrong_value(j, "--weights", "load", "compile or inspect with it");
     return host_emit(j->cli->arena, j->cli->diag, j->target, j->plan, &j->host, &j->emitted);
-}
-
-enum { LARGE_PIECE = 1 << 20 };
-
-// A file that is being written, for the line of progress.
-typedef struct FileProgress {
-    RawWriter *writer;
-    const char *name;
-    uint64_t done, total;
-} FileProgress;
-
-// Large pieces are weights: what they were made from is not needed again.
-static bool append_and_release(void *progress, const void *bytes, size_t n)
-{
-    FileProgress *p = progress;
-    const bool ok = rawfile_append(p->writer, bytes, n);
-    p->done += n;
-    if (n >= LARGE_PIECE) {
-        rawfile_release_pages();
-        cli_progress_step(p->name, p->done >> 20, p->total >> 20);
-    }
-    return ok;
-}
-
-bool job_write(Job *j, const char *dir)
-{
-    OutputFiles files;
-    const uint32_t n = j->emitted.files.len;
-    rlx_assert(n != 0); // job_emit has been there
-    bool ok = output_begin(&files, j->cli->diag, dir, n);
-    for (uint32_t i = 0; i < n && ok; i++) {
-        const EmittedFile *f = &j->emitted.files.data[i];
-        FileProgress p = {output_add(&files, f->name), arena_printf(j->cli->arena, "MiB of %s", f->name), 0,
-                          f->len};
-        ok = p.writer != NULL && host_stream(f, append_and_release, &p);
-    }
-    return output_end(&files, ok);
 }

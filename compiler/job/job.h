@@ -29,18 +29,26 @@ typedef struct Job {
     BucketSizes buckets;   // --bucket
     bool rounds_twice;     // --rounding=double
     uint32_t string_bytes; // --string-bytes; 0: not given
+    int64_t context;       // --context; 0: not given
+    bool has_f16_caches;   // --kv f16
+    bool has_rings;        // --windows ring
+    int64_t slots;         // --slots; 0: not given
+    uint32_t outputs;      // --outputs: LLM_GIVES_*; 0: not given
     Streaming stream;    // --stream
     bool has_all_inputs;
     const char *cc_more; // one more argument of the C compiler, or NULL
     bool has_custom;     // the model has custom ops
     bool is_on_cpu;      // Metal text runs on this machine's CPU
     Graph *graph; // as imported
+    GraphReads *reads;   // with --weights load: constants that were looked at
     uint32_t n_imported; // with --weights inplace: nodes before passes add some
     Plan *plan;   // NULL when --stop-after ended before one existed
     struct Tensor *params; // by slot: values of parameters (feeds.h); data NULL: the initial one
     struct Job *fallback; // --target X,c: the same for C; or NULL
     Emitted emitted;
     const char *validated; // what --validate says of the code; or NULL
+    const char *session;   // of a language model: what a session takes, in words; NULL: there are none
+    size_t session_bytes;  // and in a number
 } Job;
 
 // Checks the options and the one model argument, imports the model. False: reported.
@@ -59,5 +67,8 @@ ExitCode job_end_early(Job *j);
 bool job_emit(Job *j);
 // Writes the emitted files into a folder (made if missing).
 bool job_write(Job *j, const char *dir);
+
+// Can this be the name of generated files and functions? False: reported.
+bool job_check_name(Arena *a, Diag *d, const char *name);
 
 #endif

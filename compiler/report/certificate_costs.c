@@ -21,6 +21,7 @@ static bool find_kernel(const Job *j, const CertificateCosts *c, const PlanKerne
                         uint64_t *cycles)
 {
     const Measures m = {&c->code, &c->run};
+    rlx_assert(k->loop != NULL || k->kernel != NULL);
     *insns = *cycles = 0;
     if (!c->is_board || k->loop != NULL)
         return false;
@@ -72,6 +73,7 @@ void certificate_costs_json(const Job *j, const CertificateCosts *c, Str *out)
 {
     const Plan *p = j->plan;
     const uint64_t arena = p->region_bytes[REGION_ARENA], bound = p->arena_lower_bound;
+    rlx_assert(bound <= arena);
     str_printf(out,
                "  \"placement\": {\"arena_bytes\": %llu, \"lower_bound_bytes\": %llu, \"is_optimal\": %s, "
                "\"gap_bytes\": %llu, \"any_schedule_bytes\": %llu},\n",

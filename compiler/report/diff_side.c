@@ -193,7 +193,8 @@ static bool read_model(Cli *c, const char *path, DiffSide *out)
         return false;
     const Totals t = facts_count(j.plan);
     const char *json = inspect_json(&j, &t, &(Measures){0});
-    read_report(c->arena, json, strlen(json), out);
+    const bool is_report = read_report(c->arena, json, strlen(json), out);
+    rlx_assert(is_report && out->kernels.len == plan_count_kernels(j.plan));
     for (uint32_t i = 0; i < j.emitted.files.len; i++) {
         const EmittedFile *f = &j.emitted.files.data[i];
         if (f->data != NULL && str_ends_with(f->name, ".c"))

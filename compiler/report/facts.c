@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See facts.h.
 #include "compiler/report/facts.h"
+#include <math.h>
 
 static void count_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
@@ -44,6 +45,7 @@ Totals facts_count(Plan *p)
 
 static BufId owner_of(const Plan *p, BufId b)
 {
+    rlx_assert(b != 0 && b < p->buffers.len);
     while (p->buffers.data[b].shares != 0)
         b = p->buffers.data[b].shares;
     return b;
@@ -68,4 +70,48 @@ uint64_t facts_least_arena(const Plan *p)
     const uint64_t in = io_bytes(p, p->inputs.data, p->inputs.len);
     const uint64_t out = io_bytes(p, p->outputs.data, p->outputs.len);
     return in > out ? in : out;
+}
+
+static unsigned long long whole(double x)
+{
+    return x < 1e18 ? (unsigned long long)x : (unsigned long long)1e18;
+}
+
+// Of what is not proved to be the least, the gap is not rounded down.
+static unsigned long long cost_of(const PlanBound *b)
+{
+    return whole(plan_bound_is_optimal(b) ? b->cost : ceil(b->cost));
+}
+
+void facts_bound_text(const PlanBound *b, const char *unit, const char *choice, Str *out)
+{
+    rlx_assert(whole(b->least) <= cost_of(b));
+    if (plan_bound_is_optimal(b))
+        str_printf(out, "%llu %s; no %s takes fewer, optimal: yes\n", cost_of(b), unit, choice);
+    else
+        str_printf(out, "%llu %s; any %s takes at least %llu, optimal: not proved (gap %llu)\n", cost_of(b),
+                   unit, choice, whole(b->least), cost_of(b) - whole(b->least));
+}
+
+void facts_bound_json(const PlanBound *b, Str *out)
+{
+    str_printf(out, "{\"cost\": %llu, \"lower_bound\": %llu, \"optimal\": %s}", cost_of(b), whole(b->least),
+               plan_bound_is_optimal(b) ? "true" : "false");
+}
+
+void facts_schedule_text(const Plan *p, Str *out)
+{
+    if (p->schedule_cost.cost == 0)
+        return;
+    str_add(out, "schedule chosen for its memory: ");
+    facts_bound_text(&p->schedule_cost, "instructions by estimate", "schedule of these kernels", out);
+}
+
+void facts_schedule_json(const Plan *p, Str *out)
+{
+    if (p->schedule_cost.cost == 0)
+        return;
+    str_add(out, "  \"schedule_instructions\": ");
+    facts_bound_json(&p->schedule_cost, out);
+    str_add(out, ",\n");
 }

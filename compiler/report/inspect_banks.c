@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See inspect_banks.h.
 #include "compiler/report/inspect_banks.h"
+#include "compiler/report/facts.h"
 #include "compiler/system/json_text.h"
 #include "ir/plan/plan_table.h"
 
@@ -23,13 +24,26 @@ static void text_of_bank(const PlanBank *b, Str *out)
         str_printf(out, "    %-32s %10llu bytes\n", "(state)", (unsigned long long)b->state);
 }
 
+static const char *const kinds[] = {"ram", "weights"};
+
+static void text_of_cost(const Plan *p, uint32_t kind, Str *out)
+{
+    if (plan_count_banks(p, kind != 0) < 2)
+        return;
+    str_printf(out, "banks of %s: ", kinds[kind]);
+    facts_bound_text(&p->bank_cost[kind], "cycles for reads and writes", "division of these buffers", out);
+}
+
 void inspect_banks_text(const Plan *p, Str *out)
 {
+    for (uint32_t kind = 0; kind < 2; kind++)
+        text_of_cost(p, kind, out);
     for (uint32_t i = 0; i < p->banks.len; i++) {
         const PlanBank *bank = &p->banks.data[i];
         text_of_bank(bank, out);
         for (BufId b = 1; b < p->buffers.len; b++) {
             const PlanBuffer *buf = &p->buffers.data[b];
+            rlx_assert(!is_in(p, b, i) || buf->offset >= bank->base);
             if (is_in(p, b, i))
                 str_printf(out, "    %-32s %10llu bytes at %llu, %llu read and written\n", buf->name,
                            (unsigned long long)buf->bytes, (unsigned long long)(buf->offset - bank->base),
@@ -54,10 +68,25 @@ static void json_of_buffers(const Plan *p, uint32_t bank, Str *out)
     }
 }
 
+static void json_of_costs(const Plan *p, Str *out)
+{
+    const char *comma = "";
+    str_add(out, "  \"bank_cycles\": {");
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        if (plan_count_banks(p, kind != 0) == 0)
+            continue;
+        str_printf(out, "%s\"%s\": ", comma, kinds[kind]);
+        facts_bound_json(&p->bank_cost[kind], out);
+        comma = ", ";
+    }
+    str_add(out, "},\n");
+}
+
 void inspect_banks_json(const Plan *p, Str *out)
 {
     if (p->banks.len == 0)
         return;
+    json_of_costs(p, out);
     str_add(out, "  \"banks\": [");
     for (uint32_t i = 0; i < p->banks.len; i++) {
         const PlanBank *b = &p->banks.data[i];

@@ -81,6 +81,7 @@ static Used used_of(const Job *j, const Measures *m)
 
 static double percent(uint64_t part, uint64_t of)
 {
+    rlx_assert(of != 0); // rows of boards say all their sizes
     return 100.0 * (double)part / (double)of;
 }
 
@@ -163,6 +164,7 @@ static void print_run(const Job *j, const BoardCounts *run)
 static void print_stack(const Measures *m)
 {
     const StackEntry *most = stack_bound(m);
+    rlx_assert(!is_counted(m) || m->code != NULL); // a run is counted where the code was compiled
     if (is_counted(m))
         printf("stack   %llu bytes in that run, ", (unsigned long long)m->run->stack_bytes);
     else if (has_code(m))

@@ -67,6 +67,7 @@ static void print_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx
 static void print_buckets(const Job *j, Str *out)
 {
     const PlanBuckets *b = j->plan->buckets;
+    rlx_assert(b == NULL || b->n != 0);
     for (uint32_t i = 0; b != NULL && i < b->n; i++) {
         const Totals t = facts_kernels(b->plan[i]);
         str_printf(out, "%s\n    {\"sizes\": {", i == 0 ? "  \"buckets\": [" : ",");
@@ -97,6 +98,7 @@ static void print_memory(const Plan *p, Str *out)
         const PlanBuffer *buf = &p->buffers.data[b];
         if (!facts_is_placed(buf))
             continue;
+        rlx_assert(p->banks.len != 0 || buf->offset + buf->bytes <= p->region_bytes[REGION_ARENA]);
         str_printf(out, "%s\n    {\"id\": %u, \"name\": \"%s\", \"nodes\": \"%s\", ", comma, b,
                    json_text(out->arena, buf->name),
                    json_text(out->arena, plan_buffer_nodes(&nodes, b, out->arena)));
@@ -144,6 +146,8 @@ static void print_totals(const Job *j, const Totals *t, Str *out)
         "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"text_bytes\": %zu,\n  \"functions\": %u,\n",
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
+    if (j->session != NULL)
+        str_printf(out, "  \"session_bytes\": %zu,\n", j->session_bytes);
     if (j->emitted.device_bytes != 0)
         str_printf(out, "  \"device_bytes\": %zu,\n", j->emitted.device_bytes);
 }
@@ -179,6 +183,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     print_ios("states", p->states.data, p->states.len, out);
     str_add(out, "  ");
     streaming_print_json(&j->stream, p, out);
+    rlx_assert(p->rows.input <= p->inputs.len);
     if (p->rows.input != 0)
         str_printf(out, "\"stream_input\": {\"input\": %u, \"rows\": %lld},\n  ", p->rows.input - 1,
                    (long long)p->rows.n_rows);
@@ -191,6 +196,7 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
         str_printf(out, "  \"threads\": %d,\n", p->caps->threads);
     inspect_dispatch_json(p, out);
     print_buckets(j, out);
+    facts_schedule_json(p, out);
     inspect_banks_json(p, out);
     print_memory(p, out);
     str_add(out, "  \"kernels\": [");

@@ -59,6 +59,7 @@ static ValidateInput input_of(const Job *j)
     HostText part;
     for (uint32_t i = 0; j->host.runtime == RUNTIME_LINKED && host_runtime_part(a, i, &part); i++)
         vec_push(a, &files, ((ValidateFile){part.name, part.text, strlen(part.text)}));
+    rlx_assert(files.len != 0 && str_ends_with(files.data[0].name, ".c"));
     in.files = files.data;
     in.n = files.len;
     if (j->caps.threads > 1 && j->host.pool == POOL_POSIX)

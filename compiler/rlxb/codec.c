@@ -204,12 +204,21 @@ static bool add_symbol(Codec *c, const Symbol *s)
         s->max / s->multiple * s->multiple < s->min)
         return codec_fail(c, "symbol '%s': no size is from %lld to %lld and a multiple of %lld", s->name,
                           (long long)s->min, (long long)s->max, (long long)s->multiple);
-    if (s->dflt != 0 && (s->dflt < 1 || s->dflt < s->min || s->dflt > s->max || s->dflt % s->multiple != 0))
+    if (s->has_dflt && (s->dflt < s->min || s->dflt > s->max || s->dflt % s->multiple != 0))
         return codec_fail(c, "symbol '%s': its default %lld is not in its range", s->name,
                           (long long)s->dflt);
     dim_symbol(c->dim_table, s->name, s->min, s->max, s->multiple);
-    c->dim_table->symbols.data[dim_find_symbol(c->table, s->name)].dflt = s->dflt;
+    if (s->has_dflt)
+        dim_set_default(c->dim_table, s->name, s->dflt);
     return true;
+}
+
+// 0: none; -1: 0.
+static void codec_default(Codec *c, Symbol *s)
+{
+    const int64_t v = codec_i64(c, !s->has_dflt ? 0 : s->dflt == 0 ? -1 : s->dflt);
+    s->has_dflt = v != 0;
+    s->dflt = v == -1 ? 0 : v;
 }
 
 void codec_symbols(Codec *c)
@@ -221,7 +230,7 @@ void codec_symbols(Codec *c)
         s.min = codec_i64(c, s.min);
         s.max = codec_i64(c, s.max);
         s.multiple = codec_i64(c, s.multiple);
-        s.dflt = codec_i64(c, s.dflt);
+        codec_default(c, &s);
         if (!c->is_writing && !c->has_failed)
             add_symbol(c, &s);
     }

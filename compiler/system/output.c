@@ -58,8 +58,14 @@ const char *output_path(Arena *a, const char *dir, const char *name)
 
 const char *output_stem(Arena *a, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
-    const char *dot = strrchr(base, '.');
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *whole = arena_strndup(a, path, n), *slash = strrchr(whole, '/');
+    const char *base = slash != NULL ? slash + 1 : whole, *dot = strrchr(base, '.');
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) // dots are those of versions
+        return base;
     return arena_strndup(a, base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 

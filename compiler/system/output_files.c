@@ -38,3 +38,14 @@ bool output_end(OutputFiles *f, bool is_complete)
     interrupt_release();
     return is_complete;
 }
+
+bool output_write_pair(Arena *a, Diag *d, const char *dir, const char *name, const Str *header,
+                       const Str *code)
+{
+    OutputFiles files = {0};
+    const FilePart h = {header->data, header->len}, c = {code->data, code->len};
+    bool ok = output_begin(&files, d, dir, 2);
+    ok = ok && output_add_parts(&files, arena_printf(a, "%s.h", name), &h, 1) &&
+         output_add_parts(&files, arena_printf(a, "%s.c", name), &c, 1);
+    return output_end(&files, ok) && ok;
+}

@@ -5,6 +5,7 @@
 #ifndef COMPILER_SYSTEM_OUTPUT_FILES_H
 #define COMPILER_SYSTEM_OUTPUT_FILES_H
 
+#include "base/str.h"
 #include "compiler/system/rawfile.h"
 
 typedef struct OutputFiles {
@@ -22,5 +23,8 @@ RawWriter *output_add(OutputFiles *f, const char *name);
 bool output_add_parts(OutputFiles *f, const char *name, const FilePart *parts, uint32_t n_parts);
 // Puts all in place, or removes what was made. False: the latter.
 bool output_end(OutputFiles *f, bool is_complete);
+// NAME.h and NAME.c in a folder, both or none. False: reported.
+bool output_write_pair(Arena *a, Diag *d, const char *dir, const char *name, const Str *header,
+                       const Str *code);
 
 #endif

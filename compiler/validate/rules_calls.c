@@ -90,6 +90,7 @@ static void visit(Rules *r, Function *f, uint32_t depth)
     }
     if (depth > r->report->max_depth)
         r->report->max_depth = depth;
+    rlx_assert(f->state == 0);
     f->state = 1;
     f->merged = locals_of(f);
     f->rest = FRAME_BYTES;
@@ -102,6 +103,7 @@ static void visit(Rules *r, Function *f, uint32_t depth)
         }
         if (to->state == 0)
             visit(r, to, depth + 1);
+        rlx_assert(to->state == 2 || depth >= MAX_DEPTH);
         const bool is_inlined = edges.data[i].is_inlined;
         const uint64_t rest = is_inlined ? to->rest : to->merged + to->rest;
         if (is_inlined)
@@ -134,6 +136,7 @@ static bool leads_to_model(const Function *f)
 static void add_entry(Rules *r, const Function *f)
 {
     const uint64_t need = f->merged + f->rest;
+    rlx_assert(f->state == 2); // what it needs is known
     if (f->is_external || (f->is_in_header && f->decl->n_calls == 0 && leads_to_model(f))) {
         const ValidateEntry e = {f->decl->name, need, path_of(r, f)};
         vec_push(r->arena, &r->report->entries, e);

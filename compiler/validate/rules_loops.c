@@ -13,6 +13,7 @@ typedef struct Loop {
 // Parts of `for`, where all may be missing but the body: by the places of the semicolons.
 static bool split_for(Loop *l)
 {
+    rlx_assert(l->all->file < l->r->tree->files.len);
     const TreeFile *file = &l->r->tree->files.data[l->all->file];
     size_t semicolon[2] = {0}, n = 0;
     int depth = 0;
@@ -297,6 +298,7 @@ static bool begins_positive(const Loop *l, const Decl *number)
 static bool is_step(const Loop *l, const Test *t, Node *change)
 {
     const char *op = change->op;
+    rlx_assert(t->number != NULL && strchr("<>!", t->op[0]) != NULL);
     const Way way = t->op[0] == '<' ? WAY_UP : WAY_DOWN;
     const bool is_to_zero = t->bound == NULL || is_zero(t->bound);
     if (change->kind == CLANG_UNARY)
@@ -409,6 +411,7 @@ static LoopProof prove(const Loop *l, Node *cond)
     for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
         if (strcmp(cond->op, comparisons[i]) != 0)
             continue;
+        rlx_assert(second != NULL); // tree.c reads an operator between two operands
         t = (Test){.moving = first, .bound = second};
         memcpy(t.op, cond->op, sizeof t.op);
         if (ends_at(l, &t))
@@ -433,6 +436,7 @@ static void note_wait(Rules *r, const Function *f, const char *what)
 static void check_loop(Rules *r, Function *f, Node *n)
 {
     Loop l = {.r = r, .f = f, .all = n};
+    rlx_assert(n->kind == CLANG_FOR || n->kind == CLANG_WHILE || n->kind == CLANG_DO);
     LoopProof proof = is_block_of_macro(&l)            ? LOOP_CONSTANT
                       : split(&l) && l.cond != NULL ? prove(&l, l.cond)
                                                     : LOOP_NONE;
@@ -443,6 +447,7 @@ static void check_loop(Rules *r, Function *f, Node *n)
     }
     if (proof == LOOP_NONE)
         validate_find(r, RULE_LOOPS, f, n, "no bound of this loop was found");
+    rlx_assert(proof < LOOP_PROOFS);
     r->report->n_loops[proof]++;
 }
 

@@ -49,6 +49,7 @@ static void place_node(Tree *t, Node *n, ClangCursor c)
 // The text of an operator, without spaces; "" where it is too long to be one.
 static void take_op(const Tree *t, uint32_t file, uint32_t begin, uint32_t end, char *op)
 {
+    rlx_assert(file < t->files.len);
     const TreeFile *f = &t->files.data[file];
     uint32_t n = 0;
     for (uint32_t i = begin; i < end && i < f->len; i++) {
@@ -147,6 +148,7 @@ bool node_is_inside(const Node *a, const Node *b)
 
 static void finish_call(Build *b, Node *n)
 {
+    rlx_assert(n->call == 0);
     Node *callee = node_plain(n->child);
     while (callee != NULL && callee->kind == CLANG_UNARY && callee->op[0] == '*') // (*f)()
         callee = node_plain(callee->child);
@@ -325,6 +327,7 @@ static int visit_function(ClangCursor cursor, ClangCursor above, void *data)
     if (cursor.kind == CLANG_COMPOUND) {
         Build body = {.tree = b->tree, .function = b->function};
         visit(cursor, cursor, &body);
+        rlx_assert(body.last != NULL && body.last->kind == CLANG_COMPOUND);
         b->function->body = body.last;
     }
     return CLANG_VISIT_CONTINUE;
@@ -336,6 +339,7 @@ static void add_function(Tree *t, ClangCursor cursor)
     if (d == NULL || t->clang->is_definition(cursor) == 0)
         return;
     Node place = {0};
+    rlx_assert(d->kind == DECL_FUNCTION);
     Function *f = ARENA_NEW(t->arena, Function);
     *f = (Function){.decl = d};
     place_node(t, &place, cursor);
@@ -376,5 +380,6 @@ static int visit_top(ClangCursor cursor, ClangCursor above, void *data)
 
 void tree_build(Tree *t, void *unit)
 {
+    rlx_assert(t->functions.len == 0 && t->globals.len == 0);
     t->clang->visit(t->clang->unit_cursor(unit), visit_top, t);
 }

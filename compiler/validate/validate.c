@@ -34,6 +34,7 @@ void validate_find(Rules *r, ValidateRule rule, const Function *f, const Node *a
         found.line = f->decl->line;
     }
     if (at != NULL) {
+        rlx_assert(at->file < r->tree->files.len);
         found.file = r->tree->files.data[at->file].name;
         found.line = at->line;
     }
@@ -73,6 +74,7 @@ static const char *cut_data(Arena *a, const char *text, size_t len, size_t *out_
             out[n++] = '\n';
         at += size + 1;
     }
+    rlx_assert(n <= len); // lines are only left out
     out[n] = '\0';
     *out_len = n;
     return out;
@@ -195,6 +197,7 @@ bool validate_is_here(Arena *a)
 bool validate_run(Arena *a, const ValidateInput *in, ValidateReport *out)
 {
     UnsavedFiles files = {0};
+    rlx_assert(in->n != 0); // the first is the C file
     *out = (ValidateReport){.helper = ""};
     for (uint32_t i = 0; i < in->n; i++) {
         ClangUnsaved u = {.name = arena_printf(a, VALIDATE_FOLDER "%s", in->files[i].name)};

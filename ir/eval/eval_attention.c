@@ -13,6 +13,8 @@ typedef struct Attention {
     const double *mask; // as the scores' addends, or NULL
     EvalWalk mask_walk; // offset 0: the mask's element of a row's first key; a walk over all scores
     int64_t mask_step;  // from one key to the next
+    bool hides;         // masks by a choice, not by a sum
+    bool is_guarded;
     int64_t live;       // keys that count
 } Attention;
 
@@ -34,6 +36,7 @@ static Attention attention_of(EvalCtx *c)
         .softcap = form.softcap,
         .left = form.left,
         .right = form.is_causal ? 0 : form.right,
+        .is_guarded = form.is_guarded,
     };
     if (a.scale == 0)
         a.scale = 1 / sqrt((double)a.size);
@@ -57,7 +60,8 @@ static void read_mask(EvalCtx *c, Attention *a)
     a->mask_walk = (EvalWalk){.rank = n - 1, .n = 1, .dim = c->in[0].dim};
     if (mask == NULL)
         return;
-    for (int64_t i = 0; c->in[3].dtype == DTYPE_bool && i < c->in[3].numel; i++)
+    a->hides = c->in[3].dtype == DTYPE_bool;
+    for (int64_t i = 0; a->hides && i < c->in[3].numel; i++)
         mask[i] = mask[i] != 0 ? 0 : -HUGE_VAL;
     eval_broadcast_strides(&c->in[3], n, stride);
     for (uint32_t i = 0; i + 1 < n; i++)
@@ -82,10 +86,11 @@ static double score_row(const Attention *a, int64_t head, int64_t query, double 
         score[j] = dot * a->scale;
         if (a->softcap > 0)
             score[j] = a->softcap * tanh(score[j] / a->softcap);
-        if (a->mask != NULL)
-            score[j] += a->mask[a->mask_walk.offset[0] + j * a->mask_step];
-        if (j < begin || j >= end)
+        const double mask = a->mask != NULL ? a->mask[a->mask_walk.offset[0] + j * a->mask_step] : 0;
+        if (j < begin || j >= end || (a->hides && mask != 0))
             score[j] = -HUGE_VAL;
+        else
+            score[j] += mask;
         top = isnan(top) || top > score[j] ? top : score[j];
     }
     return top;
@@ -119,7 +124,7 @@ bool eval_attention(EvalCtx *c)
         const double top = score_row(&a, i / a.queries, i % a.queries, score);
         const double sum = mix_row(&a, i / a.queries, top, score, y + i * a.value_size);
         for (int64_t d = 0; top != -HUGE_VAL && d < a.value_size; d++)
-            y[i * a.value_size + d] /= sum;
+            y[i * a.value_size + d] = a.is_guarded && isnan(sum) ? 0 : y[i * a.value_size + d] / sum;
     }
     eval_store(c, 0, y);
     return true;
@@ -148,7 +153,7 @@ bool eval_attention_part(EvalCtx *c)
     return true;
 }
 
-static void merge_row(const double *part, int64_t splits, int64_t size, double *y)
+static void merge_row(const double *part, int64_t splits, int64_t size, bool is_guarded, double *y)
 {
     const int64_t value_size = size - ATTENTION_PART_EXTRA;
     double top = -HUGE_VAL, sum = 0;
@@ -163,7 +168,7 @@ static void merge_row(const double *part, int64_t splits, int64_t size, double *
             y[d] += factor * part[s * size + d];
     }
     for (int64_t d = 0; d < value_size && top != -HUGE_VAL; d++)
-        y[d] /= sum;
+        y[d] = is_guarded && isnan(sum) ? 0 : y[d] / sum;
 }
 
 bool eval_attention_merge(EvalCtx *c)
@@ -174,8 +179,9 @@ bool eval_attention_merge(EvalCtx *c)
     const int64_t rows = eval_count(x, 0, x->rank - 2);
     const double *part = eval_doubles(c, 0);
     double *y = eval_scratch(c, c->out[0].numel);
+    const bool is_guarded = node_get_int(c->node, A_attention_merge_guard) != 0;
     for (int64_t i = 0; i < rows; i++)
-        merge_row(part + i * splits * size, splits, size, y + i * (size - ATTENTION_PART_EXTRA));
+        merge_row(part + i * splits * size, splits, size, is_guarded, y + i * (size - ATTENTION_PART_EXTRA));
     eval_store(c, 0, y);
     return true;
 }

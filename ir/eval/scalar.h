@@ -125,6 +125,20 @@ static inline uint64_t num_dot8(uint64_t a, uint64_t b, uint64_t c)
     return c;
 }
 
+static inline uint64_t num_sat16(uint64_t v)
+{
+    const int64_t x = (int64_t)v;
+    return x > INT16_MAX ? (uint64_t)INT16_MAX : x < INT16_MIN ? (uint64_t)INT16_MIN : v;
+}
+
+// The halves of c + two such products each, which together saturate.
+static inline uint64_t num_pair8(uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t low = num_sat16(num_dot8(a & 0xffff, b, 0));
+    const uint64_t high = num_sat16(num_dot8(a >> 16 & 0xffff, b >> 16, 0));
+    return ((c + low) & 0xffff) | (((c >> 16) + high) & 0xffff) << 16;
+}
+
 // Bits 0 to 15 or 16 to 31 as a signed number, modulo 2^64.
 static inline uint64_t num_half(uint64_t a, uint32_t is_upper)
 {

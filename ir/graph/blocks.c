@@ -150,14 +150,21 @@ static uint32_t log2_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
+BlockPlace block_place(const BlockPlane *p, uint32_t i)
+{
+    rlx_assert(p->bits != 0);
+    const uint32_t e = p->first + (p->part ? i / p->part * p->step + i % p->part : i);
+    const uint32_t run = log2_of(p->run), bits = log2_of(p->bits), span = run + 3 - bits;
+    return (BlockPlace){.byte = p->at + (e >> span << run) + (e & (p->run - 1u)),
+                        .shift = (e >> run & ((8u >> bits) - 1)) << bits};
+}
+
 uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i)
 {
     if (p->bits == 0)
         return 0;
-    const uint32_t e = p->first + (p->part ? i / p->part * p->step + i % p->part : i);
-    const uint32_t run = log2_of(p->run), bits = log2_of(p->bits), span = run + 3 - bits;
-    const uint32_t byte = p->at + (e >> span << run) + (e & (p->run - 1u));
-    return block[byte] >> ((e >> run & ((8u >> bits) - 1)) << bits) & ((1u << p->bits) - 1);
+    const BlockPlace at = block_place(p, i);
+    return block[at.byte] >> at.shift & ((1u << p->bits) - 1);
 }
 
 int block_field(const BlockField *f, const unsigned char *block, uint32_t i)

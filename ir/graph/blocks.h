@@ -68,7 +68,12 @@ enum { BLOCK_GROUP_MOST = 512 };
 uint32_t block_group_elements(int64_t group);
 // The name of their format.
 const char *block_group_name(Arena *arena, int64_t bits, int64_t group, DType type);
-// Entry i of a plane.
+// Where entry i of a plane that has bits lies in a block, and what it is shifted by in its byte.
+typedef struct BlockPlace {
+    uint32_t byte, shift;
+} BlockPlace;
+BlockPlace block_place(const BlockPlane *p, uint32_t i);
+// The entry.
 uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i);
 // Field f of a block at i, an element or (scale, min) a group.
 int block_field(const BlockField *f, const unsigned char *block, uint32_t i);

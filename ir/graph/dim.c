@@ -86,7 +86,7 @@ Dim dim_symbol(DimTable *t, const char *name, int64_t min, int64_t max, int64_t 
         d = (Dim)found;
     } else {
         DimExpr e = {.kind = DIM_SYMBOL, .size = 1, .symbol = t->symbols.len};
-        Symbol s = {arena_strdup(t->arena, name), min, max, multiple, 0};
+        Symbol s = {.name = arena_strdup(t->arena, name), .min = min, .max = max, .multiple = multiple};
         vec_push(t->arena, &t->symbols, s);
         d = intern_expr(t, key.data, key.len, &e);
     }
@@ -102,6 +102,14 @@ int32_t dim_find_symbol(const DimTable *t, const char *name)
     bool ok = map_get(&t->interned, key.data, key.len, &found);
     arena_free(&scratch);
     return ok ? (int32_t)dim_expr(t, (Dim)found)->symbol : -1;
+}
+
+void dim_set_default(DimTable *t, const char *name, int64_t dflt)
+{
+    const int32_t i = dim_find_symbol(t, name);
+    rlx_assert(i >= 0);
+    t->symbols.data[i].has_dflt = true;
+    t->symbols.data[i].dflt = dflt;
 }
 
 int32_t dim_as_symbol(const DimTable *t, Dim d)

@@ -21,7 +21,8 @@ typedef struct Symbol {
     const char *name;
     int64_t min, max; // 1 <= min <= max <= DIM_MAX_VALUE (min may be 0)
     int64_t multiple; // the value is a multiple of this; 1 = any
-    int64_t dflt;     // the size taken when the user gives none; 0 = none
+    bool has_dflt;
+    int64_t dflt;     // the size taken when the user gives none
 } Symbol;
 
 typedef struct DimExpr DimExpr; // defined in dim.c
@@ -67,6 +68,8 @@ bool dim_is_valid(const DimTable *t, Dim d);
 Dim dim_symbol(DimTable *t, const char *name, int64_t min, int64_t max, int64_t multiple);
 // Index of a symbol by name, or -1.
 int32_t dim_find_symbol(const DimTable *t, const char *name);
+// Gives a symbol that there is the size taken when the user gives none.
+void dim_set_default(DimTable *t, const char *name, int64_t dflt);
 // The symbol index when d is just one symbol, else -1.
 int32_t dim_as_symbol(const DimTable *t, Dim d);
 

@@ -17,6 +17,13 @@ static Graph *new_graph(Arena *a, Diag *d, const char *name)
     return g;
 }
 
+GraphReads *graph_reads_new(Arena *a)
+{
+    GraphReads *r = ARENA_NEW(a, GraphReads);
+    r->arena = a;
+    return r;
+}
+
 Graph *graph_new(Arena *a, Diag *d, const char *name)
 {
     Graph *g = new_graph(a, d, name);
@@ -33,6 +40,7 @@ Graph *graph_new_like(Graph *parent, const char *name)
     g->dims = parent->dims;
     g->payloads = parent->payloads;
     g->budget = parent->budget;
+    g->reads = parent->reads;
     g->notes = parent->notes;
     return g;
 }

@@ -299,6 +299,11 @@ typedef struct EvalBudget {
     void *custom_ctx;
 } EvalBudget;
 
+typedef struct GraphReads {
+    Arena *arena;
+    Map seen;
+} GraphReads;
+
 struct Graph {
     Arena *arena;
     Diag *diag;
@@ -323,8 +328,11 @@ struct Graph {
     uint32_t depth;
     Map *payloads;      // shapes and attribute payloads by content; shared with sub-graphs and copies
     EvalBudget *budget; // of evaluating at compile time; shared in the same way
+    // Constants whose elements somebody has looked at, by address; shared in the same way. NULL: nobody asks.
+    struct GraphReads *reads;
 };
 
+GraphReads *graph_reads_new(Arena *a);
 Graph *graph_new(Arena *a, Diag *d, const char *name);
 // An empty graph that shares arena, diag and dim table with `parent`: for sub-graphs and rebuilt copies.
 Graph *graph_new_like(Graph *parent, const char *name);

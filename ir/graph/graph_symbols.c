@@ -34,6 +34,7 @@ static bool add_page(Graph *from, const uint32_t *open, const int64_t *first, ui
     to->page = graph_param(to, page_name(from), DTYPE_i64, &shape, init, n * sizeof *init, (Span){0});
     for (uint32_t i = 0; i < n && to->page != 0; i++) {
         symbol[i] = from->dims->symbols.data[open[i]];
+        symbol[i].has_dflt = true;
         symbol[i].dflt = first[i];
         dim[i] = dim_symbol(to->dims, symbol[i].name, symbol[i].min, symbol[i].max, symbol[i].multiple);
         const NodeId value = entry_of_page(to, i);

@@ -15,7 +15,7 @@ typedef enum PayloadTag {
     PAYLOAD_KNOWN
 } PayloadTag;
 
-enum { INLINE_BYTES = 256, INLINE_WORDS = 64, TAG_BYTES = 8, MAX_PROBES = 16 };
+enum { INLINE_BYTES = 256, INLINE_WORDS = 64, TAG_BYTES = 8, MAX_PROBES = 16, LARGE_BLOB = 4096 };
 
 static const void *as_pointer(uint64_t value)
 {
@@ -88,6 +88,14 @@ static bool find_known(const Graph *g, const void *p, uint64_t n, uint64_t *foun
     return map_get(g->payloads, key, sizeof key, found);
 }
 
+// Canonical bytes stay as they are: the next time they are known by their address, without another look at
+// gigabytes of weights.
+static void note_known(Graph *g, const void *p, uint64_t n, const void *canonical)
+{
+    const uint64_t key[3] = {PAYLOAD_KNOWN, n, as_word(p)};
+    map_put(g->arena, g->payloads, key, sizeof key, as_word(canonical));
+}
+
 const void *intern_blob(Graph *g, const void *p, uint64_t n)
 {
     uint64_t found = 0;
@@ -95,15 +103,17 @@ const void *intern_blob(Graph *g, const void *p, uint64_t n)
         return NULL;
     if (find_known(g, p, n, &found))
         return as_pointer(found);
-    return intern_hashed(g, p, n, hash_bytes64(p, (size_t)n, 0));
+    const void *canonical = intern_hashed(g, p, n, hash_bytes64(p, (size_t)n, 0));
+    if (canonical == p && n >= LARGE_BLOB)
+        note_known(g, p, n, p);
+    return canonical;
 }
 
 void intern_known(Graph *g, const void *p, uint64_t n, uint64_t hash)
 {
-    const uint64_t key[3] = {PAYLOAD_KNOWN, n, as_word(p)};
     uint64_t found = 0;
     if (!find_known(g, p, n, &found))
-        map_put(g->arena, g->payloads, key, sizeof key, as_word(intern_hashed(g, p, n, hash)));
+        note_known(g, p, n, intern_hashed(g, p, n, hash));
 }
 
 void intern_attr(Graph *g, AttrVal *v)

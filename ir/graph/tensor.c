@@ -26,6 +26,8 @@ Tensor tensor_of_const(const Graph *g, NodeId id)
     memcpy(out.dim, n->shape->dim, sizeof out.dim);
     // The one place where a constant's bytes become writable in type; nobody writes through it.
     memcpy(&out.data, &node_attr(n, A_const_data)->u.blob, sizeof out.data);
+    if (g->reads != NULL)
+        map_put(g->reads->arena, &g->reads->seen, &out.data, sizeof out.data, 1);
     return out;
 }
 
@@ -274,4 +276,16 @@ uint16_t bf16_from_f64(double v)
 double bf16_to_f64(uint16_t v)
 {
     return small_float_widen(DTYPE_bf16, v);
+}
+
+DType tensor_byte_type(const int32_t *v, int64_t n)
+{
+    int32_t least = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        least = v[i] < least ? v[i] : least;
+        most = v[i] > most ? v[i] : most;
+    }
+    return least >= INT8_MIN && most <= INT8_MAX ? DTYPE_i8
+           : least >= 0 && most <= UINT8_MAX     ? DTYPE_u8
+                                                 : DTYPE_i16;
 }

@@ -32,6 +32,8 @@ int64_t tensor_saturate(DType t, double v);
 void tensor_set_i64(Tensor *t, int64_t i, int64_t v);
 // Bytes less their zero points: none (an empty tensor), one, or one for each entry of axis 0.
 int32_t *tensor_centred(Arena *a, const Tensor *t, const Tensor *zero);
+// The narrowest type of i8, u8 and i16 that holds these numbers, which are differences of bytes.
+DType tensor_byte_type(const int32_t *v, int64_t n);
 
 // The bits of an element, in the low ones; set cuts them to the type and extends them as it is stored.
 uint64_t tensor_get_bits(const Tensor *t, int64_t i);

@@ -83,7 +83,7 @@ typedef int32_t (*InputFn)(Words *a, int64_t step, int64_t pixel);
 
 static int32_t widened(Words *a, int64_t step, int64_t pixel)
 {
-    return words_read(a, 1, 2 * step + pixel);
+    return words_read(a, 1, a->window + 2 * step + pixel);
 }
 
 // The same where words are operand 3.
@@ -300,6 +300,42 @@ CallResult interp_dsp_points(Call *c)
             bytes_of_pair(&a, &p);
         }
     }
+    return CALL_DONE;
+}
+
+// Pairs of pixels. apart: words from the windows of a pair to the next ones.
+static void windows(Words *a, int64_t apart)
+{
+    const Call *c = a->c;
+    const int64_t x_step = call_int(c, 5, a->t), y_step = call_int(c, 6, a->t), shape = call_int(c, 7, a->t);
+    const int64_t n = dsp_window_run(shape), start = call_int(c, 8, a->t);
+    PairBytes p = {.input = widened, .y = {0, 0}, .high = dsp_start_high(start), .blocks = y_step / 2};
+    p.steps = dsp_window_words(shape);
+    for (int64_t i = 0; i < call_int(c, 4, a->t) && !a->is_wrong; i++) {
+        a->window = i * apart;
+        for (int64_t j = 0; j < 2 * dsp_window_rows(shape) && x_step != 0; j++) {
+            const int64_t row = j / 2, pixel = 2 * i + j % 2;
+            const int64_t from = pixel * (x_step / 2) + row * dsp_window_pitch(shape);
+            widen(a, &(Run){DTYPE_i8, 3, 1, from, 0, n, n, dsp_start_zero(start)},
+                  i * apart + 2 * row * dsp_words(n) + j % 2);
+        }
+        p.at[0] = 4 * i * y_step;
+        p.at[1] = p.at[0] + 2 * y_step;
+        bytes_of_pair(a, &p);
+    }
+}
+
+CallResult interp_dsp_windows(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++)
+        windows(&(Words){.c = c, .t = t}, 0);
+    return CALL_DONE;
+}
+
+CallResult interp_dsp_ahead(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++)
+        windows(&(Words){.c = c, .t = t}, call_int(c, 6, t));
     return CALL_DONE;
 }
 

@@ -7,6 +7,17 @@
 
 enum { MMA_ROWS = 16, MMA_COLUMNS = 8, A_WORDS = 4, B_WORDS = 2, SUMS = 4 };
 
+// What warps do together, once all their threads are there. fn: false where it failed.
+static CallResult each_warp(Call *c, bool (*fn)(const Call *c, uint32_t warp))
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!fn(c, warp))
+            break;
+    return CALL_DONE;
+}
+
 // --- mma.sync ------------------------------------------------------------------------------------
 
 // Operands of a product: numbers, and which rows of a and columns of b are poison.
@@ -139,6 +150,75 @@ CallResult interp_mma_tf32(Call *c)
     return multiply(c, &(Fragments){tf32_a_step, tf32_step, put_tf32});
 }
 
+// --- mma.sync of bytes ---------------------------------------------------------------------------
+
+enum { BYTES = 4, BYTE_STEPS = 32, A_IS_SIGNED = 1, B_IS_SIGNED = 2 };
+
+// Numbers of operands; sums wrap.
+typedef struct ByteProduct {
+    int32_t a[MMA_ROWS][BYTE_STEPS], b[MMA_COLUMNS][BYTE_STEPS];
+    bool is_bad_row[MMA_ROWS], is_bad_column[MMA_COLUMNS];
+} ByteProduct;
+
+static void put_bytes(uint32_t word, bool is_signed, int32_t *to)
+{
+    for (uint32_t i = 0; i < BYTES; i++) {
+        const int32_t byte = (int32_t)(word >> 8 * i & 0xff);
+        to[i] = is_signed && byte > INT8_MAX ? byte - 256 : byte;
+    }
+}
+
+static bool take_bytes(const Call *c, uint32_t t, ByteProduct *p)
+{
+    const uint32_t lane = t % MATRIX_LANES, column = lane / MATRIX_QUAD;
+    Elements a, b;
+    if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &a) ||
+        !call_elements(c, 4, t, call_int(c, 5, t), B_WORDS, &b) || !check_ready(c, t, &a, A_WORDS) ||
+        !check_ready(c, t, &b, B_WORDS))
+        return false;
+    for (uint32_t w = 0; w < A_WORDS; w++) {
+        const uint32_t row = matrix_a_row(lane, w);
+        put_bytes(a.r[w], (c->constant & A_IS_SIGNED) != 0, &p->a[row][tf32_a_step(lane, w) * BYTES]);
+        p->is_bad_row[row] |= a.state[w] == ELEMENT_UNWRITTEN;
+    }
+    for (uint32_t w = 0; w < B_WORDS; w++) {
+        put_bytes(b.r[w], (c->constant & B_IS_SIGNED) != 0, &p->b[column][tf32_step(lane, w) * BYTES]);
+        p->is_bad_column[column] |= b.state[w] == ELEMENT_UNWRITTEN;
+    }
+    return true;
+}
+
+static void add_bytes(const ByteProduct *p, uint32_t lane, Elements *d)
+{
+    for (uint32_t i = 0; i < SUMS; i++) {
+        const uint32_t row = matrix_sum_row(lane, i), column = matrix_sum_column(lane, i);
+        for (uint32_t step = 0; step < BYTE_STEPS; step++)
+            d->r[i] += (uint32_t)(p->a[row][step] * p->b[column][step]);
+        if (p->is_bad_row[row] || p->is_bad_column[column])
+            d->state[i] = ELEMENT_UNWRITTEN;
+    }
+}
+
+static bool multiply_bytes(const Call *c, uint32_t warp)
+{
+    ByteProduct p = {0};
+    for (uint32_t lane = 0; lane < MATRIX_LANES; lane++)
+        if (!take_bytes(c, warp + lane, &p))
+            return false;
+    for (uint32_t lane = 0; lane < MATRIX_LANES; lane++) {
+        Elements d;
+        if (!find_sums(c, warp + lane, &d))
+            return false;
+        add_bytes(&p, lane, &d);
+    }
+    return true;
+}
+
+CallResult interp_mma_bytes(Call *c)
+{
+    return each_warp(c, multiply_bytes);
+}
+
 // --- simdgroups ----------------------------------------------------------------------------------
 
 enum { SIMD_ROWS = 16, SIMD_COLUMNS = 32, SIMD_STEPS = 8, SIMD_SQUARE = 8, SIMD_SUMS = 16, WORD = 4 };
@@ -205,12 +285,7 @@ static bool simd_multiply(const Call *c, uint32_t warp)
 
 CallResult interp_simd_product(Call *c)
 {
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!simd_multiply(c, warp))
-            break;
-    return CALL_DONE;
+    return each_warp(c, simd_multiply);
 }
 
 static bool simd_store(const Call *c, uint32_t warp)
@@ -229,12 +304,7 @@ static bool simd_store(const Call *c, uint32_t warp)
 
 CallResult interp_simd_put(Call *c)
 {
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!simd_store(c, warp))
-            break;
-    return CALL_DONE;
+    return each_warp(c, simd_store);
 }
 
 // --- cooperative matrices ------------------------------------------------------------------------
@@ -352,12 +422,7 @@ static bool coop_multiply(const Call *c, uint32_t warp)
 
 CallResult interp_coop_product(Call *c)
 {
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!coop_multiply(c, warp))
-            break;
-    return CALL_DONE;
+    return each_warp(c, coop_multiply);
 }
 
 static bool coop_store(const Call *c, uint32_t warp)
@@ -377,10 +442,5 @@ static bool coop_store(const Call *c, uint32_t warp)
 
 CallResult interp_coop_put(Call *c)
 {
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!coop_store(c, warp))
-            break;
-    return CALL_DONE;
+    return each_warp(c, coop_store);
 }

@@ -46,6 +46,32 @@ CallResult interp_byte_fill(Call *c)
     return CALL_DONE;
 }
 
+static CallResult clamp(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t n = call_int(c, 1, t), least = call_int(c, 4, t), most = call_int(c, 5, t);
+        for (int64_t i = 0; i < n * call_int(c, 2, t) && !a.is_wrong; i++) {
+            const int64_t at = i / n * call_int(c, 3, t) + i % n;
+            a.is_poison = false;
+            const int64_t v = words_read_byte(&a, 0, at, DTYPE_i8);
+            const int64_t kept = v < least ? least : v > most ? most : v;
+            words_write_byte(&a, 0, at, (int8_t)(kept ^ call_int(c, 6, t)));
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_byte_clamp(Call *c)
+{
+    return clamp(c);
+}
+
+CallResult interp_dsp_clamp(Call *c)
+{
+    return clamp(c);
+}
+
 // --- sums ----------------------------------------------------------------------------------------
 
 // Channel j of the block whose words begin at w, for the window at x.

@@ -176,10 +176,10 @@ CallResult interp_shared_get(Call *c)
 
 static float half_number(DType type, uint32_t bits)
 {
-    return type == DTYPE_bool ? (bits != 0 ? 0.0f : -INFINITY) : matrix_number(type, bits);
+    return type == DTYPE_bool ? (bits != 0 ? INFINITY : -INFINITY) : matrix_number(type, bits);
 }
 
-// Two neighbours of a type, as numbers.
+// Two neighbours of a type, as numbers; of bools, the most that a score may be.
 static CallResult get_pairs(Call *c, DType type)
 {
     const uint32_t bytes = dtype_info[type].bytes;

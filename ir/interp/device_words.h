@@ -11,6 +11,7 @@ typedef struct Words {
     const Call *c;
     uint32_t t;
     bool is_poison, is_wrong;
+    int64_t window; // behind the address of the windows
 } Words;
 
 int32_t words_read(Words *a, uint32_t operand, int64_t i);

@@ -87,6 +87,7 @@ void resolve_fork(Resolver *r, KRef loop, uint32_t code)
     Fork f = {0};
     for (KRef at = loop; at != 0 && f.n_loops < FORK_MAX_LOOPS; at = inner_loop(r, at, loop)) {
         const KInst *n = k_inst(r->k, at);
+        rlx_assert(n->kind == KI_for && n->flags == KFOR_PARALLEL);
         r->is_joined[at] = true;
         if (r->slot[at] == 0)
             r->slot[at] = resolve_register(r, 8);
@@ -96,6 +97,7 @@ void resolve_fork(Resolver *r, KRef loop, uint32_t code)
         f.loop[f.n_loops++].step = n->imm;
     }
     find_spread(r, &f, loop);
+    rlx_assert(code < r->p->code.len && f.n_loops != 0);
     r->p->code.data[code].at = r->p->forks.len;
     vec_push(r->arena, &r->p->forks, f);
 }

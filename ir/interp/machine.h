@@ -21,7 +21,22 @@ typedef enum CellClass {
     CELL_BOOL,
     CELL_COUNT
 } CellClass;
-CellClass cell_class(int type);
+// Inline: every access to an array asks for it.
+static inline CellClass cell_class(int type)
+{
+    if (type == KT_INDEX || type == DTYPE_i64)
+        return CELL_INDEX;
+    switch (dtype_info[type].cls) {
+    case DCLASS_FLOAT:
+        return type == DTYPE_f64 ? CELL_F64 : CELL_F32;
+    case DCLASS_INT:
+        return CELL_INT;
+    case DCLASS_UINT:
+        return CELL_UINT;
+    default:
+        return CELL_BOOL;
+    }
+}
 static inline uint32_t cell_bytes(int type)
 {
     const CellClass c = cell_class(type);
@@ -227,6 +242,13 @@ Strand *strand_new(Machine *m, uint32_t begin, uint32_t end, uint32_t at, Join *
 const Code *step_copy(Machine *m, Strand *s, const Code *c);
 const Code *step_splat(Machine *m, Strand *s, const Code *c);
 const Code *step_zip(Machine *m, Strand *s, const Code *c);
+// The lane that lane i of a zip is: of the second vector from n on.
+static inline uint32_t zip_lane(KZip how, uint32_t n, uint32_t i)
+{
+    const uint32_t half = how == KZIP_HIGH ? n / 2 : 0;
+    return how >= KZIP_EVEN ? 2 * i + (how == KZIP_ODD) : half + i / 2 + i % 2 * n;
+}
+
 const Code *step_hreduce(Machine *m, Strand *s, const Code *c);
 const Code *step_team(Machine *m, Strand *s, const Code *c);
 const Code *step_thread(Machine *m, Strand *s, const Code *c);

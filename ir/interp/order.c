@@ -70,6 +70,7 @@ static void add_clocks(const Machine *m, Known *to, const Known *from)
 
 void order_begin(Machine *m)
 {
+    rlx_assert(m->n_threads != 0);
     m->n_agents = m->n_threads + VIRTUAL_AGENTS;
     m->free_known = NULL;
     m->known = ARENA_ARRAY(m->scratch, Known *, m->n_agents);
@@ -105,6 +106,7 @@ bool order_knows(const Machine *m, uint64_t mark, uint32_t who, bool is_write, b
 
 void sync_release(Machine *m, uint32_t begin, uint32_t end, Sync *s)
 {
+    rlx_assert(begin <= end && end <= m->n_agents);
     Known *all = known_new(m, s->known);
     const Known *last = NULL;
     const bool is_engine = begin >= m->n_threads;
@@ -125,6 +127,7 @@ void sync_release(Machine *m, uint32_t begin, uint32_t end, Sync *s)
 void sync_acquire(Machine *m, uint32_t begin, uint32_t end, const Sync *s)
 {
     Known *from = NULL, *to = NULL;
+    rlx_assert(begin <= end && end <= m->n_agents);
     for (uint32_t i = begin; i < end && s->known != NULL; i++) {
         if (from == NULL || m->known[i] != from) {
             known_drop(m, to);
@@ -160,6 +163,7 @@ void sync_all(Machine *m, uint32_t begin, uint32_t end)
 uint32_t agent_begin(Machine *m, uint32_t t, AgentProxy proxy)
 {
     const uint32_t agent = m->next_agent;
+    rlx_assert(t < m->n_threads && agent >= m->n_threads && agent < m->n_agents);
     Known *k = known_new(m, m->known[t]);
     m->next_agent = agent + 1 < m->n_agents ? agent + 1 : m->n_threads;
     k->clock[t] = m->clock[t];

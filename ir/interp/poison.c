@@ -87,11 +87,13 @@ static void flow_splat(const Machine *m, const Strand *s, const Code *c)
 
 static void flow_zip(const Machine *m, const Strand *s, const Code *c)
 {
-    const uint32_t n = c->lanes, half = c->imm != 0 ? n / 2 : 0, bytes = cell_bytes(c->dtype);
+    const uint32_t n = c->lanes, bytes = cell_bytes(c->dtype);
     for (uint32_t t = s->begin; t < s->end; t++)
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t from = zip_lane((KZip)c->imm, n, i);
             set(m, c->d, t * n + i, bytes,
-                *marks(m, i % 2 != 0 ? c->b : c->a, t * n + half + i / 2, bytes) != 0);
+                *marks(m, from < n ? c->a : c->b, t * n + from % n, bytes) != 0);
+        }
 }
 
 static void flow_hreduce(const Machine *m, const Strand *s, const Code *c)

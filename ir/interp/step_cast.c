@@ -9,22 +9,6 @@
 
 // --- elements in memory and in registers ---------------------------------------------------------
 
-CellClass cell_class(int type)
-{
-    if (type == KT_INDEX || type == DTYPE_i64)
-        return CELL_INDEX;
-    switch (dtype_info[type].cls) {
-    case DCLASS_FLOAT:
-        return type == DTYPE_f64 ? CELL_F64 : CELL_F32;
-    case DCLASS_INT:
-        return CELL_INT;
-    case DCLASS_UINT:
-        return CELL_UINT;
-    default:
-        return CELL_BOOL;
-    }
-}
-
 static float bf16_value(uint32_t code)
 {
     const uint32_t bits = code << 16;

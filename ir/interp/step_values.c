@@ -30,15 +30,15 @@ const Code *step_splat(Machine *m, Strand *s, const Code *c)
 
 const Code *step_zip(Machine *m, Strand *s, const Code *c)
 {
-    const uint32_t n = c->lanes, half = c->imm != 0 ? n / 2 : 0, bytes = cell_bytes(c->dtype);
+    const uint32_t n = c->lanes, bytes = cell_bytes(c->dtype);
     for (uint32_t t = s->begin; t < s->end; t++) {
-        const size_t first = (size_t)t * n;
-        const unsigned char *a = CELLS(m, unsigned char, c->a) + (first + half) * bytes;
-        const unsigned char *b = CELLS(m, unsigned char, c->b) + (first + half) * bytes;
-        unsigned char *out = CELLS(m, unsigned char, c->d) + first * bytes;
-        for (uint32_t i = 0; i < n / 2; i++) {
-            memcpy(out + 2 * (size_t)i * bytes, a + (size_t)i * bytes, bytes);
-            memcpy(out + (2 * (size_t)i + 1) * bytes, b + (size_t)i * bytes, bytes);
+        const size_t first = (size_t)t * n * bytes;
+        const unsigned char *a = CELLS(m, unsigned char, c->a) + first;
+        const unsigned char *b = CELLS(m, unsigned char, c->b) + first;
+        unsigned char *out = CELLS(m, unsigned char, c->d) + first;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t from = zip_lane((KZip)c->imm, n, i);
+            memcpy(out + (size_t)i * bytes, (from < n ? a : b) + (size_t)(from % n) * bytes, bytes);
         }
     }
     return c + 1;

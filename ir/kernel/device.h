@@ -53,21 +53,27 @@ KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 
 // Operand `operand` of a function of CPUs is an address from which on it reads, or writes, `elements`
 // elements, which depend on the operands in the set `needs`. NULL: it may read and write all of the
-// parameter. It does so `times` times, `pitch` elements apart, and all that `again` times, `far` apart, where
-// these are operands (not 0).
+// parameter. It does so `times` times, `pitch` units of `unit` elements (0: one) apart, and all that `again`
+// times, `far` elements apart, where these are operands (not 0).
 typedef struct KDeviceAccess {
     KDevice function;
     uint32_t operand, needs;
     bool is_write;
     int64_t (*elements)(const int64_t *values);
-    uint32_t times, pitch, again, far;
+    uint32_t times, pitch, again, far, unit;
+    bool is_among; // writes while the function still reads: they count as the first of a turn
 } KDeviceAccess;
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand);
 // If the times of its operands are turns, in each of which the function reads before it writes: how many;
 // else 0.
 static inline int64_t kdev_turns(KDevice f, const int64_t *values)
 {
-    return f == KDEV_dsp_points ? values[4] : 0;
+    return f == KDEV_dsp_points || f == KDEV_dsp_windows || f == KDEV_dsp_ahead ? values[4] : 0;
+}
+// Does the function do so in the second half of a turn? Operands come in their order.
+static inline bool kdev_is_late(const KDeviceAccess *a)
+{
+    return a->is_write && !a->is_among;
 }
 static inline int64_t kdev_times(const KDeviceAccess *a, const int64_t *values)
 {
@@ -76,8 +82,8 @@ static inline int64_t kdev_times(const KDeviceAccess *a, const int64_t *values)
 // How far from its address time i is.
 static inline int64_t kdev_far(const KDeviceAccess *a, const int64_t *values, int64_t i)
 {
-    const int64_t times = a->times != 0 ? values[a->times] : 1;
-    return i % times * (a->times != 0 ? values[a->pitch] : 0) +
+    const int64_t times = a->times != 0 ? values[a->times] : 1, unit = a->unit != 0 ? a->unit : 1;
+    return i % times * (a->times != 0 ? values[a->pitch] * unit : 0) +
            i / times * (a->again != 0 ? values[a->far] : 0);
 }
 

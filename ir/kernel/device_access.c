@@ -16,6 +16,12 @@ static int64_t window(const int64_t *v)
     return v[3];
 }
 
+// dsp_clamp, byte_clamp: of one pixel, which is read before it is written.
+static int64_t clamped(const int64_t *v)
+{
+    return v[1];
+}
+
 // dsp_pair: `rows` runs of n elements, `pitch` apart.
 static int64_t runs(const int64_t *v)
 {
@@ -95,6 +101,23 @@ static int64_t point_bytes(const int64_t *v)
     return v[6];
 }
 
+// dsp_windows: windows of a pair, what is made of them, and where they are copied to.
+static int64_t pair_runs(const int64_t *v)
+{
+    const int64_t all = (dsp_window_rows(v[7]) - 1) * dsp_window_pitch(v[7]) + dsp_window_run(v[7]);
+    return v[5] == 0 ? 0 : v[5] / 2 + all;
+}
+
+static int64_t pair_bytes(const int64_t *v)
+{
+    return 4 * v[6];
+}
+
+static int64_t pair_words(const int64_t *v)
+{
+    return 2 * dsp_window_words(v[7]);
+}
+
 // dsp_planes, dsp_taps: of one row and column.
 static int64_t block(const int64_t *v)
 {
@@ -104,6 +127,7 @@ static int64_t block(const int64_t *v)
 
 enum {
     OF_POINTS = 1 << 4 | 1 << 5 | 1 << 6,
+    OF_PAIRS = 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7,
     OF_PLANES = 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7,
     OF_TAPS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
     OF_PAIR = 1 << 3 | 1 << 4 | 1 << 5,
@@ -111,6 +135,7 @@ enum {
     OF_ROW = 1 << 3,
     OF_BYTES = 1 << 4,
     OF_WINDOW = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
+    OF_CLAMPED = 1 << 1 | 1 << 2 | 1 << 3,
     OF_PIXELS = OF_BYTES | 1 << 5 | 1 << 6,
     OF_COLUMNS = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
     OF_DEEP = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7,
@@ -124,43 +149,50 @@ enum {
 };
 
 static const KDeviceAccess accesses[] = {
-    {KDEV_dsp_pair_i8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0},
-    {KDEV_dsp_pair_u8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0},
-    {KDEV_dsp_edge_i8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0},
-    {KDEV_dsp_edge_u8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0},
-    {KDEV_dsp_bytes2, 1, OF_ROW, false, words, 0, 0, 0, 0},
-    {KDEV_dsp_eight_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
-    {KDEV_dsp_eight_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
-    {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
-    {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
-    {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs, 0, 0, 0, 0},
-    {KDEV_dsp_pair_u8, 2, OF_PAIR, false, runs, 0, 0, 0, 0},
-    {KDEV_dsp_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
-    {KDEV_dsp_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0},
-    {KDEV_dsp_row_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
-    {KDEV_dsp_row_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0},
-    {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
-    {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes, 0, 0, 0, 0},
-    {KDEV_dsp_points, 0, OF_POINTS, true, point_bytes, 4, 6, 0, 0},
-    {KDEV_dsp_points, 1, OF_POINTS, false, point, 4, 5, 0, 0},
-    {KDEV_dsp_planes_i8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
-    {KDEV_dsp_planes_u8, 1, OF_PLANES, false, block, 3, 6, 5, 7},
-    {KDEV_dsp_taps1, 0, OF_TAPS, true, block, 3, 5, 4, 6},
-    {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6},
-    {KDEV_byte_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
-    {KDEV_byte_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0},
-    {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0},
-    {KDEV_mve_bytes1, 1, OF_ROW, false, window, 0, 0, 0, 0},
-    {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0},
-    {KDEV_mve_columns_i8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
-    {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7},
-    {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7},
-    {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0},
-    {KDEV_rvv_sums, 1, OF_SUMS, false, window, 5, 6, 0, 0},
-    {KDEV_rvv_bytes, 1, OF_WINDOWS, false, window, 5, 8, 0, 0},
-    {KDEV_rvv_bytes, 0, OF_LANES, true, lanes_of_pixel, 5, 6, 0, 0},
-    {KDEV_rvv_deep, 1, OF_REACH, false, reach, 4, 6, 0, 0},
-    {KDEV_rvv_deep, 0, OF_DEEP_LANES, true, deep_lanes, 4, 5, 0, 0},
+    {KDEV_dsp_pair_i8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_pair_u8, 0, TO_PAIR, true, words_of_pair, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_edge_i8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_edge_u8, 0, TO_EDGE, true, words_of_edge, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_bytes2, 1, OF_ROW, false, words, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_eight_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_eight_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_pair_i8, 1, OF_PAIR, false, runs, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_pair_i8, 2, OF_PAIR, false, runs, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_pair_u8, 1, OF_PAIR, false, runs, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_pair_u8, 2, OF_PAIR, false, runs, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_edge_i8, 1, OF_EDGE, false, part, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_edge_u8, 1, OF_EDGE, false, part, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_row_i8, 1, OF_ROW, false, steps, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_row_u8, 1, OF_ROW, false, steps, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_bytes2, 0, OF_BYTES, true, bytes, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_bytes2, 5, OF_BYTES, true, bytes, 0, 0, 0, 0, 0, false},
+    {KDEV_dsp_points, 0, OF_POINTS, true, point_bytes, 4, 6, 0, 0, 0, false},
+    {KDEV_dsp_points, 1, OF_POINTS, false, point, 4, 5, 0, 0, 0, false},
+    {KDEV_dsp_windows, 0, OF_PAIRS, true, pair_bytes, 4, 6, 0, 0, 4, false},
+    {KDEV_dsp_windows, 3, OF_PAIRS, false, pair_runs, 4, 5, 0, 0, 1, false},
+    {KDEV_dsp_ahead, 0, OF_PAIRS, true, pair_bytes, 4, 6, 0, 0, 4, false},
+    {KDEV_dsp_ahead, 1, OF_PAIRS, true, pair_words, 4, 6, 0, 0, 1, true},
+    {KDEV_dsp_ahead, 3, OF_PAIRS, false, pair_runs, 4, 5, 0, 0, 1, false},
+    {KDEV_dsp_planes_i8, 1, OF_PLANES, false, block, 3, 6, 5, 7, 0, false},
+    {KDEV_dsp_planes_u8, 1, OF_PLANES, false, block, 3, 6, 5, 7, 0, false},
+    {KDEV_dsp_taps1, 0, OF_TAPS, true, block, 3, 5, 4, 6, 0, false},
+    {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6, 0, false},
+    {KDEV_byte_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0, 0, false},
+    {KDEV_byte_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0, 0, false},
+    {KDEV_dsp_clamp, 0, OF_CLAMPED, true, clamped, 2, 3, 0, 0, 0, false},
+    {KDEV_byte_clamp, 0, OF_CLAMPED, true, clamped, 2, 3, 0, 0, 0, false},
+    {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0, 0, false},
+    {KDEV_mve_bytes1, 1, OF_ROW, false, window, 0, 0, 0, 0, 0, false},
+    {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0, 0, false},
+    {KDEV_mve_columns_i8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7, 0, false},
+    {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7, 0, false},
+    {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7, 0, false},
+    {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0, 0, false},
+    {KDEV_rvv_sums, 1, OF_SUMS, false, window, 5, 6, 0, 0, 0, false},
+    {KDEV_rvv_bytes, 1, OF_WINDOWS, false, window, 5, 8, 0, 0, 0, false},
+    {KDEV_rvv_bytes, 0, OF_LANES, true, lanes_of_pixel, 5, 6, 0, 0, 0, false},
+    {KDEV_rvv_deep, 1, OF_REACH, false, reach, 4, 6, 0, 0, 0, false},
+    {KDEV_rvv_deep, 0, OF_DEEP_LANES, true, deep_lanes, 4, 5, 0, 0, 0, false},
 };
 
 const KDeviceAccess *k_device_access(KDevice f, uint32_t operand)

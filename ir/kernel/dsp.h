@@ -34,6 +34,12 @@
 // that follow each other, two at a time, dsp_pair to d and dsp_bytes2 to pixels of as many bytes as there are
 // channels.
 //
+// dsp_windows_N(y, d, w, x, pairs, x_step, y_step, shape, start): for pairs of pixels, dsp_pair to d and
+// dsp_bytes2. x_step: elements of the input (i8) from pair to pair, of which the second pixel is half as far
+// away, or 0 where the windows of one pair are at d already; y_step: the same of the result, in words. shape
+// (dsp_window_shape): runs of a window, elements of each, and how far apart they begin. start (dsp_start):
+// high and the zero point. dsp_ahead_N: windows move by y_step words from pair to pair.
+//
 // dsp_planes(d, x, lo, rows, n, columns, row_step, column_step, shape): n rows of four channels to planes at
 // d, as words of two neighbouring columns, less the zero point. Only `rows` rows from number lo on exist, the
 // first of them at x; the others are zeros, as are columns beside the input's. shape (dsp_shape): how many
@@ -63,6 +69,43 @@ enum {
     DSP_TAPS_BYTES = DSP_TAPS + 8, // of a channel
     DSP_TAPS_OWN = 16,             // more for a start of its own, without exceptions
 };
+
+enum { DSP_MOST_ROWS = 15, DSP_MOST_RUN = 4095, DSP_MOST_PITCH = 32767 };
+
+static inline int64_t dsp_window_shape(int64_t rows, int64_t n, int64_t pitch)
+{
+    return rows | n << 4 | pitch << 16;
+}
+
+static inline int64_t dsp_window_rows(int64_t shape)
+{
+    return shape & DSP_MOST_ROWS;
+}
+
+static inline int64_t dsp_window_run(int64_t shape)
+{
+    return shape >> 4 & DSP_MOST_RUN;
+}
+
+static inline int64_t dsp_window_pitch(int64_t shape)
+{
+    return shape >> 16;
+}
+
+static inline int64_t dsp_start(int64_t high, int64_t zero)
+{
+    return high * 256 + (zero & 255);
+}
+
+static inline int64_t dsp_start_high(int64_t start)
+{
+    return (start - (start & 255)) / 256;
+}
+
+static inline int64_t dsp_start_zero(int64_t start)
+{
+    return (int8_t)(uint8_t)(start & 255);
+}
 
 static inline int64_t dsp_shape(int64_t before, int64_t pitch, int64_t zero)
 {
@@ -109,6 +152,12 @@ static inline int64_t dsp_taps_spare(int64_t columns, int64_t stride)
 static inline int64_t dsp_words(int64_t n)
 {
     return n / 4 * 2 + (n % 4 + 1) / 2;
+}
+
+// Of a window.
+static inline int64_t dsp_window_words(int64_t shape)
+{
+    return dsp_window_rows(shape) * dsp_words(dsp_window_run(shape));
 }
 
 typedef struct DspWord {

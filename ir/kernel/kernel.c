@@ -256,12 +256,12 @@ KRef k_hreduce(Kernel *k, KOp op, KRef a)
     return reuse(k, &(KInst){.kind = KI_hreduce, .kop = (uint8_t)op, .dtype = n->dtype, .lanes = 1, .a = a});
 }
 
-static KRef zip(Kernel *k, KRef a, KRef b, int64_t is_high)
+KRef k_zip(Kernel *k, KZip how, KRef a, KRef b)
 {
     const KInst *n = k_inst(k, a);
     rlx_assert(k_inst(k, b)->lanes == n->lanes && k_inst(k, b)->dtype == n->dtype);
     return reuse(
-        k, &(KInst){.kind = KI_zip, .dtype = n->dtype, .lanes = n->lanes, .a = a, .b = b, .imm = is_high});
+        k, &(KInst){.kind = KI_zip, .dtype = n->dtype, .lanes = n->lanes, .a = a, .b = b, .imm = how});
 }
 
 // One step zips rows that are half of them apart, which turns the bits of (row, lane) by one place.
@@ -273,8 +273,8 @@ void k_transpose(Kernel *k, KRef *rows)
     rlx_assert(n <= MAX_ROWS);
     for (uint32_t step = 1; step < n; step *= 2) {
         for (uint32_t i = 0; i < n / 2; i++) {
-            next[2 * i] = zip(k, rows[i], rows[i + n / 2], 0);
-            next[2 * i + 1] = zip(k, rows[i], rows[i + n / 2], 1);
+            next[2 * i] = k_zip(k, KZIP_LOW, rows[i], rows[i + n / 2]);
+            next[2 * i + 1] = k_zip(k, KZIP_HIGH, rows[i], rows[i + n / 2]);
         }
         memcpy(rows, next, n * sizeof *rows);
     }

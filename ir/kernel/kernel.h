@@ -101,6 +101,14 @@ typedef enum KCast {
     KCAST_ROUND, // vectors of f32 to i32, half to even; what does not fit gives any number
 } KCast;
 
+// Which lanes of two vectors a and b of n lanes a zip takes, and in which order.
+typedef enum KZip {
+    KZIP_LOW,  // a[0], b[0], a[1], b[1] ... of the first halves
+    KZIP_HIGH, // the same of the second halves
+    KZIP_EVEN, // a[0], a[2] ... b[0], b[2] ...
+    KZIP_ODD,  // a[1], a[3] ... b[1], b[3] ...
+} KZip;
+
 enum {
     KFOR_SERIAL,
     KFOR_PARALLEL,
@@ -234,6 +242,7 @@ bool k_casts_vectors(int from, int to);
 KRef k_bitcast(Kernel *k, KRef a, int type); // of as many bits
 KRef k_splat(Kernel *k, KRef a, uint8_t lanes);
 KRef k_hreduce(Kernel *k, KOp op, KRef a);
+KRef k_zip(Kernel *k, KZip how, KRef a, KRef b); // f32 or i32 vectors
 // rows: as many f32 vectors as they have lanes; lane i of row j goes to lane j of row i.
 void k_transpose(Kernel *k, KRef *rows);
 KRef k_load(Kernel *k, uint32_t param, KRef index, uint8_t lanes, uint8_t count);
@@ -368,6 +377,8 @@ typedef struct TargetCaps {
     CpuMachine cpu;      // what estimates reckon with: of CPUs; a plain one where the target is a GPU
     const GpuMachine *gpu; // of GPUs; the default one where the target is none
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
+    bool has_pair8;        // pair8 and join16 of vectors are two instructions, as wide as f32 vectors
+    bool has_dot8_parts;   // it is a few, which still take half of the time of as many multiply-adds of f32
     bool has_dot_bf16;     // the same for pairs of bf16
     bool has_mma;          // device functions for products of matrices (device.def)
     bool has_simd_matrix;  // those of simdgroups

@@ -351,10 +351,15 @@ static bool find_kind(const char *word, bool has_number, KInst *n)
     for (n->imm = 0; has_number && n->imm < KCAST_WORDS; n->imm++)
         if (str_equal(kcast_words[n->imm], word))
             return true;
-    n->imm = has_number && (str_equal(word, "parts") || str_equal(word, "high"));
-    n->kind = str_equal(word, "parts") ? KI_part : KI_zip;
-    if (has_number && (n->imm != 0 || str_equal(word, "low")))
+    n->kind = KI_zip;
+    for (n->imm = 0; has_number && n->imm < KZIP_WORDS; n->imm++)
+        if (str_equal(kzip_words[n->imm], word))
+            return true;
+    n->kind = KI_part;
+    n->imm = 1;
+    if (has_number && str_equal(word, "parts"))
         return true;
+    n->imm = 0;
     n->kind = KI_op;
     const bool is_op = has_number && kop_parse(word, strlen(word), &op);
     n->kop = (uint8_t)op;

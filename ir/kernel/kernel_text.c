@@ -13,6 +13,7 @@ const char *const kmatrix_roles[KMATRIX_COUNT] = {"ii", "", "ii", "", "Aii", "ii
 const char *const kloop_words[KLOOP_WORDS] = {"", "parallel", "unroll", "roll", "group", "turns",
                                                 "given"};
 const char *const kcast_words[KCAST_WORDS] = {"cast", "bitcast", "roundcast"};
+const char *const kzip_words[KZIP_WORDS] = {"low", "high", "even", "odd"};
 
 typedef struct Listing {
     Str *out;
@@ -228,9 +229,9 @@ static void print_cast(const Listing *l)
     str_add(l->out, kcast_words[l->n->imm]);
 }
 
-static void print_half(const Listing *l)
+static void print_zip(const Listing *l)
 {
-    str_add(l->out, l->n->imm != 0 ? "high" : "low");
+    str_add(l->out, kzip_words[l->n->imm]);
 }
 
 static void print_flags(const Listing *l)
@@ -251,7 +252,7 @@ static void print_form(const Listing *l)
 {
     static void (*const letters[])(const Listing *) = {
         ['a'] = print_a,      ['b'] = print_b,      ['c'] = print_active, ['d'] = print_device,
-        ['f'] = print_flags,  ['h'] = print_half,   ['i'] = print_imm,    ['k'] = print_cast,
+        ['f'] = print_flags,  ['h'] = print_zip,   ['i'] = print_imm,    ['k'] = print_cast,
         ['m'] = print_matrix, ['n'] = print_count,  ['o'] = print_kop,    ['p'] = print_param,
         ['r'] = print_refs,   ['s'] = print_part,   ['t'] = print_type,   ['u'] = print_function,
         ['x'] = print_hint,   ['y'] = print_comment};

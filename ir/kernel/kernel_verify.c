@@ -184,8 +184,9 @@ static bool check_part(Checker *c, const KInst *n)
 
 static bool check_zip(Checker *c, const KInst *n)
 {
-    return ((n->dtype == DTYPE_f32 || n->dtype == DTYPE_i32) && n->lanes > 1) ||
-           fail(c, "zip of other than f32 and i32 vectors");
+    if ((n->dtype != DTYPE_f32 && n->dtype != DTYPE_i32) || n->lanes <= 1)
+        return fail(c, "zip of other than f32 and i32 vectors");
+    return (n->imm >= KZIP_LOW && n->imm <= KZIP_ODD) || fail(c, "malformed zip");
 }
 
 static bool check_custom(Checker *c, const KInst *n)

@@ -5,10 +5,11 @@
 
 #include "ir/kernel/device.h"
 
-enum { KLOOP_WORDS = KFOR_GIVEN + 1, KCAST_WORDS = KCAST_ROUND + 1 };
+enum { KLOOP_WORDS = KFOR_GIVEN + 1, KCAST_WORDS = KCAST_ROUND + 1, KZIP_WORDS = KZIP_ODD + 1 };
 
 extern const char *const kmatrix_words[KMATRIX_COUNT], *const kloop_words[KLOOP_WORDS],
-                                                           *const kcast_words[KCAST_WORDS];
+                                                           *const kcast_words[KCAST_WORDS],
+                                                           *const kzip_words[KZIP_WORDS];
 
 // The roles of a statement on matrix registers, as in kinds.def; f: f32.
 extern const char *const kmatrix_roles[KMATRIX_COUNT];

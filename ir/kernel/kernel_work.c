@@ -142,13 +142,15 @@ static void add_device_bytes(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_bytes2, 2, false, 3, 4, 8, 32},     {KDEV_dsp_bytes2, 5, true, -1, 4, 0, 4},
                    {KDEV_dsp_points, 0, true, 4, 6, 1, 0},       {KDEV_dsp_points, 1, false, 4, 5, 1, 0},
                    {KDEV_dsp_points, 3, true, 4, 5, 2, 0},       {KDEV_dsp_planes_i8, 0, true, 4, 5, 8, 0},
+                   {KDEV_dsp_windows, 0, true, 4, 6, 4, 0},      {KDEV_dsp_windows, 3, false, 4, 5, 1, 0},
+                   {KDEV_dsp_ahead, 0, true, 4, 6, 4, 0},        {KDEV_dsp_ahead, 3, false, 4, 5, 1, 0},
                    {KDEV_dsp_planes_i8, 1, false, 3, 5, 4, 0},   {KDEV_dsp_planes_u8, 0, true, 4, 5, 8, 0},
                    {KDEV_dsp_planes_u8, 1, false, 3, 5, 4, 0},   {KDEV_dsp_taps1, 0, true, 3, 4, 4, 0},
                    {KDEV_dsp_taps1, 1, false, 3, 4, 32, 0},      {KDEV_dsp_taps1, 2, false, -1, -1, 0, 68},
                    {KDEV_dsp_taps2, 0, true, 3, 4, 4, 0},        {KDEV_dsp_taps2, 1, false, 3, 4, 56, 0},
                    {KDEV_dsp_taps2, 2, false, -1, -1, 0, 68},    {KDEV_dsp_eight_i8, 1, false, 3, -1, 4, 0},
                    {KDEV_dsp_eight_i8, 2, false, 3, -1, 32, 32}, {KDEV_dsp_eight_u8, 1, false, 3, -1, 4, 0},
-                   {KDEV_dsp_eight_u8, 2, false, 3, -1, 32, 32}};
+                   {KDEV_dsp_eight_u8, 2, false, 3, -1, 32, 32}, {KDEV_dsp_clamp, 0, true, 1, 2, 1, 0}};
     for (size_t i = 0; w->bytes != NULL && i < sizeof touched / sizeof *touched; i++) {
         if (touched[i].device != kdev_of(n))
             continue;
@@ -171,6 +173,22 @@ static void add_points(Walk *w, const KInst *n, double times)
     w->work.n[WORK_block] += pairs * channels / 4;
     if (w->bytes != NULL && weights->kind == KI_address)
         add_bytes(w, (uint32_t)weights->imm, false, pairs * channels * (length + 8));
+}
+
+// Pairs of pixels as well, with windows of several runs.
+static void add_windows(Walk *w, const KInst *n, double times)
+{
+    const int64_t shape = (int64_t)known(w, n, 7);
+    const double pairs = times * known(w, n, 4), steps = (double)dsp_window_words(shape);
+    const double blocks = pairs * known(w, n, 6) / 2;
+    const KInst *weights = k_inst(w->k, k_device_operand(w->k, n, 2));
+    if (known(w, n, 5) != 0)
+        w->work.n[WORK_copied] += pairs * (double)(dsp_window_rows(shape) * dsp_window_run(shape));
+    w->work.n[WORK_pairs] += blocks * steps;
+    w->work.n[WORK_scaled] += blocks;
+    w->work.n[WORK_block] += times + blocks;
+    if (w->bytes != NULL && weights->kind == KI_address)
+        add_bytes(w, (uint32_t)weights->imm, false, blocks * (steps * 8 + 32));
 }
 
 // Of depthwise windows: rows of planes that are made, and rows of windows.
@@ -196,9 +214,11 @@ static void add_device(Walk *w, const KInst *n, double times)
                    {KDEV_dsp_sums2, WORK_pairs, 3, 4},     {KDEV_dsp_sums1, WORK_singles, 3, 4},
                    {KDEV_dsp_bytes2, WORK_pairs, 3, 4},    {KDEV_dsp_row_i8, WORK_rows, 3, 4},
                    {KDEV_dsp_row_u8, WORK_rows, 3, 4},     {KDEV_dsp_eight_i8, WORK_rows, 3, -1},
-                   {KDEV_dsp_eight_u8, WORK_rows, 3, -1}};
+                   {KDEV_dsp_eight_u8, WORK_rows, 3, -1},  {KDEV_dsp_clamp, WORK_copied, 1, 2}};
     if (kdev_of(n) == KDEV_dsp_points)
         add_points(w, n, times);
+    if (kdev_of(n) == KDEV_dsp_windows || kdev_of(n) == KDEV_dsp_ahead)
+        add_windows(w, n, times);
     add_planes(w, n, times);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         if (devices[i].device != kdev_of(n))
@@ -227,6 +247,7 @@ typedef struct VectorWork {
 static const VectorWork vectors[] = {
     {KDEV_byte_window_i8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}, 0},
     {KDEV_byte_window_u8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}, 0},
+    {KDEV_byte_clamp, WORK_copied, 1, {2, -1, -1}, 1, false, {0}, {16, 0, 0}, 0},
     {KDEV_mve_columns_i8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}, 0},
     {KDEV_mve_columns_u8, WORK_copied, -1, {3, -1, -1}, 2, false, {32, 24, 0}, {0}, 0},
     {KDEV_mve_sums2, WORK_pairs, 3, {4, -1, -1}, 1, true, {32, 0, 16}, {0, 32, 64}, 0},
@@ -279,9 +300,9 @@ static void add_call(Walk *w, const KInst *n, double times)
 static WorkKind kind_of_op(const Walk *w, const KInst *n)
 {
     static const bool is_product[KOP_COUNT] = {
-        [KOP_mul] = true,   [KOP_fma] = true,     [KOP_mad] = true,    [KOP_dot8] = true,
-        [KOP_dot16] = true, [KOP_mad_bb] = true,  [KOP_mad_bt] = true, [KOP_mad_tt] = true,
-        [KOP_mulh] = true,  [KOP_mulh_add] = true};
+        [KOP_mul] = true,    [KOP_fma] = true,    [KOP_mad] = true,    [KOP_dot8] = true,
+        [KOP_pair8] = true,  [KOP_dot16] = true,  [KOP_mad_bb] = true, [KOP_mad_bt] = true,
+        [KOP_mad_tt] = true, [KOP_mulh] = true,   [KOP_mulh_add] = true};
     const int of = k_inst(w->k, n->a)->dtype;
     if (n->dtype == KT_INDEX || of == KT_INDEX)
         return WORK_index;

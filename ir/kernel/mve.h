@@ -9,6 +9,8 @@
 // * byte_window(d, x, n, rows, pitch, pixels, step, to): of each pixel `rows` runs of n elements,
 //   `pitch` apart, from x + step * pixel on, to d + to * pixel, where runs follow each other.
 // * byte_fill(d, n, value): n bytes.
+// * byte_clamp(y, n, pixels, pitch, least, most, flip): n bytes of each pixel, `pitch` apart, are kept
+//   between `least` and `most`, then those bits change that `flip` has. dsp_clamp is the same.
 // * mve_sums2(s, x, w, n, blocks, to): sums of two pixels, whose windows are at x and x + to, by
 //   blocks of four channels: s[(block * 2 + pixel) * 4 + channel]. w: a block is what the sums begin
 //   with, then for every 16 inputs those of channel 0, 1, 2 and 3, a byte each; behind the last input

@@ -79,6 +79,20 @@ typedef struct PlanBank {
     bool is_optimal;
 } PlanBank;
 
+// What a choice costs, and what is proved of all others: none costs less than `least`.
+typedef struct PlanBound {
+    double cost, least; // both 0: there was no choice
+} PlanBound;
+static inline PlanBound plan_bound(double cost, double least)
+{
+    const double rounding = 1e-9; // of sums in another order
+    return (PlanBound){cost, least >= cost * (1 - rounding) ? cost : least};
+}
+static inline bool plan_bound_is_optimal(const PlanBound *b)
+{
+    return b->cost <= b->least;
+}
+
 typedef struct PlanBuffer {
     Region region;
     uint32_t bank;  // ARENA, WEIGHTS of a plan that has such banks: index into Plan.banks
@@ -94,6 +108,7 @@ typedef struct PlanBuffer {
     const void *data;     // WEIGHTS: the bytes; STATE, PARAM: initial bytes or NULL (zeros / must be set)
     PlanFill fill;        // WEIGHTS: makes the bytes from fill_ctx instead (data is NULL)
     const void *fill_ctx;
+    uint64_t made_of[2];      // with fill: not 0: what it packs and how; equal ones make equal bytes
     const PlanTensorMap *map; // MAPS
     const char *name;         // for reports
 } PlanBuffer;
@@ -360,12 +375,20 @@ typedef struct PlanRows {
     int64_t n_rows, n_turns;
 } PlanRows;
 
+// A frame of zero points around every image of a value (passes/lower/border.h): rows, then columns.
+typedef struct PlanBorder {
+    NodeId node;
+    int64_t before[2], after[2];
+    uint8_t value;
+} PlanBorder;
+
 typedef struct Plan {
     Arena *arena;
     const Graph *graph;
     const TargetCaps *caps;
     VEC(uint8_t) orders;     // by NodeId: AxisOrder of the value's memory
     VEC(Loc) locs;           // by NodeId
+    VEC(PlanBorder) borders;
     VEC(PlanBuffer) buffers; // [0] is unused
     VEC(PlanKernel) kernels; // in execution order
     VEC(PlanIo) inputs, outputs, params, states;
@@ -390,9 +413,11 @@ typedef struct Plan {
     const PlanBuckets *buckets; // NULL: one plan for all sizes
     PlanGpu gpu;
     VEC(PlanBank) banks; // none in the body of a loop
+    PlanBound bank_cost[2]; // of banks of RAM and of constants: cycles of all reads and writes of a run
     uint64_t region_bytes[REGION_COUNT];
     uint64_t arena_lower_bound;
     bool arena_optimal;
+    PlanBound schedule_cost; // where a schedule was chosen for its memory: instructions, by estimate
 } Plan;
 
 // The bytes of a buffer that has some: `data`, or what `fill` makes in the arena.

@@ -259,7 +259,7 @@ static void call(Replay *r, const KInst *n)
         for (uint32_t j = 0; k_device_operand(r->k, n, j) != 0; j++) {
             const KDeviceAccess *known = k_device_access(kdev_of(n), j);
             const KInst *o = shared_address(r, n, j);
-            if (known != NULL && known->is_write == (i % 2 != 0) && o != NULL)
+            if (known != NULL && kdev_is_late(known) == (i % 2 != 0) && o != NULL)
                 access_elements(r, (uint32_t)o->imm, o->a, kdev_far(known, v, i / 2), known->elements(v),
                                 known->is_write);
         }

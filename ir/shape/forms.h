@@ -26,11 +26,12 @@ typedef struct WindowForm {
 } WindowForm;
 WindowForm window_form(const Node *n); // a convolution of any kind, or a pool
 WindowForm conv_form(const Node *n);   // a conv
+bool conv_is_of_bytes(const Node *n);  // an int_conv
 
 // Of attention and attention_part.
 typedef struct AttentionForm {
     bool is_there; // none: false
-    bool is_causal;
+    bool is_causal, is_guarded;
     int64_t left, right, splits; // splits: 0 for attention
     double scale, softcap;
 } AttentionForm;

@@ -138,8 +138,11 @@ static bool is_byte(DType t)
 
 bool shape_int_conv(ShapeCtx *c)
 {
-    if (!is_byte(c->in[0].dtype) || !is_byte(c->in[1].dtype))
-        return shape_fail(c, E0205, "operands 0 and 1 must be of i8 or u8");
+    const bool is_wide = c->in[0].dtype == DTYPE_i16;
+    if ((!is_wide && !is_byte(c->in[0].dtype)) || !is_byte(c->in[1].dtype))
+        return shape_fail(c, E0205, "operand 0 must be of i8, u8 or i16, operand 1 of i8 or u8");
+    if (is_wide && rule_has(c, 3))
+        return shape_fail(c, E0205, "an operand of i16 has no zero point");
     if (rule_has(c, 2) && c->in[2].dtype != DTYPE_i32)
         return shape_fail(c, E0205, "operand 2 must be of i32");
     return rule_rank(c, 0, 3, 2 + MAX_SPATIAL) && conv(c, DTYPE_i32) && check_zero(c, 3, 0) &&
@@ -237,6 +240,11 @@ WindowForm window_form(const Node *n)
                         .pad = node_find_attr(n, "pads")->u.ints,
                         .group = group != NULL ? group->u.i : 0,
                         .shuffle = shuffle != NULL ? shuffle->u.i : group != NULL};
+}
+
+bool conv_is_of_bytes(const Node *n)
+{
+    return n->op == OP_int_conv;
 }
 
 WindowForm conv_form(const Node *n)

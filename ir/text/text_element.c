@@ -42,6 +42,7 @@ bool element_print(const Tensor *t, int64_t i, Str *out)
     uint64_t bits = 0;
     Tensor copy = {.dtype = t->dtype, .numel = 1, .data = &bits};
     size_t begin = out->len;
+    rlx_assert(i >= 0 && i < t->numel && dtype_info[t->dtype].bytes <= sizeof bits);
     print_any(t, i, out);
     return element_parse(&copy, 0, str_text(out) + begin, out->len - begin) &&
            memcmp(&bits, element_at(t, i), dtype_info[t->dtype].bytes) == 0;
@@ -67,6 +68,7 @@ static bool is_text(const char *text, size_t n, const char *word)
 
 static bool parse_integer(const DTypeInfo *info, const char *text, size_t n, int64_t *out)
 {
+    rlx_assert(info->cls != DCLASS_FLOAT && info->bits >= 1 && info->bits <= 64);
     uint32_t unused = 64 - info->bits;
     uint64_t u = 0;
     if (info->cls == DCLASS_INT)

@@ -305,7 +305,8 @@ static bool parse_symbol_numbers(Lexer *l, Symbol *out)
         return false;
     if (lex_take(l, "multiple") && !lex_int(l, "a divisor of all values", &out->multiple))
         return false;
-    return !lex_take(l, "default") || lex_int(l, "the default value", &out->dflt);
+    out->has_dflt = lex_take(l, "default");
+    return !out->has_dflt || lex_int(l, "the default value", &out->dflt);
 }
 
 static bool parse_symbol(Lexer *l, const Scope *s)
@@ -325,10 +326,11 @@ static bool parse_symbol(Lexer *l, const Scope *s)
         sym.multiple > DIM_MAX_VALUE)
         return lex_fail(l, begin, E0208, "symbol '%s': expected 0 <= min <= max <= %lld and 1 <= multiple",
                         sym.name, (long long)DIM_MAX_VALUE);
-    if (sym.dflt && (sym.dflt < sym.min || sym.dflt > sym.max || sym.dflt % sym.multiple))
+    if (sym.has_dflt && (sym.dflt < sym.min || sym.dflt > sym.max || sym.dflt % sym.multiple))
         return lex_fail(l, begin, E0208, "symbol '%s': the default is not one of its values", sym.name);
     dim_symbol(t, sym.name, sym.min, sym.max, sym.multiple);
-    t->symbols.data[t->symbols.len - 1].dflt = sym.dflt;
+    if (sym.has_dflt)
+        dim_set_default(t, sym.name, sym.dflt);
     return true;
 }
 
@@ -342,6 +344,7 @@ static bool parse_state(Lexer *l, const Scope *s)
         return false;
     if (!map_get(&s->states, &state, sizeof state, &index))
         return lex_fail(l, begin, E0209, "%%%u is not a state", state);
+    rlx_assert(index < s->graph->states.len && s->graph->states.data[index].node == state);
     GraphState *entry = &s->graph->states.data[index];
     if (entry->next)
         return lex_fail(l, begin, E0209, "the next value of this state is given twice");

@@ -152,6 +152,7 @@ static void print_leaf(const Printer *p, NodeId id)
     if (n->op != OP_const && (!data || !data->len))
         return;
     Tensor t = {.dtype = (DType)n->dtype, .numel = shape_numel(n->shape)};
+    rlx_assert(data->len == type_bytes((DType)n->dtype, n->shape));
     memcpy(&t.data, &data->u.blob, sizeof t.data); // only read
     print_values(p, &t);
 }
@@ -226,7 +227,7 @@ static void print_symbols(const Printer *p)
             quote_print(p->out, s->name);
         str_printf(p->out, " [%lld, %lld] multiple %lld", (long long)s->min, (long long)s->max,
                    (long long)s->multiple);
-        if (s->dflt)
+        if (s->has_dflt)
             str_printf(p->out, " default %lld", (long long)s->dflt);
         str_char(p->out, '\n');
     }
@@ -243,6 +244,7 @@ static void print_ends(const Printer *p)
     }
     for (uint32_t i = 0; i < g->outputs.len; i++) {
         const GraphOutput *o = &g->outputs.data[i];
+        rlx_assert(o->shape_of <= g->outputs.len && o->node < g->nodes.len);
         begin_line(p);
         str_add(p->out, o->shape_of ? "sizes " : "output ");
         quote_print(p->out, o->shape_of ? g->outputs.data[o->shape_of - 1].name : o->name);
@@ -269,6 +271,7 @@ static void print_ends(const Printer *p)
 static void print_graph(const Graph *g, Str *out, TextStyle style, uint32_t indent)
 {
     Printer p = {.g = g, .out = out, .style = style, .indent = indent + INDENT};
+    rlx_assert(g->labels.len == g->nodes.len);
     str_add(out, "graph ");
     quote_print(out, g->name);
     str_add(out, " {\n");

@@ -108,6 +108,7 @@ static bool parse_list(Lexer *l, Tensor *t)
 static bool parse_hex(Lexer *l, Tensor *t)
 {
     size_t digits = (size_t)dtype_info[t->dtype].bytes * 2;
+    rlx_assert((uint64_t)t->numel * digits <= l->len - l->at);
     for (int64_t i = 0; i < t->numel; i++, l->at += digits)
         if (!element_parse_hex(t, i, l->text + l->at))
             return lex_fail(l, l->at, E0107, "expected %zu digits of 0-9 a-f: the bits of a value of type %s",

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings convolutions of bytes (int_conv) into the form that the target computes fastest. They stay as they
 // are where integers are cheap and floats are not (lower_int_conv). Elsewhere: where the target has dot
-// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv. Else
-// f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that
-// takes; f64 where even one channel is too much. All give the same integers.
+// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv.
+// Where matrix units of GPUs multiply bytes, as they are. Else f32 convolutions whose sums f32 holds exactly
+// (up to 2^24), of as many groups of input channels as that takes; f64 where even one channel is too much.
+// All give the same integers. Sums of 16-bit operands are two of bytes, except where integers are cheap
+// (simplify_halves.h).
 #include "ir/graph/tensor.h"
+#include "passes/graph/simplify_halves.h"
 #include "passes/pass.h"
+#include "passes/units.h"
 
 static const double exact_f32 = 16777216;
 enum { MAX_PARTS = 64, MAX_DOT_GROUPS = 8 };
@@ -82,17 +86,34 @@ static NodeId byte_weights(const IntConv *c)
     return graph_const(c->g, DTYPE_i8, &c->ws, v, n, node_span(c->g, c->w));
 }
 
-// Can vectors of output channels take four input channels at a time?
+// A product of matrices, as images of one pixel.
+static bool is_product(const IntConv *c)
+{
+    const Shape *s = graph_node(c->g, c->id)->shape;
+    return shape_numel(s) == s->dim[0] * s->dim[1];
+}
+
+// Can vectors of output channels take four input channels at a time? Made of parts, dot products are worth it
+// for products, whose weights are read once: pixels of images are many, and as floats may be transformed.
 static bool fits_dot(const IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
-    if (!caps->has_dot8 || n == 0 || c->ws.rank > 4 || c->group > MAX_DOT_GROUPS ||
+    const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && is_product(c));
+    if (!has_dot || n == 0 || c->ws.rank > 4 || c->group > MAX_DOT_GROUPS ||
         (c->ws.dim[1] < 4 && c->group > 1) || c->ws.dim[0] / c->group < 4)
         return false;
     for (int64_t i = 0; i < n; i++)
         if (c->wv[i] < INT8_MIN || c->wv[i] > INT8_MAX)
             return false;
     return true;
+}
+
+// Are they multiplied by units of a GPU? Weights in a file are read where they are.
+static bool fits_units(const IntConv *c, const PassOptions *o)
+{
+    return o->file == NULL && (c->bias == 0 || node_is_const(c->g, c->bias)) &&
+           shape_numel(graph_node(c->g, c->id)->shape) > 0 &&
+           units_take_bytes(o->caps, &c->ws, c->group, c->wv);
 }
 
 static NodeId as_dot(const IntConv *c)
@@ -275,15 +296,43 @@ static NodeId step_product(Graph *g, NodeId id, const TargetCaps *caps)
     return node_end(&b);
 }
 
+// An int_conv of bytes in the form that the target wants.
+static NodeId formed(Graph *g, NodeId id, const PassOptions *o)
+{
+    const IntConv c = int_conv_of(g, id);
+    if (fits_units(&c, o))
+        return id;
+    return fits_dot(&c, o->caps) ? as_dot(&c) : as_floats(&c);
+}
+
+// One of 16-bit values: 256 times the sum of their upper bytes, and that of the lower ones.
+static NodeId of_halves(Graph *g, NodeId id, const PassOptions *o)
+{
+    enum { BITS = 8 };
+    const IntConv c = int_conv_of(g, id);
+    const Span at = node_span(g, id);
+    const NodeId bits = graph_scalar(g, DTYPE_i16, BITS, at);
+    const NodeId mask = graph_scalar(g, DTYPE_i16, UINT8_MAX, at);
+    const NodeId upper = graph_cast(g, graph_op2(g, OP_shift_right, c.x, bits), DTYPE_i8);
+    const NodeId lower = graph_cast(g, graph_op2(g, OP_bit_and, c.x, mask), DTYPE_u8);
+    const NodeId high = graph_clone_with(g, id, (const NodeId[]){upper, c.w, 0, 0, c.w_zero}, 5);
+    const NodeId low = graph_clone_with(g, id, (const NodeId[]){lower, c.w, c.bias, 0, c.w_zero}, 5);
+    const NodeId by = graph_scalar(g, DTYPE_i32, BITS, at);
+    return graph_op2(g, OP_add, graph_op2(g, OP_shift_left, formed(g, high, o), by), formed(g, low, o));
+}
+
 static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
 {
-    const TargetCaps *caps = ctx;
+    const PassOptions *o = ctx;
+    const TargetCaps *caps = o->caps;
     if (graph_node(g, id)->op == OP_qmatmul)
         return step_product(g, id, caps);
-    if (graph_node(g, id)->op != OP_int_conv || caps->prefers_ints)
+    if (caps->prefers_ints)
+        return simplify_halves(g, id);
+    if (graph_node(g, id)->op != OP_int_conv)
         return id;
-    const IntConv c = int_conv_of(g, id);
-    return fits_dot(&c, caps) ? as_dot(&c) : as_floats(&c);
+    const bool is_byte = k_is_byte(graph_node(g, graph_node(g, id)->src[0])->dtype);
+    return is_byte ? formed(g, id, o) : of_halves(g, id, o);
 }
 
 static bool has_int_conv(const Graph *g)
@@ -297,9 +346,9 @@ static bool has_int_conv(const Graph *g)
 bool pass_bytes(Pass *p)
 {
     rlx_assert(p->plan == NULL && !p->failed);
-    TargetCaps caps = *p->options->caps;
+    PassOptions options = *p->options;
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = has_int_conv(p->graph) && graph_rewrite(p->graph, step_bytes, &caps);
+    const bool changed = has_int_conv(p->graph) && graph_rewrite(p->graph, step_bytes, &options);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }

@@ -20,6 +20,8 @@ typedef struct Range {
 static Range input_range(const Graph *g, NodeId x, NodeId zero)
 {
     const bool is_signed = graph_node(g, x)->dtype == DTYPE_i8;
+    if (graph_node(g, x)->dtype == DTYPE_i16)
+        return (Range){INT16_MIN, INT16_MAX};
     if (zero != 0 && !node_is_const(g, zero))
         return (Range){-255, 255};
     const Tensor t = tensor_if_const(g, zero);
@@ -277,17 +279,38 @@ static bool take_product(Match *m, int64_t *values)
     return take(m, OP_cast, DTYPE_i64) && m->at == m->sum;
 }
 
-RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum)
+// clamp(value, least, most) as a byte
+static bool take_ends(Match *m, RequantEnds *ends)
+{
+    double least = 0, most = 0;
+    ends->is_unsigned = node_at(m)->dtype == DTYPE_u8;
+    if (!take(m, OP_cast, ends->is_unsigned ? DTYPE_u8 : DTYPE_i8) || !is_op(m, m->at, OP_clamp, DTYPE_i32) ||
+        !node_is_scalar_const(m->g, node_at(m)->src[1], &least) ||
+        !node_is_scalar_const(m->g, node_at(m)->src[2], &most))
+        return false;
+    ends->least = (int64_t)least - (ends->is_unsigned ? 128 : 0);
+    ends->most = (int64_t)most - (ends->is_unsigned ? 128 : 0);
+    m->at = node_at(m)->src[0];
+    return INT8_MIN <= ends->least && ends->least <= ends->most && ends->most <= INT8_MAX;
+}
+
+RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum, RequantEnds *ends)
 {
     Match m = {.g = g, .sum = sum, .at = root, .n = graph_node(g, sum)->shape->dim[1]};
-    if (!take(&m, OP_cast, DTYPE_i8) || !is_op(&m, m.at, OP_clamp, DTYPE_i32) ||
-        !is_number(&m, node_at(&m)->src[1], INT8_MIN) || !is_number(&m, node_at(&m)->src[2], INT8_MAX))
+    if (!take_ends(&m, ends))
         return NULL;
-    m.at = node_at(&m)->src[0];
     m.scale = ARENA_ARRAY(a, RequantScale, m.n);
     int64_t *values = ARENA_ARRAY(a, int64_t, m.n);
-    return take_exceptions(&m, values) && node_at(&m)->n_src == 2 && take_product(&m, values) ? m.scale
-                                                                                              : NULL;
+    if (!take_exceptions(&m, values) || node_at(&m)->n_src != 2 || !take_product(&m, values))
+        return NULL;
+    for (int64_t o = 0; ends->is_unsigned && o < m.n; o++)
+        m.scale[o].start -= INT64_C(128) * (INT64_C(1) << (32 + m.scale[o].shift));
+    return m.scale;
+}
+
+bool requant_ends_are_plain(const RequantEnds *ends)
+{
+    return ends->least == INT8_MIN && ends->most == INT8_MAX && !ends->is_unsigned;
 }
 
 // --- the pass ------------------------------------------------------------------------------------

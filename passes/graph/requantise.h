@@ -15,7 +15,16 @@ typedef struct RequantScale {
     int64_t exception[REQUANT_MOST], added[REQUANT_MOST];
 } RequantScale;
 
+// What becomes of these bytes in the end: they are kept between `least` and `most`, and where the result has
+// no sign it is 128 more than they are.
+typedef struct RequantEnds {
+    int64_t least, most;
+    bool is_unsigned;
+} RequantEnds;
+
 // Of each channel (axis 1) of the node `sum`, if `root` is that; else NULL.
-RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum);
+RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum, RequantEnds *ends);
+// Do bytes stay as they are?
+bool requant_ends_are_plain(const RequantEnds *ends);
 
 #endif

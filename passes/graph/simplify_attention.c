@@ -92,7 +92,7 @@ static NodeId folded(Graph *g, NodeId id)
 static NodeId mask_in(const Simplify *s, const ScoresMask *m, const Shape *work)
 {
     NodeId id = scores_split_mask(s->g, m, work);
-    if (id != 0 && m->factor != 1)
+    if (id != 0 && m->factor != 1 && !m->is_choice)
         id = folded(s->g, graph_op2(s->g, OP_mul, id, number(s->g, graph_node(s->g, id)->dtype, m->factor)));
     return id;
 }
@@ -103,7 +103,7 @@ static bool join_masks(const Simplify *s, const Scores *x, DType type, NodeId *o
     Graph *g = s->g;
     for (uint32_t i = 0; i < x->n_masks; i++) {
         const NodeId m = mask_in(s, &x->mask[i], &x->work);
-        if (m == 0 || graph_node(g, m)->dtype != type)
+        if (m == 0 || graph_node(g, m)->dtype != (x->mask[i].is_choice ? DTYPE_bool : type))
             return false;
         *out = *out == 0 ? m : folded(g, graph_op2(g, OP_add, m, *out));
     }
@@ -115,6 +115,8 @@ static NodeId blind_rows(const Simplify *s, NodeId mask, DType type)
 {
     Graph *g = s->g;
     const NodeId lowest = number(g, type, -(double)INFINITY);
+    if (graph_node(g, mask)->dtype == DTYPE_bool)
+        mask = folded(g, graph_op3(g, OP_where, mask, number(g, type, 0), lowest));
     const int64_t last = (int64_t)graph_node(g, mask)->shape->rank - 1;
     NodeBuild b = simplify_begin(s, OP_reduce_max, mask);
     node_src(&b, mask);
@@ -226,6 +228,7 @@ static NodeId build(const Simplify *s, const Scores *x, const Operands *o, NodeI
         node_src(&b, src[i]);
     node_float(&b, A_attention_scale, x->scale);
     node_float(&b, A_attention_softcap, x->softcap);
+    node_int(&b, A_attention_guard, x->is_guarded);
     return node_end(&b);
 }
 
@@ -263,7 +266,33 @@ static bool has_elements(const Shape *s)
     return !shape_is_const(s) || shape_numel(s) > 0;
 }
 
-// Softmax makes NaN of a row without a visible key, and the op 0.
+// Do all rows of a constant mask of bools see key 0, so that none is blind, however many keys there are?
+static bool all_see_first(const Graph *g, NodeId mask)
+{
+    if (!node_is_const(g, mask))
+        return false;
+    const Tensor t = tensor_of_const(g, mask);
+    const int64_t keys = t.rank > 0 ? t.dim[t.rank - 1] : 1;
+    for (int64_t i = 0; i < t.numel; i += keys)
+        if (tensor_get_f64(&t, i) == 0)
+            return false;
+    return true;
+}
+
+// What softmax makes of a row without a visible key, and the op 0: NaN, or the mean of the values where
+// hidden scores are a finite number. SAME: the op's.
+typedef enum Blind { BLIND_SAME, BLIND_NAN, BLIND_MEAN } Blind;
+
+static Blind blind_of(const Graph *g, const Scores *x, NodeId mask)
+{
+    const bool is_choice = x->n_masks > 0 && x->mask[0].is_choice;
+    if (mask == 0 || (is_choice && all_see_first(g, mask)))
+        return BLIND_SAME;
+    if (is_choice && x->mask[0].factor != -HUGE_VAL)
+        return BLIND_MEAN;
+    return !x->is_guarded && may_hide(g, mask) ? BLIND_NAN : BLIND_SAME;
+}
+
 NodeId simplify_spelled_attention(const Simplify *s, NodeId id)
 {
     Graph *g = s->g;
@@ -275,11 +304,11 @@ NodeId simplify_spelled_attention(const Simplify *s, NodeId id)
         !settle_shapes(s, &x, graph_node(g, n.src[0])->shape, &o) ||
         graph_node(g, o.q)->dtype != n.dtype || !join_masks(s, &x, (DType)n.dtype, &o.mask))
         return id;
-    const bool is_blind = o.mask != 0 && may_hide(g, o.mask);
-    if (is_blind && x.live != 0)
+    const Blind blinds = blind_of(g, &x, o.mask);
+    if (blinds == BLIND_MEAN || (blinds == BLIND_NAN && x.live != 0))
         return id;
     NodeId y = build(s, &x, &o, id);
-    if (is_blind) {
+    if (blinds == BLIND_NAN) {
         const NodeId blind = blind_rows(s, o.mask, (DType)n.dtype);
         y = graph_op3(g, OP_where, blind, number(g, (DType)n.dtype, (double)NAN), y);
         y = fold_node(g, y);

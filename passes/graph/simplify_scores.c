@@ -6,6 +6,7 @@
 
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/fold.h"
 #include "passes/graph/rules.h"
 #include "passes/graph/split_shape.h"
 
@@ -51,7 +52,7 @@ static bool add_mask(Walk *w, NodeId id, double factor)
 {
     if (!w->takes_masks || w->x.n_masks == SCORES_MAX_MASKS)
         return false;
-    w->x.mask[w->x.n_masks++] = (ScoresMask){id, factor, node_at(w)->shape};
+    w->x.mask[w->x.n_masks++] = (ScoresMask){.id = id, .factor = factor, .at = node_at(w)->shape};
     return true;
 }
 
@@ -149,18 +150,40 @@ static bool is_live_mask(const Graph *g, NodeId mask, Dim keys, NodeId live)
     return true;
 }
 
-// Keys that a run does not have are hidden from the op too, whatever their scores are. Of other keys, a NaN
-// or an infinite score is lost in a choice, but not where the op adds -inf to it.
+// Does a score of this number have no weight beside any finite one?
+static bool is_lowest(DType t, double v)
+{
+    return v <= (t == DTYPE_f16 ? -65504 : -1e30);
+}
+
+// Scores where a condition holds, or (at 2) where it does not; else the lowest number. The op chooses as
+// well, so that a NaN of a hidden key is lost in both.
+static bool read_choice(Walk *w, const Node *n, uint32_t at, double fill)
+{
+    const bool is_same = w->factor == 1 || (w->factor > 0 && fill == -HUGE_VAL);
+    if (!w->takes_masks || w->x.n_masks > 0 || !is_same)
+        return false;
+    Graph *g = w->s->g;
+    const NodeId keeps = at == 1 ? n->src[0] : fold_node(g, graph_op1(g, OP_logical_not, n->src[0]));
+    w->x.mask[w->x.n_masks++] =
+        (ScoresMask){.id = keeps, .factor = fill, .is_choice = true, .at = node_at(w)->shape};
+    w->takes_masks = false;
+    return true;
+}
+
+// Keys that a run does not have are hidden from the op too, whatever their scores are.
 static bool step_where(Walk *w, uint32_t depth)
 {
     const Node n = *node_at(w);
     const Dim keys = n.shape->dim[n.shape->rank - 1];
     double fill = 0;
-    if (w->x.live == 0 || w->has_live || !is_number(w->s->g, n.src[2], &fill) || fill != -HUGE_VAL ||
-        !(w->factor > 0) || !is_live_mask(w->s->g, n.src[0], keys, w->x.live))
+    const uint32_t at = is_number(w->s->g, n.src[2], &fill) ? 1 : 2;
+    if ((at == 2 && !is_number(w->s->g, n.src[1], &fill)) || !is_lowest((DType)n.dtype, fill))
         return false;
-    w->has_live = true;
-    return goes_on(w, n.src[1]) && read_scores(w, depth);
+    const bool is_live = at == 1 && fill == -HUGE_VAL && w->x.live != 0 && !w->has_live && w->factor > 0 &&
+                         is_live_mask(w->s->g, n.src[0], keys, w->x.live);
+    w->has_live |= is_live;
+    return (is_live || read_choice(w, &n, at, fill)) && goes_on(w, n.src[at]) && read_scores(w, depth);
 }
 
 // --- the first product ---
@@ -254,10 +277,27 @@ static bool pass_cast(Walk *w)
            graph_node(w->s->g, n->src[0])->dtype == DTYPE_f32 && goes_on(w, n->src[0]);
 }
 
+// Exporters put 0 in place of weights that are NaN, which those of a row without a visible key are.
+static bool pass_guard(Walk *w)
+{
+    const Graph *g = w->s->g;
+    const Node *n = node_at(w);
+    double zero = 1;
+    if (n->op != OP_where || w->x.is_guarded || !is_number(g, n->src[1], &zero) || zero != 0)
+        return false;
+    const NodeId y = n->src[2];
+    const Node *test = graph_node(g, n->src[0]);
+    if (test->op != OP_is_nan || test->src[0] != y || w->s->uses[n->src[0]] != 1 || w->s->uses[y] != 2)
+        return false;
+    w->x.is_guarded = true;
+    w->at = y;
+    return true;
+}
+
 // From the operand of the second product to that of the softmax.
 static bool pass_softmax(Walk *w)
 {
-    while (pass_reshape(w) || pass_cast(w)) {
+    while (pass_reshape(w) || pass_cast(w) || pass_guard(w)) {
     }
     const Node *n = node_at(w);
     return n->op == OP_softmax && node_get_int(n, A_softmax_axis) == n->shape->rank - 1 &&

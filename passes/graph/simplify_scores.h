@@ -8,10 +8,13 @@
 
 enum { SCORES_MAX_MASKS = 4, SCORES_MAX_STEPS = 16 };
 
-// What is added to the scores, times `factor`, where they have the shape `at`.
+// What is added to the scores, times `factor`, where they have the shape `at`. Or (is_choice) bools, of which
+// false puts `factor` in place of the score: -inf, or a number so low that nothing is left of its weight
+// beside any other.
 typedef struct ScoresMask {
     NodeId id;
     double factor;
+    bool is_choice;
     const Shape *at;
 } ScoresMask;
 
@@ -21,7 +24,8 @@ typedef struct Scores {
     bool q_turned, k_turned; // the last two axes have to change places
     double scale, softcap;   // softcap 0: none
     ScoresMask mask[SCORES_MAX_MASKS];
-    uint32_t n_masks;
+    uint32_t n_masks;   // a choice is the only one
+    bool is_guarded;    // weights that are NaN are 0
     NodeId live; // keys that count; 0: all
     Shape work;  // of the scores, with at least three axes, in which all masks can be said
 } Scores;

@@ -175,9 +175,19 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class)
     }
 }
 
-static bool has_vector_memory(int type)
+// Could the kernel store bools? A copy stores what it reads.
+static bool writes_bools(const Lower *l)
 {
-    return type == DTYPE_f32 || type == DTYPE_i32 || k_is_half(type) || k_is_byte(type);
+    return l->pk->copy.src != 0 || lower_node(l, l->root)->dtype == DTYPE_bool ||
+           lower_node(l, l->anchor)->dtype == DTYPE_bool;
+}
+
+// Masks of lanes are read (operand_lanes), but not written.
+static bool has_vector_memory(const Lower *l, NodeId id)
+{
+    const int type = lower_node(l, id)->dtype;
+    return type == DTYPE_f32 || type == DTYPE_i32 || k_is_half(type) || k_is_byte(type) ||
+           (type == DTYPE_bool && !writes_bools(l) && !lower_is_in_body(l, id));
 }
 
 // Does only a mask need it that is not computed?
@@ -204,7 +214,7 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
     for (uint32_t k = 0; k < d->access.len; k++) {
         const Access *a = &d->access.data[k];
         if ((a->stride[axis] != 0 && a->stride[axis] != 1) ||
-            (a->node != 0 && !has_vector_memory(lower_node(l, a->node)->dtype)))
+            (a->node != 0 && !has_vector_memory(l, a->node)))
             return 1;
     }
     for (uint32_t i = 0; i < l->pk->body.len; i++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower pass: makes the kernel IR of every planned kernel by calling the lower_NAME of its anchor.
 #include "passes/graph/cost.h"
+#include "passes/lower/border.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/strip.h"
 
@@ -368,7 +369,7 @@ static uint64_t count_flops(const PlanKernel *pk, const Graph *g)
 typedef struct Facts {
     Pass *pass;
     uint64_t constant_bytes;
-    const bool *lasting;
+    const bool *whole, *lasting;
 } Facts;
 
 static void lower_body(Lower *l)
@@ -384,6 +385,8 @@ static void lower_body(Lower *l)
         lower_patch(l);
     else
         lower_anchor(l);
+    if (pk->copy.src == 0)
+        border_fill(l);
 }
 
 // False: none of the ways that need scratch memory was taken.
@@ -401,6 +404,7 @@ static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, uint32_
                .root = pk->root,
                .index = index,
                .constant_bytes = f->constant_bytes,
+               .whole = f->whole,
                .lasting = f->lasting,
                .refused = refused};
     l.k = kernel_new(p->perm, "");
@@ -444,6 +448,19 @@ static uint64_t count_constant_bytes(const Graph *g)
     return bytes;
 }
 
+// Floats of which some reader takes the integer part, such as sums of bytes in f32 (passes/graph/bytes.c).
+static const bool *find_whole(const Graph *g, Arena *a)
+{
+    bool *whole = ARENA_ARRAY(a, bool, g->nodes.len);
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (op_is_pointwise((OpId)n->op) && dtype_info[n->dtype].cls != DCLASS_FLOAT)
+            for (uint32_t i = 0; i < n->n_src; i++)
+                whole[n->src[i]] = true;
+    }
+    return whole;
+}
+
 // Where the prepare pass does not.
 static void add_packings(Pass *p)
 {
@@ -485,7 +502,7 @@ bool pass_lower(Pass *p)
     const bool *lasting = p->options->opt_level >= 1 && p->frame == NULL && !p->plan->caps->is_gpu
                               ? packer_find_lasting(p->plan->graph, p->scratch)
                               : NULL;
-    const Facts facts = {p, constant_bytes, lasting};
+    const Facts facts = {p, constant_bytes, find_whole(p->plan->graph, p->scratch), lasting};
     for (uint32_t i = 0; i < p->plan->kernels.len; i++)
         lower_ways(&facts, i);
     add_packings(p);

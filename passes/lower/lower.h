@@ -67,6 +67,7 @@ typedef struct Lower {
     LowerStrip strip;
     LowerWide wide;
     uint64_t constant_bytes; // of the whole graph: where they fit, a cache keeps them from run to run
+    const bool *whole;       // by node: an integer is cut off from it, so that a rounding could change that
     const bool *lasting;     // by node: made of parameters and constants only (prepare.h); NULL: none is
     uint32_t refused;        // ways to compute that are still refused (lower_take)
     bool has_taken;          // one was taken

@@ -3,6 +3,7 @@
 // innermost axis.
 #include "passes/lower/operand.h"
 #include "passes/lower/turn.h"
+#include "passes/lower/wide.h"
 
 static KRef copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
@@ -18,6 +19,13 @@ static void store_turned(Lower *l, const Domain *d, Point at, NodeId from, KRef 
     pull_store_root(l, d, at, value);
 }
 
+static void store_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    Pull p = pull_at(l, d, at);
+    (void)ctx;
+    pull_store_root(l, d, at, pull_value(&p, lower_node(l, l->anchor)->src[0]));
+}
+
 void lower_copy(Lower *l)
 {
     if (l->plan->rows.input != 0 && l->anchor == l->plan->rows.copy) { // each row as it comes
@@ -30,7 +38,8 @@ void lower_copy(Lower *l)
     domain_add_operands(l, &d, l->root);
     domain_add(l, &d, lower_node(l, l->anchor)->src[0]);
     domain_simplify(l, &d, l->root, NULL);
-    if (turn_map(l, &d, l->root, store_turned))
+    if (wide_map(l, &d, store_point, NULL) || turn_map(l, &d, l->root, store_turned) ||
+        wide_flat_map(l, &d, store_point, NULL))
         return;
     const bool has_vectors = operand_has_vectors(l, lower_node(l, l->anchor)->src[0], operand_map_axis(l));
     lower_map(l, copy_point, NULL, has_vectors ? MAP_VECTOR : MAP_SCALAR);

@@ -21,7 +21,8 @@ void lower_elementwise(Lower *l)
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
     domain_simplify(l, &d, l->root, NULL);
-    if (wide_map(l, &d, elementwise_point, NULL) || turn_map(l, &d, l->root, store_turned))
+    if (wide_map(l, &d, elementwise_point, NULL) || turn_map(l, &d, l->root, store_turned) ||
+        wide_flat_map(l, &d, elementwise_point, NULL))
         return;
     lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
 }
@@ -53,7 +54,8 @@ void lower_strided_copy(Lower *l)
     domain_add(l, &d, src);
     domain_simplify(l, &d, 0, NULL);
     lower_param_at(l, src, &l->pk->copy.dst, PARAM_WRITE);
-    if (wide_map(l, &d, copy_point, NULL) || tile_copy(l, &d) || turn_map(l, &d, 0, store_copied))
+    if (wide_map(l, &d, copy_point, NULL) || turn_map(l, &d, 0, store_copied) ||
+        wide_flat_map(l, &d, copy_point, NULL))
         return;
     const uint8_t lanes = d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1);
     lower_walk(l, &d, lanes, copy_point, NULL);

@@ -26,8 +26,17 @@ KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stri
     const bool is_vector = at->lanes > 1 && stride != 0;
     rlx_assert(point_is_sound(at));
     rlx_assert(!is_vector || stride == 1);
-    return k_load(l->k, lower_param(l, id, PARAM_READ), index, is_vector ? at->lanes : 1,
-                  is_vector ? at->count : 1);
+    return operand_lanes(l, id, index, is_vector ? at->lanes : 1, is_vector ? at->count : 1);
+}
+
+// Masks of lanes have no form in memory: bools are read as bytes.
+KRef operand_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count)
+{
+    Kernel *k = l->k;
+    if (lanes == 1 || lower_node(l, id)->dtype != DTYPE_bool)
+        return k_load(k, lower_param(l, id, PARAM_READ), index, lanes, count);
+    const KRef bytes = k_load(k, lower_param_words(l, id, DTYPE_u8), index, lanes, count);
+    return k_ne(k, k_cast(k, bytes, DTYPE_i32), k_splat(k, k_integer(k, DTYPE_i32, 0), lanes));
 }
 
 int operand_sum_type(int t)
@@ -70,11 +79,16 @@ uint32_t operand_map_axis(const Lower *l)
     return inner;
 }
 
+bool operand_is_dense(const Lower *l, NodeId id, uint32_t axis)
+{
+    const Shape *s = lower_node(l, id)->shape;
+    return axis < s->rank && (s->dim[axis] == 1 || lower_loc(l, id)->stride[axis] == 1);
+}
+
 bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis)
 {
     const Node *n = lower_node(l, id);
-    return (n->dtype == DTYPE_f32 || k_is_half(n->dtype)) && axis < n->shape->rank &&
-           (n->shape->dim[axis] == 1 || lower_loc(l, id)->stride[axis] == 1);
+    return (n->dtype == DTYPE_f32 || k_is_half(n->dtype)) && operand_is_dense(l, id, axis);
 }
 
 void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)

@@ -14,6 +14,8 @@ KRef operand_index(Lower *l, NodeId id, const KRef *idx);
 KRef operand_broadcast_index(Lower *l, NodeId id, const KRef *idx, uint32_t rank);
 // Loads for a point: its lanes are neighbours when stride is 1, and all the same element when it is 0.
 KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stride);
+// `lanes` neighbours of a value, of which `count` are read; of bools the mask.
+KRef operand_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count);
 // The type in which sums over values of `t` are computed: f32 for the 16-bit floats.
 int operand_sum_type(int t);
 // One element, converted to `type`.
@@ -22,6 +24,8 @@ KRef operand_scalar(Lower *l, NodeId id, KRef index, int type);
 KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high);
 // The axis of the root along which lower_map with MAP_VECTOR makes vectors.
 uint32_t operand_map_axis(const Lower *l);
+// Are a value's elements along `axis` (of its own shape) next to each other, or is there one only?
+bool operand_is_dense(const Lower *l, NodeId id, uint32_t axis);
 // True when a value has type f32, f16 or bf16 and its elements along `axis` (of its own shape) are next to
 // each other.
 bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis);

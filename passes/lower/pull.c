@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pulling the value of a node at a point: elementwise nodes are computed, all else is loaded. See lower.h.
 #include "ir/graph/tensor.h"
-#include "passes/lower/lower.h"
+#include "passes/lower/operand.h"
 
 bool pull_is_computed(const Lower *l, NodeId id)
 {
@@ -76,8 +76,7 @@ static KRef pull_load(Pull *p, NodeId id)
     if (narrow != 0)
         return k_cast(p->l->k, k_load(p->l->k, narrow - 1, index, 1, 1), DTYPE_i64);
     const bool is_vector = p->at.lanes > 1 && a->stride[p->at.vec_axis] != 0;
-    return k_load(p->l->k, lower_param(p->l, id, PARAM_READ), index, is_vector ? p->at.lanes : 1,
-                  is_vector ? p->at.count : 1);
+    return operand_lanes(p->l, id, index, is_vector ? p->at.lanes : 1, is_vector ? p->at.count : 1);
 }
 
 static KRef *memo_of(Pull *p, NodeId id)
@@ -98,6 +97,22 @@ static KRef immediate(Lower *l, NodeId id)
     }
     const Tensor t = tensor_of_const(l->g, id);
     return k_integer(l->k, n->dtype, tensor_get_i64(&t, 0));
+}
+
+// Two truths as numbers: C leaves the second one of && and || out, so that compilers make no vectors of them.
+static KRef joined_truths(Kernel *k, KOp op, KRef a, KRef b)
+{
+    const KRef both = k_op(k, op, k_cast(k, a, DTYPE_u8), k_cast(k, b, DTYPE_u8), 0);
+    return k_cast(k, both, DTYPE_bool);
+}
+
+static KRef apply(Lower *l, const Node *n, const KRef *src, int type)
+{
+    const KRef v = k_form(l->k, op_info[n->op].kernel, src, type);
+    const KInst i = *k_inst(l->k, v);
+    const bool joins = i.kind == KI_op && (i.kop == KOP_and || i.kop == KOP_or) && i.dtype == DTYPE_bool;
+    const bool has_vectors = !l->caps->is_gpu && l->caps->f32_lanes > 1;
+    return joins && has_vectors && i.lanes == 1 ? joined_truths(l->k, (KOp)i.kop, i.a, i.b) : v;
 }
 
 // Depth is bounded by the size of a group.
@@ -127,7 +142,7 @@ KRef pull_value(Pull *p, NodeId id)
     const int type = lower_node(l, n->src[n->n_src - 1])->dtype;
     *memo = n->op == OP_cast      ? k_cast(l->k, src[0], n->dtype)
             : n->op == OP_bitcast ? k_bitcast(l->k, src[0], n->dtype)
-                                  : k_form(l->k, op_info[n->op].kernel, src, type);
+                                  : apply(l, n, src, type);
     return *memo;
 }
 

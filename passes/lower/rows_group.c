@@ -21,6 +21,7 @@ enum {
     ROW_THREADS = 256, // of a row, where there is a choice
     REGISTERS = 32,    // elements that a thread holds, where there is a choice
     MOST_REGISTERS = 64,
+    SECTOR = 32, // bytes that memory gives at least
 };
 
 static int64_t power_above(int64_t n)
@@ -41,7 +42,10 @@ static uint32_t row_width(const Lower *l, const RowsGroup *g)
 {
     const int64_t n = g->wide.n, values = g->wide.n_values > 0 ? g->wide.n_values : 1;
     const int64_t some = clamp(REGISTERS / (n * values), 1, REGISTERS);
-    const int64_t usual = power_above(ceil_div(g->vectors, some));
+    // Neighbours read a sector of memory together, however short a row is.
+    const int64_t sector = SECTOR / (n * dtype_info[g->wide.root_type].bytes);
+    const int64_t least = clamp(sector, 1, power_above(g->vectors));
+    const int64_t usual = clamp(power_above(ceil_div(g->vectors, some)), least, INT32_MAX);
     if (g->rows < FULL_GROUPS * l->caps->gpu->processors)
         return (uint32_t)clamp(power_above(g->vectors), 1, l->caps->group_threads);
     if (usual <= ROW_THREADS)

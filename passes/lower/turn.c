@@ -3,7 +3,7 @@
 // of the cache where the value is read, and as long as the axis along which the kernel writes: so every line
 // is read once, and lines are written in order. Types that vectors do not move take the same strips, element
 // by element.
-#include "passes/lower/turn.h"
+#include "passes/lower/turn_gpu.h"
 
 enum { LINE_BYTES = 64, MIN_LANES = 4, MIN_SCALARS = 8, MAX_LANES = 64, MAX_COST = 8 };
 
@@ -146,11 +146,12 @@ static bool find_turn(Lower *l, const Domain *d, NodeId to, Turn *t)
 {
     const Access *out = domain_access(d, to, SPACE_IN);
     *t = (Turn){.l = l, .d = d, .row = out == NULL ? d->rank : axis_of_neighbours(d, out)};
-    if (l->caps->is_gpu || l->caps->f32_lanes < MIN_LANES || l->strip.window != NULL || d->has_out_space ||
-        t->row == d->rank)
+    const bool has_way = l->caps->is_gpu || l->caps->f32_lanes >= MIN_LANES;
+    if (!has_way || l->strip.window != NULL || d->has_out_space || t->row == d->rank)
         return false;
     const Access *in = find_across(d, t->row, to);
-    if (in == NULL || in->node == 0 || lower_epilogue_cost(l) > MAX_COST || lower_loc(l, in->node)->buf == 0)
+    if (in == NULL || in->node == 0 || lower_loc(l, in->node)->buf == 0 ||
+        (!l->caps->is_gpu && lower_epilogue_cost(l) > MAX_COST))
         return false;
     t->from = in->node;
     t->column = axis_of_neighbours(d, in);
@@ -164,6 +165,10 @@ bool turn_map(Lower *l, const Domain *d, NodeId to, TurnStore store)
     uint32_t opened = 0;
     if (!find_turn(l, d, to, &t))
         return false;
+    if (l->caps->is_gpu) {
+        const Turned turned = {d, t.from, to, t.column, t.row, store};
+        return turn_on_gpu(l, &turned);
+    }
     t.store = store;
     t.lanes = choose_lanes(&t);
     if (t.lanes == 1 && (d->extent[t.row] < MIN_SCALARS || d->extent[t.column] < MIN_SCALARS))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of CPUs that read one value across the order in which they write, in blocks that are turned in
-// vector registers.
+// Kernels that read one value across the order in which they write. CPUs turn blocks in vector registers;
+// turn_gpu.h says what GPUs do.
 #ifndef PASSES_LOWER_TURN_H
 #define PASSES_LOWER_TURN_H
 

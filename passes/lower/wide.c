@@ -19,15 +19,29 @@ static Place place_of(const Lower *l, NodeId id)
     return (Place){id != 0 ? lower_loc(l, id) : &l->pk->copy.dst, (DType)n->dtype};
 }
 
-static uint32_t piece_of(const Lower *l, const Domain *d, const Access *a, uint32_t axis)
+uint32_t wide_flat_piece(const Lower *l, const Domain *d, const Access *a, uint32_t axes)
 {
     const Place p = place_of(l, a->node);
     uint64_t steps = lower_alignment(l, p.loc, p.type) / dtype_info[p.type].bytes;
     for (uint32_t i = 0; i < d->rank; i++)
-        if (i != axis && d->extent[i] > 1)
+        if ((axes >> i & 1) == 0 && d->extent[i] > 1)
             steps |= (uint64_t)(a->stride[i] < 0 ? -a->stride[i] : a->stride[i]);
     const uint64_t piece = steps & (0 - steps);
     return piece < k_fetch_width((int)p.type) ? (uint32_t)piece : k_fetch_width((int)p.type);
+}
+
+static uint32_t piece_of(const Lower *l, const Domain *d, const Access *a, uint32_t axis)
+{
+    return wide_flat_piece(l, d, a, 1u << axis);
+}
+
+uint32_t wide_operand_piece(const Lower *l, NodeId id, uint32_t axis)
+{
+    const Domain d = domain_of(lower_node(l, id)->shape);
+    Access a = {.node = id};
+    for (uint32_t i = 0; i < d.rank; i++)
+        a.stride[i] = lower_loc(l, id)->stride[i];
+    return a.stride[axis] == 1 ? piece_of(l, &d, &a, axis) : 0;
 }
 
 uint32_t wide_piece(const Lower *l, const Domain *d, NodeId id, uint32_t axis)
@@ -122,6 +136,12 @@ void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot)
         }
 }
 
+uint32_t wide_param_written(Lower *l, NodeId root)
+{
+    return root != 0 ? lower_param(l, root, PARAM_WRITE)
+                     : lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE);
+}
+
 static void put_root(Lower *l, const Wide *w, Point at)
 {
     Kernel *k = l->k;
@@ -131,10 +151,7 @@ static void put_root(Lower *l, const Wide *w, Point at)
         p.space = w->d->has_out_space ? SPACE_OUT : SPACE_IN;
         p.at.idx[w->axis] = k_expr(k, "$ + #", first, j);
         const KRef index = pull_index(&p, w->root);
-        const uint32_t param = w->root != 0
-                                   ? lower_param(l, w->root, PARAM_WRITE)
-                                   : lower_param_at(l, l->pk->copy.src, &l->pk->copy.dst, PARAM_WRITE);
-        k_put(k, param, index, l->wide.collected, k_index(k, j), w->root_piece);
+        k_put(k, wide_param_written(l, w->root), index, l->wide.collected, k_index(k, j), w->root_piece);
     }
 }
 
@@ -262,10 +279,15 @@ void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, 
                                          (uint8_t)piece);
 }
 
+bool wide_fits(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
+{
+    return d->live[axis].size == 0 && wide_new(l, d, axis, w) && w->is_root_wide &&
+           count_vectors(d, axis, w->n) != 0;
+}
+
 bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened)
 {
-    if (d->live[axis].size != 0 || !wide_new(l, d, axis, w) || !w->is_root_wide || w->n == 1 ||
-        count_vectors(d, axis, w->n) == 0)
+    if (!wide_fits(l, d, axis, w) || w->n == 1)
         return false;
     *opened = wide_open(l, d, axis, w->n, WIDE_GROUP, at);
     wide_declare(l, w, 1);
@@ -279,6 +301,17 @@ void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn,
     wide_each(l, w, at, k_index(l->k, 0), true, fn, ctx);
     wide_end(l);
     lower_close(l, opened);
+}
+
+static void store_held(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const KRef *array = ctx;
+    pull_store_root(l, d, at, k_aload(l->k, *array, at.slot, 1));
+}
+
+void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef array)
+{
+    wide_finish(l, w, at, opened, store_held, &array);
 }
 
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)

@@ -24,6 +24,8 @@ typedef struct Wide {
 
 // False: something is not next to itself along the axis, or there is too much.
 bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w);
+// The same, where a kernel can store its root so: w->n may be 1.
+bool wide_fits(const Lower *l, const Domain *d, uint32_t axis, Wide *w);
 // One element at once: the end may be anywhere.
 void wide_narrow(Wide *w);
 // Declares registers for `turns` times n elements of each value. They are what pull_value takes until
@@ -36,6 +38,8 @@ void wide_fetch(Lower *l, const Wide *w, Point at, KRef slot);
 // the root.
 void wide_each(Lower *l, const Wide *w, Point at, KRef slot, bool stores, PointFn fn, void *ctx);
 
+// The parameter for what is written (0: the destination of a copy).
+uint32_t wide_param_written(Lower *l, NodeId root);
 // Elements of one access to a value of the domain: a power of two that all its indices are multiples of. 0:
 // its elements are no neighbours along the axis.
 uint32_t wide_piece(const Lower *l, const Domain *d, NodeId id, uint32_t axis);
@@ -54,13 +58,20 @@ void wide_store(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, 
 // a point. False: nothing was emitted.
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
 
+// The same over axes that are taken as one, for kernels without vectors along the last axis.
+bool wide_flat_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
+// Elements of one access along axes that it has as one dense row; axes: a bit for each.
+uint32_t wide_flat_piece(const Lower *l, const Domain *d, const Access *a, uint32_t axes);
+
 // A kernel of a GPU in two parts, along any axis: opens threads that have w->n elements each from `at` on,
 // and fetches what the root is made of there beside the anchor. False: nothing was emitted.
 bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened);
 // fn stores the root's element at each of the points. Closes what wide_begin has opened.
 void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn, void *ctx);
-
-// A strided copy that transposes, in tiles. False: nothing was emitted.
-bool tile_copy(Lower *l, const Domain *d);
+// The same, where the anchor's elements are in an array.
+void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef array);
+// Elements of one access to an operand along one of its axes, whatever its other coordinates are; 0: its
+// elements are no neighbours there.
+uint32_t wide_operand_piece(const Lower *l, NodeId id, uint32_t axis);
 
 #endif

@@ -4,10 +4,10 @@
 // of queries and keys, the products that make them, copies into the parts of a concat: a launch costs about a
 // microsecond, whatever it does. Only kernels at the same depth of the dependencies are joined, so that
 // nobody waits for more than before.
-#include "passes/pass.h"
+#include "passes/plan/parts.h"
 
 // How far back kernels are joined; how many to one.
-enum { WINDOW = 64, MAX_JOINED = 8, MAX_LOOPS = 8 };
+enum { WINDOW = 64, MAX_JOINED = 32, MAX_LOOPS = 8 };
 
 typedef struct Grid {
     bool is_possible;
@@ -90,13 +90,13 @@ static Grid grid_of(const Kernel *k, int64_t most)
 // --- what may stand beside what ------------------------------------------------------------------
 
 // Buffers have no places yet: different ones never share bytes.
-static bool in_conflict(const PlanKernel *a, const PlanKernel *b)
+static bool in_conflict(const Plan *p, const PlanKernel *a, const PlanKernel *b)
 {
     for (uint32_t i = 0; i < a->args.len; i++)
         for (uint32_t j = 0; j < b->args.len; j++) {
             const PlanArg *x = &a->args.data[i], *y = &b->args.data[j];
             if (x->buf == y->buf && (x->is_written || y->is_written) && x->begin < y->end &&
-                y->begin < x->end)
+                y->begin < x->end && !parts_are_apart(p, a, x, b, y))
                 return true;
         }
     return false;
@@ -104,17 +104,21 @@ static bool in_conflict(const PlanKernel *a, const PlanKernel *b)
 
 // Bytes of a buffer that a kernel at some depth touches.
 typedef struct Touch {
-    uint64_t begin, end;
+    uint32_t kernel;
+    const PlanArg *arg;
     uint32_t level;
-    bool is_written;
 } Touch;
 typedef VEC(Touch) Touches;
 
-static uint32_t level_behind(const Touches *t, const PlanArg *a, uint32_t level)
+static uint32_t level_behind(const Plan *p, const Touches *t, const Touch *to)
 {
+    const PlanKernel *kernels = p->kernels.data;
+    const PlanArg *a = to->arg;
+    uint32_t level = to->level;
     for (uint32_t i = 0; i < t->len; i++) {
         const Touch *x = &t->data[i];
-        if ((x->is_written || a->is_written) && x->begin < a->end && a->begin < x->end && level <= x->level)
+        if ((x->arg->is_written || a->is_written) && x->arg->begin < a->end && a->begin < x->arg->end &&
+            level <= x->level && !parts_are_apart(p, &kernels[x->kernel], x->arg, &kernels[to->kernel], a))
             level = x->level + 1;
     }
     return level;
@@ -127,13 +131,14 @@ static void find_levels(Beside *s)
     for (uint32_t i = 0; i < p->kernels.len; i++) {
         const PlanKernel *k = &p->kernels.data[i];
         for (uint32_t j = 0; j < k->args.len; j++)
-            s->level[i] = level_behind(&touches[k->args.data[j].buf], &k->args.data[j], s->level[i]);
+            s->level[i] =
+                level_behind(p, &touches[k->args.data[j].buf], &(Touch){i, &k->args.data[j], s->level[i]});
         for (uint32_t j = 0; j < k->args.len; j++) {
             const PlanArg *a = &k->args.data[j];
             const Region region = p->buffers.data[a->buf].region;
             if (region != REGION_WEIGHTS && region != REGION_PARAM) // nobody writes these
                 vec_push(s->scratch, &touches[a->buf],
-                         ((Touch){a->begin, a->end, s->level[i], a->is_written}));
+                         ((Touch){i, a, s->level[i]}));
         }
     }
 }
@@ -196,10 +201,10 @@ static bool can_join(const Beside *s, const uint32_t *joined, uint32_t n, uint32
         !has_room(s, joined, n, to))
         return false;
     for (uint32_t i = 0; i < n; i++)
-        if (in_conflict(&kernels[joined[i]], &kernels[to]))
+        if (in_conflict(s->plan, &kernels[joined[i]], &kernels[to]))
             return false;
     for (uint32_t i = from + 1; i < to; i++)
-        if (!s->is_gone[i] && in_conflict(&kernels[i], &kernels[to]))
+        if (!s->is_gone[i] && in_conflict(s->plan, &kernels[i], &kernels[to]))
             return false;
     return true;
 }

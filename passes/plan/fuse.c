@@ -4,6 +4,7 @@
 // out in a valid order.
 #include "ir/shape/forms.h"
 #include "passes/live/live.h"
+#include "passes/lower/border.h"
 #include "passes/pass.h"
 #include "passes/plan/group.h"
 #include "passes/plan/pitch.h"
@@ -49,10 +50,25 @@ static uint64_t span_bytes(const Node *n, const Loc *loc)
     return (uint64_t)(last + 1) * dtype_info[n->dtype].bytes;
 }
 
+// A place inside of a frame of zero points, if that suits all readers.
+static bool move_into_border(Fuse *f, NodeId id, Loc *loc)
+{
+    const Uses *u = &f->groups.uses;
+    PlanBorder b;
+    if (f->groups.root[id] != id ||
+        !border_for(f->plan, id, u->user + u->first[id], u->first[id + 1] - u->first[id], &b))
+        return false;
+    f->plan->buffers.data[loc->buf].bytes = (uint64_t)border_frame(f->plan, &b, loc);
+    vec_push(f->plan->arena, &f->plan->borders, b);
+    return true;
+}
+
 static Loc pitched_loc(Fuse *f, NodeId id)
 {
     const Node *n = graph_node(f->g, id);
     Loc loc = own_loc(f, id, REGION_ARENA);
+    if (concat_axis(n) < 0 && move_into_border(f, id, &loc))
+        return loc;
     const int64_t gap = pitch_gap(f->plan, &f->groups.uses, id), channels = n->shape->dim[1];
     if (gap == 0)
         return loc;

@@ -3,11 +3,15 @@
 // channels-last where the target wants it; ops that need rows in order get a copy in front, which costs
 // nothing where the two orders are the same bytes (one channel, or one pixel). Separate from fusion because
 // it changes the graph, fusion only groups it.
+#include "ir/graph/intern.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/ops/pool.h"
 #include "passes/lower/packer.h"
 #include "passes/pass.h"
 #include "passes/plan/ram/rows_input.h"
+#include "passes/plan/view_loc.h"
 
 typedef struct Layout {
     Arena *arena;
@@ -15,9 +19,12 @@ typedef struct Layout {
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
     bool has_vectors;     // copies from one order to the other are fast
+    const TargetCaps *caps;
     NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
     const bool *lasting;  // packer_find_lasting of the graph before, of n_before nodes
     uint32_t n_before;
+    const bool *in_rows;  // by node of the graph before: all who read it want it in rows
+    NodeId old;           // the node of the graph before that is looked at
     VEC(uint8_t) orders;  // by NodeId of the graph as rebuilt so far
 } Layout;
 
@@ -42,6 +49,14 @@ static bool is_order_moot(const Shape *s)
         if (s->dim[i] != 1)
             return false;
     return true;
+}
+
+// True for an image that would have to be copied so that its channels lie last.
+static bool needs_turn(const Graph *g, const Layout *l, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    const bool is_image = view_has_channels_last(n) && order_of(l, n->src[0]) == ORDER_ROW_MAJOR;
+    return order_of(l, id) == ORDER_ROW_MAJOR && !is_image && !is_order_moot(n->shape);
 }
 
 // True when a result may have the order of this operand: it is computed, and of the same rank.
@@ -83,6 +98,30 @@ static NodeId to_rows(Graph *g, Layout *l, NodeId id)
     return is_order_moot(graph_node(g, id)->shape) ? id : copy_in_order(g, l, id, ORDER_ROW_MAJOR);
 }
 
+enum { MAX_CHAIN = 6, MAX_CHAIN_OPERANDS = 3 };
+
+// The same value with channels last. Where it is computed element by element, of one value and numbers, that
+// value is copied, so that its kernel writes the other order: no kernel copies the result.
+static NodeId turned(Graph *g, Layout *l, NodeId id, uint32_t depth)
+{
+    const Node n = *graph_node(g, id);
+    NodeId src[MAX_CHAIN_OPERANDS];
+    if (!needs_turn(g, l, id))
+        return id;
+    bool is_chain = depth > 0 && op_is_pointwise((OpId)n.op) && n.n_src <= MAX_CHAIN_OPERANDS &&
+                    is_followed(g, n.src[0], &n);
+    for (uint32_t i = 1; i < n.n_src && is_chain; i++)
+        is_chain = n.src[i] == 0 || shape_numel(graph_node(g, n.src[i])->shape) == 1;
+    if (!is_chain || graph_node(g, n.src[0])->shape != n.shape)
+        return copy_in_order(g, l, id, ORDER_CHANNELS_LAST);
+    for (uint32_t i = 0; i < n.n_src; i++)
+        src[i] = n.src[i];
+    src[0] = turned(g, l, n.src[0], depth - 1);
+    const NodeId out = graph_clone_node(g, g, id, src);
+    set_order(l, out, ORDER_CHANNELS_LAST);
+    return out;
+}
+
 // Winograd's convolution, which wants channels next to each other, is worth a copy of them.
 enum { MANY_CHANNELS = 16 };
 static bool may_be_transformed(const Graph *g, const Layout *l, const Node *n)
@@ -100,6 +139,52 @@ static bool may_be_transformed(const Graph *g, const Layout *l, const Node *n)
     return true;
 }
 
+// Cycles that a tile of a dense convolution takes for a channel of a tap, by its sums and by what it reads.
+typedef struct Step {
+    double sums, reads;
+} Step;
+
+// For an image in rows, a tile's few pixels are a line of memory for each channel. If the lines of a row of
+// tiles and the weights do not stay in the first-level cache, all of them come from the second-level one.
+static Step step_on_rows(const CpuMachine *cpu, const Shape *w, double sums, double lanes)
+{
+    enum { VECTORS = 3 }; // of output channels beside each other in a tile
+    const double near_share = 0.5, held_share = 0.75, held = held_share * cpu->l1_bytes;
+    const double channels = (double)w->dim[1], columns = (double)w->dim[w->rank - 1],
+                 taps = (double)shape_numel(w) / (double)(w->dim[0] * w->dim[1]);
+    const double lines = channels * CACHE_LINE, weights = VECTORS * lanes * 4;
+    Step step = {.sums = sums / cpu->fma_per_cycle};
+    if (lines * taps / columns + weights * channels * taps <= held)
+        return step;
+    const double line = CACHE_LINE / (lines + weights * channels <= held ? columns : 1);
+    step.reads = (line + weights) / (near_share * cpu->l2_rate);
+    return step;
+}
+
+// Machines with few registers wait for these lines: a copy with the channels last, of which a tile reads
+// whole lines, is worth its time.
+static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
+{
+    enum { OTHER_REGISTERS = 4, COPIED_BYTES = 8 };
+    const double far_share = 0.3, worthwhile = 1.2;
+    const CpuMachine *cpu = &l->caps->cpu;
+    const Shape *w = graph_node(g, n->src[1])->shape, *x = graph_node(g, n->src[0])->shape;
+    if (conv_form(n).group != 1 || !node_is_const(g, n->src[1]) || l->caps->vector_regs <= OTHER_REGISTERS)
+        return false;
+    const double sums = l->caps->vector_regs - OTHER_REGISTERS, lanes = l->caps->f32_lanes;
+    const Step step = step_on_rows(cpu, w, sums, lanes);
+    const double steps = (double)shape_numel(n->shape) / (sums * lanes) * (double)shape_numel(w) /
+                         (double)w->dim[0];
+    const double copy = (double)shape_numel(x) * COPIED_BYTES / (far_share * cpu->l3_rate);
+    return step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy;
+}
+
+// Convolutions of bytes are left to matrix units, which take words of four channels.
+static bool has_byte_units(const Graph *g, const Layout *l, const Node *n)
+{
+    return l->pads_channels && k_is_byte(graph_node(g, n->src[0])->dtype);
+}
+
 // A convolution over few channels reads any order; one that loads vectors of channels needs them next to each
 // other.
 static bool wants_channels_last_operand(const Graph *g, const Layout *l, const Node *n)
@@ -108,8 +193,11 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
         return true;
     const Node *x = graph_node(g, n->src[0]);
     const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
+    if (has_byte_units(g, l, n) && x->shape->dim[1] >= MANY_CHANNELS)
+        return true;
     if (l->has_vectors && x->dtype == DTYPE_f32)
-        return is_grouped || may_be_transformed(g, l, n);
+        return is_grouped || may_be_transformed(g, l, n) ||
+               (n->op == OP_conv && waits_for_rows(g, l, n));
     return is_grouped && conv_form(n).group > 1;
 }
 
@@ -205,7 +293,7 @@ static void follow_images(Graph *g, Layout *l, const Node *n, NodeId *src)
         const Shape *s = graph_node(g, src[i])->shape;
         if (src[i] == 0 || s->rank != n->shape->rank || is_order_moot(s))
             continue;
-        if (is_followed(g, src[i], n) && order_of(l, src[i]) == ORDER_ROW_MAJOR)
+        if (is_followed(g, src[i], n) && needs_turn(g, l, src[i]))
             src[i] = copy_in_order(g, l, src[i], ORDER_CHANNELS_LAST);
         else if (can_turn(g, l, src[i]))
             src[i] = constant_image(g, src[i]);
@@ -238,6 +326,63 @@ static NodeId copy_rows(Graph *g, Layout *l, NodeId id)
     return l->copy = copy_in_order(g, l, id, is_moot ? ORDER_ROW_MAJOR : ORDER_CHANNELS_LAST);
 }
 
+// Does a pool take rows and give rows, if it may?
+static bool pool_keeps_rows(const Graph *g, const TargetCaps *caps, const Node *n)
+{
+    return op_info[n->op].steps == OPSTEPS_KERNEL && pool_can_keep_rows(g, caps, n);
+}
+
+// An image between rows and rows: copies of both would take longer than what they are for. Not where a run
+// decides sizes: the schedules for rows go through all of them.
+static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
+{
+    const bool has_open_sizes = g->lives.len > 0 || g->extents.len > 0;
+    return l->rows == 0 && !has_open_sizes && l->in_rows[l->old] && needs_turn(g, l, n->src[0]) &&
+           (pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->caps, n));
+}
+
+// What the readers of a value say about it.
+typedef struct Wishes {
+    bool *rows, *other; // by node
+} Wishes;
+
+static void wish_for_operands(const Graph *g, const TargetCaps *caps, NodeId id, const Wishes *w)
+{
+    const Node *n = graph_node(g, id);
+    const OpLayout rule = layout_of(g, n);
+    const bool is_in_rows = w->rows[id] && !w->other[id];
+    for (uint32_t i = 0; i < n->n_src; i++)
+        if (rule == OPLAYOUT_ROWS || (rule == OPLAYOUT_FOLLOW && is_in_rows) ||
+            (is_in_rows && pool_keeps_rows(g, caps, n)))
+            w->rows[n->src[i]] = true;
+        else
+            w->other[n->src[i]] = true;
+}
+
+// By node: do all who read it want it in rows? Convolutions do not: chains of them are faster with channels
+// last.
+static const bool *find_in_rows(const Graph *g, const TargetCaps *caps, Arena *a)
+{
+    const uint32_t n = g->nodes.len;
+    const bool *is_live = graph_mark_live(g, a);
+    const Wishes w = {.rows = ARENA_ARRAY(a, bool, n), .other = ARENA_ARRAY(a, bool, n)};
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        w.rows[g->outputs.data[i].node] = true;
+    for (NodeId id = n; id-- > 1;) {
+        if (is_live[id])
+            wish_for_operands(g, caps, id, &w);
+        w.rows[id] = w.rows[id] && !w.other[id];
+    }
+    return w.rows;
+}
+
+static void visit_layout(NodeId old, NodeId rebuilt, void *ctx)
+{
+    Layout *l = ctx;
+    (void)rebuilt;
+    l->old = old;
+}
+
 static NodeId step_layout(Graph *g, NodeId id, void *ctx)
 {
     Layout *l = ctx;
@@ -253,11 +398,12 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         src[i] = rule == OPLAYOUT_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
     if (matmul_form(&n).is_there)
         flatten_channels_last(g, l, &n, src);
-    if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
+    if (rule == OPLAYOUT_IMAGE && keeps_rows(g, l, &n)) {
+        order = ORDER_ROW_MAJOR;
+    } else if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
-        if (wants_channels_last_operand(g, l, &n) && order_of(l, src[0]) == ORDER_ROW_MAJOR &&
-            !is_order_moot(graph_node(g, src[0])->shape))
-            src[0] = copy_in_order(g, l, src[0], ORDER_CHANNELS_LAST);
+        if (wants_channels_last_operand(g, l, &n) && needs_turn(g, l, src[0]))
+            src[0] = turned(g, l, src[0], has_byte_units(g, l, &n) ? MAX_CHAIN : 0);
     } else if (l->pads_channels && adds_channels(&n)) {
         order = ORDER_CHANNELS_LAST;
     } else if (rule == OPLAYOUT_FOLLOW) {
@@ -298,12 +444,14 @@ bool pass_layout(Pass *p)
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma,
-                .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1};
+                .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1,
+                .caps = p->options->caps};
     if (!rows_input_begin(p, &l.rows))
         return false;
     l.lasting = packer_find_lasting(p->graph, p->perm);
+    l.in_rows = find_in_rows(p->graph, l.caps, p->perm);
     l.n_before = p->graph->nodes.len;
-    const bool changed = graph_rewrite(p->graph, step_layout, &l);
+    const bool changed = graph_rewrite_watched(p->graph, visit_layout, step_layout, &l);
     separate_states(p->graph, &l);
     NodeId *map = NULL;
     Graph *packed = graph_compact(p->graph, &map);

@@ -6,6 +6,7 @@
 
 #include "passes/pass.h"
 #include "passes/plan/place/place.h"
+#include "passes/plan/place/place_banks.h"
 #include "passes/plan/ram/lead.h"
 
 typedef struct Planner {
@@ -50,6 +51,8 @@ void memplan_find_overlaps(Planner *m, uint32_t n);
 // PlaceLeads).
 void memplan_overlap(const Planner *m, Arena *scratch, uint64_t enough, PlaceItem *items, uint32_t n,
                      PlaceResult *result);
+// Says of all items which may lie over another one, and which others may lie over.
+void memplan_mark_overlaps(const Planner *m, BankItem *items, uint32_t n);
 // Turns kernels around that have to run backwards for the places of these items.
 void memplan_turn(Planner *m, const PlaceItem *items);
 

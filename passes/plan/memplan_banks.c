@@ -21,6 +21,7 @@ typedef struct Cost {
 } Cost;
 
 typedef struct Search {
+    Plan *plan;
     Planner *m; // NULL: of constants, which lie side by side
     const PlaceItem *items;
     const BufId *ids; // by item
@@ -284,7 +285,8 @@ static void search(Search *s)
 static Search search_of(Planner *m, const PlaceItem *items, const BufId *ids, uint32_t n)
 {
     Arena *keep = m->pass->scratch;
-    Search s = {.m = m, .items = items, .ids = ids, .n = n, .banks = m->plan->banks.data, .keep = keep};
+    Search s = {.plan = m->plan, .m = m, .items = items, .ids = ids, .n = n, .keep = keep};
+    s.banks = m->plan->banks.data;
     s.some = ARENA_ARRAY(keep, PlaceItem, n + 1u);
     s.which = ARENA_ARRAY(keep, uint32_t, n + 1u);
     s.units = ARENA_ARRAY(keep, Unit, n + 2u);
@@ -293,7 +295,7 @@ static Search search_of(Planner *m, const PlaceItem *items, const BufId *ids, ui
 
 static void use_banks(Search *s, bool is_weights)
 {
-    for (uint32_t i = 0; i < s->m->plan->banks.len; i++)
+    for (uint32_t i = 0; i < s->plan->banks.len; i++)
         if (s->banks[i].is_weights == is_weights)
             s->order[s->n_banks++] = i;
 }
@@ -322,7 +324,7 @@ static double state_traffic(const Plan *p)
 // One for what the program reads and writes, one for the state block, and one for each other item.
 static void make_units(Search *s)
 {
-    const Plan *p = s->m->plan;
+    const Plan *p = s->plan;
     uint32_t *unit_of = ARENA_ARRAY(s->keep, uint32_t, s->n + 1u);
     s->m->is_exchanged = ARENA_ARRAY(s->keep, bool, p->buffers.len);
     memplan_for_exchanged(s->m, mark_exchanged);
@@ -384,7 +386,7 @@ static uint64_t end_of_arena(const Search *s)
 // is packed as well as can be says nothing about other divisions.
 static void bound(Search *s)
 {
-    Plan *p = s->m->plan;
+    Plan *p = s->plan;
     PlaceResult r = {0};
     for (uint32_t i = 0; i < s->n; i++) {
         s->some[i] = s->items[i];
@@ -396,6 +398,38 @@ static void bound(Search *s)
     }
     p->arena_lower_bound = r.lower_bound;
     p->arena_optimal = p->region_bytes[REGION_ARENA] == r.lower_bound;
+}
+
+// What the division costs, and what any other one does at least. items: with the state block, if it counts.
+static void settle_cost(Search *s, bool is_weights, const BankItem *items, uint32_t n)
+{
+    BankRoom rooms[PLAN_MAX_BANKS];
+    double cycles = 0;
+    for (uint32_t i = 0; i < s->n_banks; i++) {
+        uint32_t at = i;
+        const PlanBank *b = &s->banks[s->order[i]];
+        for (; at > 0 && rooms[at - 1].cycles > b->cycles; at--)
+            rooms[at] = rooms[at - 1];
+        rooms[at] = (BankRoom){b->cycles, b->size};
+        cycles += b->traffic * b->cycles;
+    }
+    const double least = place_bank_bound(s->keep, items, n, rooms, s->n_banks);
+    s->plan->bank_cost[is_weights] = plan_bound(cycles, least);
+}
+
+static void settle_ram_cost(Search *s)
+{
+    const Plan *p = s->plan;
+    BankItem *items = ARENA_ARRAY(s->keep, BankItem, s->n + 1u);
+    for (uint32_t i = 0; i < s->n; i++)
+        items[i] = (BankItem){.traffic = p->buffers.data[s->ids[i]].traffic,
+                              .bytes = s->items[i].size,
+                              .first = s->items[i].first,
+                              .last = s->items[i].last};
+    memplan_mark_overlaps(s->m, items, s->n);
+    const Unit *state = &s->units[STATE];
+    items[s->n] = (BankItem){.traffic = state->traffic, .bytes = state->state, .last = UINT32_MAX};
+    settle_cost(s, false, items, s->n + 1);
 }
 
 void memplan_place_banks(Planner *m, PlaceItem *items, const BufId *ids, uint32_t n)
@@ -420,6 +454,7 @@ void memplan_place_banks(Planner *m, PlaceItem *items, const BufId *ids, uint32_
     }
     for (uint32_t i = 0; i < n; i++)
         m->item[ids[i]] = i + 1;
+    settle_ram_cost(&s);
     arena_free(&s.scratch);
 }
 
@@ -450,7 +485,7 @@ static Search search_of_weights(Planner *m)
 }
 
 // Returns where the next bank may begin.
-static uint64_t settle_weights(Search *s, Plan *p, uint32_t bank, uint64_t base)
+static uint64_t settle_weights(Search *s, uint32_t bank, uint64_t base)
 {
     PlanBank *b = &s->banks[bank];
     const uint32_t n = take_items(s, bank);
@@ -458,12 +493,20 @@ static uint64_t settle_weights(Search *s, Plan *p, uint32_t bank, uint64_t base)
     b->bytes = b->lower_bound = side_by_side(s, n);
     b->is_optimal = true;
     for (uint32_t i = 0; i < n; i++) {
-        PlanBuffer *buf = &p->buffers.data[s->ids[s->which[i]]];
+        PlanBuffer *buf = &s->plan->buffers.data[s->ids[s->which[i]]];
         buf->bank = bank;
         buf->offset = base + s->some[i].offset;
         b->traffic += buf->traffic;
     }
     return align_to(base + b->bytes, BLOCK);
+}
+
+static void settle_weights_cost(Search *s)
+{
+    BankItem *items = ARENA_ARRAY(s->keep, BankItem, s->n + 1u);
+    for (uint32_t i = 0; i < s->n; i++)
+        items[i] = (BankItem){.traffic = s->units[i].traffic, .bytes = s->items[i].size};
+    settle_cost(s, true, items, s->n);
 }
 
 void memplan_place_weights(Planner *m)
@@ -474,9 +517,10 @@ void memplan_place_weights(Planner *m)
     search(&s);
     uint64_t base = 0;
     for (uint32_t i = 0; i < s.n_banks; i++) {
-        base = settle_weights(&s, p, s.order[i], base);
+        base = settle_weights(&s, s.order[i], base);
         p->region_bytes[REGION_WEIGHTS] = s.banks[s.order[i]].base + s.banks[s.order[i]].bytes;
     }
+    settle_weights_cost(&s);
     arena_free(&s.scratch);
 }
 

@@ -185,6 +185,20 @@ void memplan_overlap(const Planner *m, Arena *scratch, uint64_t enough, PlaceIte
         bound_partial(items, n, result);
 }
 
+void memplan_mark_overlaps(const Planner *m, BankItem *items, uint32_t n)
+{
+    const Overlap *o = m->overlap;
+    for (uint32_t i = 0; i < n; i++)
+        items[i].is_over = items[i].is_under = o->is_partial;
+    for (uint32_t i = 0; i < o->pairs.len; i++) {
+        const Pair *p = &o->pairs.data[i];
+        if (has_items(m, p)) {
+            items[m->item[p->out] - 1].is_over = true;
+            items[m->item[p->in] - 1].is_under = true;
+        }
+    }
+}
+
 void memplan_turn(Planner *m, const PlaceItem *items)
 {
     for (uint32_t i = 0; i < m->overlap->pairs.len; i++) {

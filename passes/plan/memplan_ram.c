@@ -36,6 +36,7 @@ static void restore(Plan *plan, const Saved *s)
     if (s->n_kernels != 0)
         memcpy(plan->kernels.data, s->kernels, s->n_kernels * sizeof *s->kernels);
     memcpy(plan->buffers.data, s->buffers, s->n_buffers * sizeof *s->buffers);
+    plan->schedule_cost = (PlanBound){0};
     plan->kernels.len = s->n_kernels;
     plan->buffers.len = s->n_buffers;
     for (uint32_t i = 0; i < s->n_kernels; i++)
@@ -89,8 +90,10 @@ static void report(const Pass *p)
 static void run_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t limit)
 {
     restore(p->plan, saved);
+    const PlanBound cost = plan_bound(rows_insns(rows, limit), rows_least_insns(rows));
     const bool is_cut = rows_cut(rows, limit);
     rlx_assert(is_cut); // whether it can be does not depend on the limit
+    p->plan->schedule_cost = cost;
     memplan_run(p, rows->known);
 }
 
@@ -138,12 +141,12 @@ static uint64_t macs_of(const Plan *p)
     return macs;
 }
 
-// Without a limit: the plan with the least memory whose time grows by a few per cent, if that saves much.
-// Time is estimated, and only for the DSP extension have estimates been compared for all ways to compute.
+// Without a limit: the plan with the least memory whose time grows by a few per cent, by estimate, if that
+// saves much. Only for CPUs with device functions have estimates been compared for all ways to compute.
 static bool may_spare(const Pass *p)
 {
     const TargetCaps *caps = p->options->caps;
-    return pass_is_serial(p) && caps->has_dsp && caps->byte_vectors == BYTE_VECTORS_NONE &&
+    return pass_is_serial(p) && (caps->has_dsp || caps->byte_vectors != BYTE_VECTORS_NONE) &&
            p->options->strips == 0;
 }
 

@@ -120,3 +120,14 @@ bool view_loc(const Graph *g, const Node *n, const Loc *src, Loc *out)
     }
     return true;
 }
+
+bool view_has_channels_last(const Node *n)
+{
+    const int64_t rank = n->shape->rank;
+    if (n->op != OP_transpose || rank < 3)
+        return false;
+    for (int64_t i = 0; i < rank; i++)
+        if (node_get_at(n, A_transpose_perm, (uint32_t)i, 0) != (i == 0 ? 0 : i == 1 ? rank - 1 : i - 1))
+            return false;
+    return true;
+}

@@ -87,7 +87,9 @@ Value put_attention(Put *w, const char *type)
         put_float(w, n, "scale", put_get_float(w, "scale"));
     if (put_get_float(w, "softcap") != 0)
         put_float(w, n, "softcap", put_get_float(w, "softcap"));
-    const Value y = put_result(w, n);
+    Value y = put_result(w, n);
+    if (put_get(w, "guard") != 0)
+        y = put_op3(w, "Where", put_op1(w, "IsNaN", y), put_number(w, put_type(w, 0), 0), y);
     return rank == 3 ? put_op2(w, "Squeeze", y, put_list(w, &(int64_t){0}, 1)) : y;
 }
 

@@ -61,6 +61,8 @@ static Value add_bias(Put *w, Value y, uint32_t bias, uint32_t rank)
 
 Value put_int_conv(Put *w, const char *type)
 {
+    if (dtype_info[put_type(w, 0)].bytes != 1)
+        put_fail(w, "a convolution of integers of 16 bits has no form in ONNX");
     Value x_zero = put_src(w, 3), w_zero = put_src(w, 4);
     if (put_has(w, 3) && put_shape(w, 3)->rank != 0)
         x_zero = put_reshape(w, x_zero, NULL, 0);

@@ -14,7 +14,7 @@ enum { ATTENTION_MAX_VECTORS = 8 }; // of values in accumulators at a time
 typedef struct Attention {
     NodeId q, k, v, mask; // mask 0 = none
     KRef live;            // keys that count: a constant, or (has_live) a number of the run
-    bool has_live;
+    bool has_live, is_guarded;
     uint32_t rank;
     int64_t heads, kv_heads, queries, keys, size, value_size;
     int64_t left, right; // keys that a query sees before and behind its place; -1: all
@@ -53,10 +53,13 @@ KRef attention_score(Lower *l, const Attention *a, KRef dot);
 // Element (key, last) of keys or values, for the head that the row's head shares.
 KRef attention_kv_index(Lower *l, const AttRow *r, NodeId id, KRef key, KRef last);
 KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
-// What the mask adds to the score of a key: a number, or 0 and -inf for true and false; the same for an
-// element of the mask.
+// The mask's element for a key, and a score with it: the sum, or -inf in place of the score where a bool
+// hides the key. In place of a bool there may be what it allows, inf or -inf: a NaN becomes that, and inf
+// makes NaN of the weights as a NaN does.
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
-KRef attention_mask_number(Lower *l, const Attention *a, KRef v);
+KRef attention_masked(Lower *l, const Attention *a, KRef score, KRef v);
+// y, or 0 where the attribute `guard` asks for that: `sum`, of the row's weights, or 1 / sum, is NaN.
+KRef attention_guarded(Lower *l, const Attention *a, KRef y, KRef sum);
 // exp(shifted) on CPUs, of a score less the largest one.
 KRef attention_weight(Lower *l, const Attention *a, KRef shifted);
 // Turns n scores at `base` (in vectors: -inf up to a whole one) into exp(score - top). Returns 1 / their sum,

@@ -134,17 +134,19 @@ static void pack_keys(const Blocks *x, const AttRow *r)
 
 // --- scores ---
 
-// Can vectors of the mask be added to those of the scores?
+// Do vectors of the mask go with those of the scores?
 static bool has_mask_vectors(const Blocks *x)
 {
     const NodeId mask = x->a->mask;
     if (mask == 0)
         return false;
-    const Shape *s = lower_node(x->l, mask)->shape;
-    return s->rank > 0 && operand_has_vectors(x->l, mask, s->rank - 1);
+    const Node *n = lower_node(x->l, mask);
+    const bool is_bool = n->dtype == DTYPE_bool;
+    return n->shape->rank > 0 && (is_bool ? operand_is_dense(x->l, mask, n->shape->rank - 1)
+                                          : operand_has_vectors(x->l, mask, n->shape->rank - 1));
 }
 
-// What the mask adds to the scores of row `row` of the block, for `count` keys from `key` on.
+// The mask of row `row` of the block, for `count` keys from `key` on.
 static KRef mask_vector(const Block *b, int64_t row, KRef key, uint8_t count)
 {
     const Blocks *x = b->b;
@@ -157,10 +159,8 @@ static KRef mask_vector(const Block *b, int64_t row, KRef key, uint8_t count)
     at.idx[x->a->rank - 2] = k_expr(k, "$ + #", at.idx[x->a->rank - 2], row);
     at.idx[x->a->rank - 1] = key;
     const KRef from = operand_broadcast_index(l, mask, at.idx, x->a->rank);
-    const KRef v =
-        k_load(k, lower_param(l, mask, PARAM_READ), from, is_one ? 1 : x->lanes, is_one ? 1 : count);
-    const KRef number = k_cast(k, v, DTYPE_f32);
-    return is_one ? k_splat(k, number, x->lanes) : number;
+    const KRef v = operand_lanes(l, mask, from, is_one ? 1 : x->lanes, is_one ? 1 : count);
+    return is_one ? k_splat(k, v, x->lanes) : v;
 }
 
 // Scores of all rows against `columns` keys from `first` on: scaled, and with the mask if it has vectors.
@@ -190,9 +190,9 @@ static void emit_strip(const Block *b, KRef first, int64_t columns)
             const int64_t lane = i % vectors * x->lanes, of = row + i / vectors;
             KRef score = attention_score(l, x->a, k_get(k, acc[i]));
             if (has_mask_vectors(x))
-                score = k_add(k, score,
-                              mask_vector(b, of, k_expr(k, "$ + #", first, lane),
-                                          attention_count(lane, columns, x->lanes)));
+                score = attention_masked(l, x->a, score,
+                                         mask_vector(b, of, k_expr(k, "$ + #", first, lane),
+                                                     attention_count(lane, columns, x->lanes)));
             const KRef place = k_expr(k, "$ + ($ + #)", x->scores_base, first, of * score_pitch(x) + lane);
             k_store(k, x->scores, place, score, x->lanes);
         }
@@ -231,7 +231,7 @@ static void add_mask(const Block *b, const AttRow *r, KRef base)
     Kernel *k = l->k;
     const KRef j = k_for(k, r->begin, r->end, 1, KFOR_SERIAL, "j"), place = k_add(k, base, j);
     const KRef score = k_load(k, b->b->scores, place, 1, 1);
-    k_store(k, b->b->scores, place, k_add(k, score, attention_mask_at(l, r, j)), 1);
+    k_store(k, b->b->scores, place, attention_masked(l, b->b->a, score, attention_mask_at(l, r, j)), 1);
     k_end(k);
 }
 
@@ -333,7 +333,8 @@ static void store_rows(const Block *b, const Product *p, const KRef *acc, const 
         at.idx[x->a->rank - 1] = k_expr(k, "$ + #", column, lane);
         at.lanes = x->lanes;
         at.count = attention_count(lane, p->columns, x->lanes);
-        pull_store_root(x->l, &x->a->d, at, k_mul(k, k_get(k, acc[i]), factor[i / p->vectors]));
+        const KRef of = factor[i / p->vectors], y = k_mul(k, k_get(k, acc[i]), of);
+        pull_store_root(x->l, &x->a->d, at, attention_guarded(x->l, x->a, y, of));
     }
 }
 

@@ -170,7 +170,7 @@ static KRef score_of(const Few *x, int64_t r, int64_t u, KRef key)
     }
     KRef score = attention_score(l, x->a, k_team(k, KOP_add, dot, (uint32_t)x->lanes));
     if (x->a->mask != 0)
-        score = k_add(k, score, attention_mask_at(l, &x->row[r], key));
+        score = attention_masked(l, x->a, score, attention_mask_at(l, &x->row[r], key));
     return score;
 }
 

@@ -199,7 +199,7 @@ static void read_mask(const void *ctx, const AttWarp *x, int64_t h, KRef first, 
         k_fetch(k, lower_param(l, a->mask, PARAM_READ),
                 operand_broadcast_index(l, a->mask, row.at.idx, a->rank), two, k_index(k, 0), 2);
         for (int64_t e = 0; e < 2; e++)
-            pair[e] = attention_mask_number(l, a, k_aload(k, two, k_index(k, e), 1));
+            pair[e] = k_aload(k, two, k_index(k, e), 1);
         return;
     }
     for (int64_t e = 0; e < 2; e++)

@@ -82,7 +82,7 @@ void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums 
     const KRef zero = k_number(k, a->type, 0);
     if (a->splits == 0) {
         const KRef mean = k_div(k, s->mix, s->sum);
-        const KRef y = k_select(k, k_eq(k, s->sum, zero), zero, mean);
+        const KRef y = attention_guarded(l, a, k_select(k, k_eq(k, s->sum, zero), zero, mean), s->sum);
         at.idx[a->rank - 1] = s->column;
         pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
         return;
@@ -143,6 +143,7 @@ typedef struct Merge {
     uint32_t rank; // of part
     int64_t splits, size;
     int type;
+    bool is_guarded;
 } Merge;
 
 static KRef part_at(Lower *l, const Merge *m, Point at, KRef split, KRef column)
@@ -231,7 +232,8 @@ static KRef merged(Lower *l, const Domain *d, Point at, void *ctx)
     }
     const KRef mean = k_div(k, k_get(k, state[2]), k_get(k, state[1]));
     const KRef y = k_select(k, k_eq(k, k_get(k, state[1]), zero), zero, mean);
-    return k_cast(k, y, lower_node(l, l->anchor)->dtype);
+    const Attention a = {.type = m->type, .is_guarded = m->is_guarded};
+    return k_cast(k, attention_guarded(l, &a, y, k_get(k, state[1])), lower_node(l, l->anchor)->dtype);
 }
 
 void lower_attention_merge(Lower *l)
@@ -243,6 +245,7 @@ void lower_attention_merge(Lower *l)
                .rank = rank,
                .splits = part->shape->dim[rank - 2],
                .size = part->shape->dim[rank - 1] - ATTENTION_PART_EXTRA,
-               .type = part->dtype};
+               .type = part->dtype,
+               .is_guarded = node_get_int(n, A_attention_merge_guard) != 0};
     lower_map(l, merged, &m, MAP_SCALAR);
 }

@@ -121,7 +121,7 @@ static KRef seen_score(const Tiles *x, int64_t r, KRef key, KRef product)
     const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
     if (x->a->mask != 0) {
         const KRef last = k_expr(k, "$ + -1", x->hi);
-        score = k_add(k, score, attention_mask_at(l, row, k_min(k, key, last)));
+        score = attention_masked(l, x->a, score, attention_mask_at(l, row, k_min(k, key, last)));
     }
     return k_select(k, is_seen, score, k_number(k, x->a->type, -(double)INFINITY));
 }

@@ -106,7 +106,9 @@ void attention_warp_score(const AttWarp *x, KRef first, AttMask *mask, const voi
         for (int64_t e = 0; e < 2; e++) {
             const KRef place = k_expr(k, "$ * 4 + #", four, 2 * h + e);
             const KRef score = capped(k, x->a, k_aload(k, x->scores, place, 1));
-            k_astore(k, x->scores, place, more[e] != 0 ? k_add(k, score, more[e]) : score);
+            const bool is_masked = more[e] != 0;
+            k_astore(k, x->scores, place,
+                     is_masked ? attention_masked(x->l, x->a, score, more[e]) : score);
         }
     }
     k_end(k);
@@ -234,7 +236,8 @@ void attention_warp_store(const AttWarp *x, KRef end)
         const KRef v = k_aload(k, x->mix, place, 1);
         at.idx[a->rank - 1] = c;
         k_if(k, k_expr(k, "$ < # & $ < $", c, a->value_size, at.idx[a->rank - 2], end));
-        pull_store_root(l, &a->d, at, k_cast(k, k_mul(k, v, factor[i / 2]), lower_node(l, l->anchor)->dtype));
+        const KRef y = attention_guarded(l, a, k_mul(k, v, factor[i / 2]), factor[i / 2]);
+        pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
         k_end(k);
     }
     k_end(k);

@@ -195,7 +195,8 @@ static void put_boxes(const AwKernel *w, const Own *o, KRef slot)
         KRef v[2];
         for (int64_t e = 0; e < 2; e++) {
             const KRef at = aw_plus(k, k_expr(k, "$ * 8", j), 2 * i + e);
-            v[e] = k_mul(k, k_aload(k, o->x.mix, at, 1), factor[i % 2]);
+            const KRef y = k_mul(k, k_aload(k, o->x.mix, at, 1), factor[i % 2]);
+            v[e] = attention_guarded(w->l, w->a, y, factor[i % 2]);
         }
         word[i] = attention_warp_pack(k, w->type, v[0], v[1]);
     }

@@ -23,6 +23,7 @@ static void read_attributes(const Node *n, Attention *a)
     a->scale = form.scale == 0 ? 1 / sqrt((double)a->size) : form.scale;
     a->softcap = form.softcap;
     a->splits = form.splits;
+    a->is_guarded = form.is_guarded;
 }
 
 static Attention attention_of(Lower *l)
@@ -171,14 +172,16 @@ static KRef dot_looped(Lower *l, const AttRow *r, KRef key)
     return k_hreduce(k, KOP_add, k_get(k, acc));
 }
 
-KRef attention_mask_number(Lower *l, const Attention *a, KRef v)
+KRef attention_masked(Lower *l, const Attention *a, KRef score, KRef v)
 {
-    rlx_assert(a->mask != 0);
+    rlx_assert(a->mask != 0 && score != 0);
     Kernel *k = l->k;
     if (lower_node(l, a->mask)->dtype != DTYPE_bool)
-        return k_cast(k, v, a->type);
-    const KRef zero = k_number(k, a->type, 0);
-    return k_select(k, v, zero, k_number(k, a->type, -(double)INFINITY));
+        return k_add(k, score, k_cast(k, v, a->type));
+    if (k_inst(k, v)->dtype != DTYPE_bool) // the most that the score may be; that in place of NaN
+        return k_min(k, score, v);
+    const KRef lowest = k_number(k, a->type, -(double)INFINITY);
+    return k_select(k, v, score, k_splat(k, lowest, k_inst(k, score)->lanes));
 }
 
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
@@ -190,9 +193,8 @@ KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
     for (uint32_t i = 0; i + 1 < a->rank; i++)
         idx[i] = r->at.idx[i];
     idx[a->rank - 1] = key;
-    const KRef v = k_load(k, lower_param(l, a->mask, PARAM_READ),
-                          operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
-    return attention_mask_number(l, a, v);
+    return k_load(k, lower_param(l, a->mask, PARAM_READ),
+                  operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
 }
 
 KRef attention_score(Lower *l, const Attention *a, KRef dot)
@@ -206,9 +208,20 @@ KRef attention_score(Lower *l, const Attention *a, KRef dot)
     return k_mul(k, k_tanh(k, k_div(k, score, cap)), cap);
 }
 
+KRef attention_guarded(Lower *l, const Attention *a, KRef y, KRef sum)
+{
+    rlx_assert(y != 0 && sum != 0);
+    Kernel *k = l->k;
+    const uint8_t lanes = k_inst(k, y)->lanes;
+    if (!a->is_guarded)
+        return y;
+    const KRef of = k_splat(k, sum, lanes), zero = k_splat(k, k_number(k, a->type, 0), lanes);
+    return k_select(k, k_eq(k, of, of), y, zero);
+}
+
 static KRef masked(Lower *l, const AttRow *r, KRef key, KRef score)
 {
-    return r->a->mask != 0 ? k_add(l->k, score, attention_mask_at(l, r, key)) : score;
+    return r->a->mask != 0 ? attention_masked(l, r->a, score, attention_mask_at(l, r, key)) : score;
 }
 
 KRef attention_score_at(Lower *l, const AttRow *r, KRef key)
@@ -309,7 +322,7 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
         at.idx[a->rank - 1] = k_expr(k, "$ + #", first, (int64_t)i * lanes);
         at.lanes = lanes;
         at.count = attention_count((int64_t)i * lanes, columns, lanes);
-        const KRef y = k_mul(k, k_get(k, acc[i]), w->factor);
+        const KRef y = attention_guarded(l, a, k_mul(k, k_get(k, acc[i]), w->factor), w->factor);
         pull_store_root(l, &a->d, at, k_cast(k, y, lower_node(l, l->anchor)->dtype));
     }
 }

@@ -20,6 +20,7 @@ static NodeId step_split(Graph *g, NodeId id, void *ctx)
     NodeBuild m = node_begin(g, OP_attention_merge, node_span(g, id), g->labels.data[id]);
     node_src(&m, part);
     node_int(&m, A_attention_merge_to, n.dtype);
+    node_int(&m, A_attention_merge_guard, form.is_guarded);
     return node_end(&m);
 }
 

@@ -5,6 +5,7 @@
 #define PASSES_LOWER_BLOCKS_BLOCKS_H
 
 #include "ir/graph/blocks.h"
+#include "passes/lower/blocks/blocks_packed.h"
 #include "passes/lower/lower.h"
 
 // --- as they are stored --------------------------------------------------------------------------
@@ -36,32 +37,17 @@ KRef blocks_value(Kernel *k, const BlockReader *r, const BlockGroup *group, KRef
 
 // --- packed for vectors --------------------------------------------------------------------------
 
-// Rows of blocks of a weight [(experts,) columns, blocks, bytes], by vectors of `lanes` of them (the last
-// vector repeats its last one), each kind of number in an array [vector][block][entries of a block][lane]. q
-// without its bias is `low` bits, and `high` ones above them, in words of four bytes of a unit of 32
-// elements: byte j of low word w holds elements 4 w + j, and those that lie 4 * low elements further above
-// it; high words likewise.
-enum { BLOCK_UNIT = 32, BLOCK_MAX_WORDS = 8 };
-typedef struct PackedBlocks {
-    const BlockFormat *f;
-    int64_t columns, blocks, units; // units of a block
-    int64_t experts;                // that the arrays are parts for
-    uint8_t lanes, low, high;
-    int16_t bias;                       // q is the bits + bias
-    int64_t groups, numbers;            // of a block: scales, and pairs of d and m
-    int64_t step;                       // elements of a unit between which no group ends
-    uint32_t words, scales, mins, d, m; // params: i32; i8 (0: they are 1); f16 or f32
-} PackedBlocks;
-
 // Can the weight be packed? A constant, or made of parameters only.
 bool blocks_can_pack(const Lower *l, NodeId weight);
 // Packs it, at compile time or once after parameters were set. Call this before loops are opened.
-// of: NULL, or the layer whose experts the weight has, a whole number of vectors each: each array is a part
-// of the layer (PlanMoe).
+// beside: at most. of: NULL, or the layer whose experts the weight has, a whole number of records each: they
+// are a part of the layer (PlanMoe).
 struct Experts;
-PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes,
+PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes, uint8_t beside,
                          const struct Experts *of);
-// From here to the end of the block, all arrays begin at those of expert e, wherever the host has put it.
+// The number of records that stand beside each other, for as many vectors each.
+int64_t blocks_packed_records(const PackedBlocks *p);
+// From here to the end of the block, the records are those of expert e, wherever the host has put it.
 void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e);
 
 // Units of a block are computed by a loop. Where groups have numbers of their own, which unit has which of
@@ -70,17 +56,24 @@ int64_t blocks_packed_turns(const PackedBlocks *p);
 // Begins and ends the code of a turn: gives the number of the unit.
 KRef blocks_packed_open(Kernel *k, const PackedBlocks *p, int64_t turn);
 void blocks_packed_close(Kernel *k, const PackedBlocks *p);
+typedef struct PackedPlace {
+    KRef record; // its number
+    KRef vector; // in the record
+} PackedPlace;
 typedef struct PackedUnit {
-    KRef row; // number of the vector * blocks + number of the block
+    PackedPlace at;
     KRef unit;
     int64_t turn;
 } PackedUnit;
+
+// A block of vector number `vector`.
+PackedPlace blocks_packed_place(Kernel *k, const PackedBlocks *p, KRef vector, KRef block);
 
 // d and m of a vector of blocks, where all groups share them.
 typedef struct PackedNumbers {
     KRef d, m;
 } PackedNumbers;
-PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row);
+PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, const PackedPlace *at);
 // Elements [first, end) of a unit are of one group: element = bits * scale + add; add is 0 where there is
 // nothing to add.
 typedef struct PackedGroup {

@@ -1,22 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// block_matmul for a few rows by dot products of bytes, where the CPU has them: weights stay bytes, and so
-// the product keeps up with memory, which conversions to f32 do not. An element of a row is a whole multiple
-// of a step of its unit of 32 elements, X = 65536 a + 256 b + c with bytes a, b and c, its digits: each meets
-// the weights in a sum of its own, which is exact. Accumulation: of each group of a block, scale * step * sum
-// of X * bits, and add * sum of x, are added in f32, groups in rising k. A row with NaN or infinity gives
-// NaN.
+// block_matmul by products of bytes, where the CPU has them: weights stay bytes, and so a few rows keep up
+// with memory, which conversions to f32 do not, and many rows are faster than floats. An element of a row is
+// a whole multiple of a step of its unit of 32 elements, whose digits each meet the weights in a sum of its
+// own, which is exact: X = 65536 a + 256 b + c, for three digits of 8 bits. There are as many digits as
+// --accuracy needs. Without dot8, sums of 16 bits (pair8) are joined before they might overflow.
+// Accumulation: of each group of a block, scale * step * sum of X * bits, and add * sum of x, are added in
+// f32, groups in rising k. A row with NaN or infinity gives NaN.
 #include "passes/lower/blocks/blocks_product.h"
 
-enum { DIGITS = 3, QUAD = 4, WORDS = BLOCK_UNIT / QUAD };
-// The largest |X|: its upper digit is 127 after the lower ones are rounded away.
-#define LARGEST 8323072.0
+#include <math.h>
+
+enum { MAX_DIGITS = 3, QUAD = 4, WORDS = BLOCK_UNIT / QUAD };
 // Units whose elements are all smaller are rounded as if one was this large, so that steps are no denormals.
 #define SMALLEST 0x1p-100
+// The error of a product of random numbers, of its norm, for elements of n bits: this * 2^-n.
+#define ERROR_OF_BITS 1.5
+// Vector instructions for the sums of a unit of a row: floats take one for each element.
+enum { MOST_FOR_MANY_ROWS = 24, INSTRUCTIONS_OF_GROUP = 5 };
 
-bool block_digits_apply(const Lower *l, const BlockProduct *p)
+// --- the choice ----------------------------------------------------------------------------------
+
+// The largest product of a weight's bits and a digit, in absolute value.
+static int64_t largest_product(const BlockProduct *p)
 {
-    return l->caps->has_dot8 && l->pass->options->accuracy >= BLOCK_DIGITS_ERROR &&
-           p->packed.lanes == l->caps->f32_lanes && p->packed.step >= QUAD;
+    const PackedBlocks *b = &p->packed;
+    return (((int64_t)1 << (b->low + b->high)) - 1) << (p->digit_bits - 1);
+}
+
+// Quads whose products fit in 16 bits together.
+static int64_t quads_together(const BlockProduct *p)
+{
+    return INT16_MAX / (2 * largest_product(p));
+}
+
+static int64_t instructions_of_unit(const Lower *l, const BlockProduct *p)
+{
+    const int64_t groups = BLOCK_UNIT / p->packed.step, scales = groups * INSTRUCTIONS_OF_GROUP;
+    if (l->caps->has_dot8)
+        return p->n_digits * WORDS + scales;
+    const int64_t step = p->packed.step / QUAD, fit = quads_together(p), together = fit < step ? fit : step;
+    const int64_t joins = ceil_div(WORDS, together);
+    return p->n_digits * (WORDS + (WORDS - joins) + (2 * joins - groups)) + scales;
+}
+
+void block_digits_choose(const Lower *l, BlockProduct *p)
+{
+    rlx_assert(p->packed.f != NULL && p->rows >= 1);
+    const double accuracy = l->pass->options->accuracy;
+    p->n_digits = 0;
+    if ((!l->caps->has_dot8 && !l->caps->has_pair8) || p->packed.lanes != l->caps->f32_lanes ||
+        p->packed.step < QUAD)
+        return;
+    p->digit_bits = 8;
+    if (!l->caps->has_dot8 && 2 * largest_product(p) > INT16_MAX)
+        p->digit_bits = 7;
+    for (uint8_t n = 1; n <= MAX_DIGITS && p->n_digits == 0; n++)
+        if (ldexp(ERROR_OF_BITS, -n * p->digit_bits) <= accuracy)
+            p->n_digits = n;
+    if (p->rows > BLOCK_MAX_ROWS && instructions_of_unit(l, p) > MOST_FOR_MANY_ROWS)
+        p->n_digits = 0;
+}
+
+// The largest |X|: its upper digit is the largest one after the lower ones are rounded away.
+static double largest_x(const BlockProduct *p)
+{
+    return ldexp((1 << (p->digit_bits - 1)) - 1, p->digit_bits * (p->n_digits - 1));
 }
 
 static int64_t units_of_row(const BlockProduct *p)
@@ -55,16 +103,28 @@ static void find_step(Lower *l, const BlockProduct *p, UnitRounding *u)
         rests = k_fma(k, x, number(l, u, 0), rests);
     }
     most = k_hreduce(k, KOP_max, most);
-    u->factor = k_div(k, k_number(k, DTYPE_f32, LARGEST), most);
-    u->step = k_expr(k, "$ / $ + $", most, k_number(k, DTYPE_f32, LARGEST), k_hreduce(k, KOP_add, rests));
+    const KRef largest = k_number(k, DTYPE_f32, largest_x(p));
+    u->factor = k_div(k, largest, most);
+    u->step = k_expr(k, "$ / $ + $", most, largest, k_hreduce(k, KOP_add, rests));
 }
 
-// X without its lowest digit.
-static KRef next_digit(Lower *l, const UnitRounding *u, KRef x)
+static KRef whole_number(Lower *l, const UnitRounding *u, int64_t v)
+{
+    return k_splat(l->k, k_integer(l->k, DTYPE_i32, v), u->lanes);
+}
+
+// Stores the digits of elements from i on, the upper one first.
+static void store_digits(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t i, KRef x)
 {
     Kernel *k = l->k;
-    const KRef half = k_splat(k, k_integer(k, DTYPE_i32, 128), u->lanes);
-    return k_shr(k, k_add(k, x, half), k_splat(k, k_integer(k, DTYPE_i32, 8), u->lanes));
+    const KRef bits = whole_number(l, u, p->digit_bits), half = whole_number(l, u, 1 << (p->digit_bits - 1));
+    for (int64_t digit = p->n_digits; digit-- > 0;) {
+        const KRef at =
+            k_expr(k, "$ * # + #", u->place, p->n_digits * BLOCK_UNIT, digit * BLOCK_UNIT + i);
+        const KRef above = k_shr(k, k_add(k, x, half), bits);
+        k_store(k, u->bytes, at, k_cast(k, k_sub(k, x, k_shl(k, above, bits)), DTYPE_i8), u->lanes);
+        x = above;
+    }
 }
 
 // Steps of a unit, between which no group ends.
@@ -81,28 +141,26 @@ static void round_step(Lower *l, const BlockProduct *p, const UnitRounding *u, i
     KRef sum = k_splat(k, k_integer(k, DTYPE_i32, 0), u->lanes);
     for (int64_t i = s * size; i < (s + 1) * size; i += u->lanes) {
         const KRef scaled = k_mul(k, load_x(l, p, u, i), k_splat(k, u->factor, u->lanes));
-        KRef x = k_cast(k, k_rint(k, scaled), DTYPE_i32);
+        const KRef x = k_cast(k, k_rint(k, scaled), DTYPE_i32);
         sum = k_add(k, sum, x);
-        for (int64_t digit = DIGITS; digit-- > 0; x = next_digit(l, u, x)) {
-            const KRef at = k_expr(k, "$ * # + #", u->place, DIGITS * BLOCK_UNIT, digit * BLOCK_UNIT + i);
-            k_store(k, u->bytes, at, k_cast(k, x, DTYPE_i8), u->lanes);
-        }
+        store_digits(l, p, u, i, x);
     }
     const KRef whole = k_cast(k, k_hreduce(k, KOP_add, sum), DTYPE_f32);
     k_store(k, p->sums, k_expr(k, "$ * # + #", u->place, steps_of(p), s), k_mul(k, whole, u->step), 1);
 }
 
-void block_digits_round(Lower *l, BlockProduct *p)
+void block_digits_round(Lower *l, BlockProduct *p, KRef live)
 {
-    rlx_assert(block_digits_apply(l, p) && p->rows >= 1);
+    rlx_assert(p->n_digits >= 1 && p->rows >= 1);
     Kernel *k = l->k;
     const int64_t units = units_of_row(p), all = p->rows * units;
-    p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)(all * DIGITS * WORDS));
+    p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)(all * p->n_digits * WORDS));
     p->steps = lower_param_scratch(l, "steps", DTYPE_f32, (uint64_t)all);
     p->sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(all * steps_of(p)));
     UnitRounding u = {.bytes = lower_param_view(l, p->digits, DTYPE_i8),
                       .lanes = lower_fit_lanes(l, p->packed.step)};
-    u.place = k_loop(k, all, KFOR_PARALLEL, "u");
+    const KRef end = live != 0 ? k_expr(k, "$ * #", live, units) : k_index(k, all);
+    u.place = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "u");
     u.x = k_expr(k, "$ * # + $", u.place, BLOCK_UNIT, p->x_base);
     find_step(l, p, &u);
     k_store(k, p->steps, u.place, u.step, 1);
@@ -114,14 +172,36 @@ void block_digits_round(Lower *l, BlockProduct *p)
 
 // --- products ------------------------------------------------------------------------------------
 
-// 65536 a + 256 b + c of the sums of digits.
-static KRef join_digits(Kernel *k, const KRef *sum, uint8_t lanes)
+// X of the sums of digits.
+static KRef join_digits(Kernel *k, const BlockProduct *p, const KRef *sum)
 {
-    const KRef base = k_splat(k, k_number(k, DTYPE_f32, 256), lanes);
+    const KRef base = k_splat(k, k_number(k, DTYPE_f32, 1 << p->digit_bits), p->packed.lanes);
     KRef whole = k_cast(k, sum[0], DTYPE_f32);
-    for (int64_t digit = 1; digit < DIGITS; digit++)
+    for (int64_t digit = 1; digit < p->n_digits; digit++)
         whole = k_fma(k, whole, base, k_cast(k, sum[digit], DTYPE_f32));
     return whole;
+}
+
+// The products of a digit with quads [first, end) of a unit, number `place` of all.
+static KRef sum_quads(Lower *l, const BlockProduct *p, const KRef *quad, KRef place, int64_t digit,
+                      int64_t first, int64_t end)
+{
+    Kernel *k = l->k;
+    const uint8_t lanes = p->packed.lanes;
+    const int64_t together = l->caps->has_dot8 ? end - first : quads_together(p);
+    const KRef zero = k_splat(k, k_integer(k, DTYPE_i32, 0), lanes);
+    KRef sum = zero;
+    for (int64_t t = first; t < end;) {
+        const int64_t stop = t + together < end ? t + together : end;
+        KRef part = l->caps->has_dot8 ? sum : zero;
+        for (; t < stop; t++) {
+            const KRef at = k_expr(k, "$ * # + #", place, p->n_digits * WORDS, digit * WORDS + t);
+            const KRef x = k_splat(k, k_load(k, p->digits, at, 1, 1), lanes);
+            part = l->caps->has_dot8 ? k_dot8(k, quad[t], x, part) : k_pair8(k, quad[t], x, part);
+        }
+        sum = l->caps->has_dot8 ? part : k_join16(k, part, sum);
+    }
+    return sum;
 }
 
 // Elements [first, group->end) of a unit of a row, number `place` of all: quads of weights are given.
@@ -130,18 +210,12 @@ static void add_group(Lower *l, const BlockProduct *p, const KRef *quad, const P
 {
     Kernel *k = l->k;
     const uint8_t lanes = p->packed.lanes;
-    KRef sum[DIGITS];
-    for (int64_t digit = 0; digit < DIGITS; digit++) {
-        sum[digit] = k_splat(k, k_integer(k, DTYPE_i32, 0), lanes);
-        for (int64_t t = first / QUAD; t < group->end / QUAD; t++) {
-            const KRef at = k_expr(k, "$ * # + #", place, DIGITS * WORDS, digit * WORDS + t);
-            const KRef x = k_splat(k, k_load(k, p->digits, at, 1, 1), lanes);
-            sum[digit] = k_dot8(k, quad[t], x, sum[digit]);
-        }
-    }
+    KRef sum[MAX_DIGITS];
+    for (int64_t digit = 0; digit < p->n_digits; digit++)
+        sum[digit] = sum_quads(l, p, quad, place, digit, first / QUAD, group->end / QUAD);
     const KRef step = k_splat(k, k_load(k, p->steps, place, 1, 1), lanes);
     const KRef scale = k_mul(k, group->scale, step);
-    KRef all = k_fma(k, join_digits(k, sum, lanes), scale, k_get(k, acc));
+    KRef all = k_fma(k, join_digits(k, p, sum), scale, k_get(k, acc));
     for (int64_t i = first; group->add && i < group->end; i += p->packed.step) {
         const KRef at = k_expr(k, "$ * # + #", place, steps_of(p), i / p->packed.step);
         all = k_fma(k, k_splat(k, k_load(k, p->sums, at, 1, 1), lanes), group->add, all);
@@ -155,10 +229,12 @@ void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KR
     rlx_assert(c->n >= 1 && block != 0);
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
-    const KRef of_row = k_expr(k, "$ * # + $", block, b->units, unit);
+    KRef of_row = k_expr(k, "$ * # + $", block, b->units, unit);
+    if (p->first)
+        of_row = k_expr(k, "$ * # + $", p->first, units_of_row(p), of_row);
     for (int64_t v = 0; v < c->n; v++) {
         KRef words[BLOCK_MAX_WORDS], quad[WORDS];
-        const PackedUnit u = block_product_unit(l, p, k_expr(k, "$ + #", c->first, v), block, unit, turn);
+        const PackedUnit u = block_product_unit(l, c, v, block, unit, turn);
         blocks_packed_words(k, b, &u, words);
         for (int64_t t = 0; t < WORDS; t++)
             quad[t] = blocks_packed_quad(k, b, words, t);

@@ -10,12 +10,10 @@
 
 // --- layout --------------------------------------------------------------------------------------
 
-typedef enum PackKind { PACK_WORDS, PACK_SCALES, PACK_MINS, PACK_D, PACK_M } PackKind;
-
-static DType kind_type(const PackedBlocks *p, PackKind kind)
+static DType part_type(const PackedBlocks *p, BlockPart part)
 {
     const DType number = block_float_type(p->f->float_kind);
-    return kind == PACK_WORDS ? DTYPE_i32 : kind == PACK_SCALES || kind == PACK_MINS ? DTYPE_i8 : number;
+    return part == BLOCK_WORDS ? DTYPE_i32 : part == BLOCK_D || part == BLOCK_M ? number : DTYPE_i8;
 }
 
 static int64_t n_words(const PackedBlocks *p)
@@ -23,12 +21,31 @@ static int64_t n_words(const PackedBlocks *p)
     return p->low + p->high;
 }
 
-// The number of entries of a block.
-static int64_t n_entries(const PackedBlocks *p, PackKind kind)
+// The number of entries of a block; 0: it lacks the part.
+int64_t blocks_packed_entries(const PackedBlocks *p, BlockPart part)
 {
-    return kind == PACK_WORDS                         ? p->units * n_words(p)
-           : kind == PACK_SCALES || kind == PACK_MINS ? p->groups
-                                                      : p->numbers;
+    const BlockFormat *f = p->f;
+    const bool is_there[BLOCK_PARTS] = {[BLOCK_WORDS] = true,
+                                        [BLOCK_D] = true,
+                                        [BLOCK_M] = f->min.sign != 0,
+                                        [BLOCK_SCALES] = f->scale.low.bits != 0,
+                                        [BLOCK_MINS] = f->min.low.bits != 0};
+    if (!is_there[part])
+        return 0;
+    return part == BLOCK_WORDS                      ? p->units * n_words(p)
+           : part == BLOCK_D || part == BLOCK_M ? p->numbers
+                                                : p->groups;
+}
+
+// Entries that follow each other before those of the next vector come.
+static int64_t n_together(const PackedBlocks *p, BlockPart part)
+{
+    return part == BLOCK_WORDS ? n_words(p) : 1;
+}
+
+int64_t blocks_packed_width(const PackedBlocks *p, BlockPart part)
+{
+    return dtype_info[part_type(p, part)].bytes;
 }
 
 static int64_t n_vectors(const PackedBlocks *p)
@@ -36,62 +53,108 @@ static int64_t n_vectors(const PackedBlocks *p)
     return ceil_div(p->columns, p->lanes);
 }
 
-static PackedBlocks layout_of(const Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes)
+int64_t blocks_packed_records(const PackedBlocks *p)
+{
+    rlx_assert(p->beside >= 1 && p->lanes >= 1);
+    return ceil_div(n_vectors(p), p->beside);
+}
+
+static void place_parts(PackedBlocks *p)
+{
+    p->record = 0;
+    for (BlockPart part = 0; part < BLOCK_PARTS; part++) {
+        p->at[part] = p->record;
+        const int64_t width = blocks_packed_width(p, part);
+        p->record += blocks_packed_entries(p, part) * p->beside * p->lanes * width;
+        rlx_assert(p->at[part] % width == 0);
+    }
+    rlx_assert(p->record % blocks_packed_width(p, BLOCK_WORDS) == 0);
+    rlx_assert(p->record % blocks_packed_width(p, BLOCK_D) == 0);
+}
+
+static PackedBlocks layout_of(const Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes,
+                              uint8_t beside, int64_t experts)
 {
     const Shape *s = lower_node(l, weight)->shape;
     const int64_t groups = f->elements / f->group, step = f->group & -f->group;
-    return (PackedBlocks){.f = f,
-                          .columns = s->rank > 3 ? s->dim[0] * s->dim[1] : s->dim[0],
-                          .blocks = s->dim[s->rank - 2],
-                          .units = f->elements / BLOCK_UNIT,
-                          .lanes = lanes,
-                          .low = f->values ? 8 : f->q.low.bits,
-                          .high = f->values ? 0 : f->q.high.bits,
-                          .bias = f->values ? -128 : f->q.bias,
-                          .groups = groups,
-                          .numbers = f->pitch ? groups : 1,
-                          .step = step < BLOCK_UNIT ? step : BLOCK_UNIT};
+    PackedBlocks p = {.f = f,
+                      .columns = s->rank > 3 ? s->dim[0] * s->dim[1] : s->dim[0],
+                      .blocks = s->dim[s->rank - 2],
+                      .units = f->elements / BLOCK_UNIT,
+                      .experts = experts,
+                      .lanes = lanes,
+                      .beside = 1,
+                      .low = f->values ? 8 : f->q.low.bits,
+                      .high = f->values ? 0 : f->q.high.bits,
+                      .bias = f->values ? -128 : f->q.bias,
+                      .groups = groups,
+                      .numbers = f->pitch ? groups : 1,
+                      .step = step < BLOCK_UNIT ? step : BLOCK_UNIT};
+    const int64_t each = s->rank > 3 ? s->dim[1] : p.columns;
+    if (s->rank > 3 ? each % (lanes * beside) == 0 : each > lanes * (beside - 1))
+        p.beside = beside;
+    place_parts(&p);
+    return p;
 }
 
 // --- constants -----------------------------------------------------------------------------------
 
 typedef struct Filling {
     PackedBlocks p;
-    PackKind kind;
     const unsigned char *data;
 } Filling;
 
-static uint32_t low_bits(const BlockFormat *f, const unsigned char *block, uint32_t e)
+// The entries of a plane for all elements of a block.
+static void spread(const BlockPlane *p, const unsigned char *block, int64_t elements, unsigned char *out)
 {
-    if (f->values)
-        return (uint32_t)(block_q(f, block, e) + 128);
-    return block_entry(&f->q.low, block, e) ^ f->q.flip;
+    const unsigned char *from = block + p->at;
+    const unsigned char mask = (unsigned char)((1 << p->bits) - 1);
+    rlx_assert(p->first == 0 && p->part == 0);
+    for (int64_t e = 0; e < elements; from += p->run)
+        for (uint32_t shift = 0; shift < 8 && e < elements; shift += p->bits, e += p->run)
+            for (uint32_t i = 0; i < p->run; i++)
+                out[e + i] = (unsigned char)(from[i] >> shift & mask);
 }
 
-static uint32_t word_of(const PackedBlocks *p, const unsigned char *block, uint32_t i)
+// The bytes of the words of a unit, `bits` of each element: elements that share a byte lie 4 * bits apart.
+static void fold_unit(const unsigned char *element, uint32_t bits, unsigned char *out)
 {
-    const uint32_t words = (uint32_t)n_words(p), unit = i / words, w = i % words;
-    const bool is_low = w < p->low;
-    const uint32_t bits = is_low ? p->low : p->high, first = is_low ? w : w - p->low;
-    uint32_t word = 0;
-    for (uint32_t part = 0; part < 8 / bits; part++)
-        for (uint32_t j = 0; j < 4; j++) {
-            const uint32_t e = unit * BLOCK_UNIT + part * 4 * bits + 4 * first + j;
-            const uint32_t v = is_low ? low_bits(p->f, block, e) : block_entry(&p->f->q.high, block, e);
-            word |= v << (8 * j + bits * part);
-        }
-    return word;
+    const uint32_t n = 4 * bits;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = element[i];
+    for (uint32_t part = 1; part < 8 / bits; part++)
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = (unsigned char)(out[i] | element[part * n + i] << (bits * part));
 }
 
-static void fill_entry(const Filling *c, const unsigned char *block, uint32_t i, unsigned char *to)
+// All words of a block, in the order of a lane's.
+static void fill_words(const PackedBlocks *p, const unsigned char *block, unsigned char *out)
 {
-    const BlockFormat *f = c->p.f;
-    const uint8_t at = c->kind == PACK_M ? f->m_at : f->d_at;
-    if (c->kind == PACK_WORDS) {
-        const uint32_t word = word_of(&c->p, block, i);
-        memcpy(to, &word, sizeof word);
-    } else if (c->kind == PACK_SCALES || c->kind == PACK_MINS) {
-        *to = (unsigned char)block_field(c->kind == PACK_MINS ? &f->min : &f->scale, block, i);
+    const BlockFormat *f = p->f;
+    unsigned char low[BLOCK_GROUP_MOST], high[BLOCK_GROUP_MOST];
+    rlx_assert(f->elements <= BLOCK_GROUP_MOST);
+    spread(&f->q.low, block, f->elements, low);
+    for (int64_t e = 0; e < f->elements && f->values; e++)
+        low[e] = (unsigned char)(f->values[low[e]] + 128);
+    for (int64_t e = 0; e < f->elements && f->q.flip && !f->values; e++)
+        low[e] ^= f->q.flip;
+    if (p->high)
+        spread(&f->q.high, block, f->elements, high);
+    for (int64_t u = 0; u < p->units; u++, out += n_words(p) * 4) {
+        fold_unit(low + u * BLOCK_UNIT, p->low, out);
+        if (p->high)
+            fold_unit(high + u * BLOCK_UNIT, p->high, out + p->low * 4);
+    }
+}
+
+static void fill_entry(const PackedBlocks *p, BlockPart part, const unsigned char *block, uint32_t i,
+                       unsigned char *to)
+{
+    const BlockFormat *f = p->f;
+    const uint8_t at = part == BLOCK_M ? f->m_at : f->d_at;
+    rlx_assert(part != BLOCK_WORDS);
+    if (part == BLOCK_SCALES || part == BLOCK_MINS) {
+        *to = (unsigned char)block_field(part == BLOCK_MINS ? &f->min : &f->scale, block, i);
     } else if (f->float_kind != BLOCK_E8M0) {
         memcpy(to, block + at + i * f->pitch, block_float_bytes(f->float_kind));
     } else {
@@ -100,28 +163,66 @@ static void fill_entry(const Filling *c, const unsigned char *block, uint32_t i,
     }
 }
 
+// Block b of a column: a lane of a record.
+static void fill_lane(const Filling *c, int64_t column, int64_t b, int64_t v, int64_t lane, unsigned char *to)
+{
+    const PackedBlocks *p = &c->p;
+    const unsigned char *block = c->data + (column * p->blocks + b) * p->f->bytes;
+    const int64_t per = n_words(p);
+    unsigned char words[BLOCK_GROUP_MOST];
+    fill_words(p, block, words);
+    for (int64_t u = 0; u < p->units; u++)
+        for (int64_t w = 0; w < per; w++) {
+            const int64_t entry = (u * p->beside + v) * per + w;
+            memcpy(to + (entry * p->lanes + lane) * 4, words + (u * per + w) * 4, 4);
+        }
+    for (BlockPart part = BLOCK_WORDS + 1; part < BLOCK_PARTS; part++) {
+        const int64_t n = blocks_packed_entries(p, part), width = blocks_packed_width(p, part);
+        for (int64_t i = 0; i < n; i++)
+            fill_entry(p, part, block, (uint32_t)i,
+                       to + p->at[part] + ((i * p->beside + v) * p->lanes + lane) * width);
+    }
+}
+
 static void fill(const void *ctx, void *out)
 {
     const Filling *c = ctx;
     const PackedBlocks *p = &c->p;
-    const uint32_t entries = (uint32_t)n_entries(p, c->kind);
+    const int64_t records = blocks_packed_records(p), wide = p->beside * p->lanes;
     unsigned char *to = out;
-    for (int64_t first = 0; first < p->columns; first += p->lanes)
-        for (int64_t b = 0; b < p->blocks; b++)
-            for (uint32_t i = 0; i < entries; i++)
-                for (int64_t lane = 0; lane < p->lanes; lane++) {
-                    const int64_t column = first + lane < p->columns ? first + lane : p->columns - 1;
-                    fill_entry(c, c->data + (column * p->blocks + b) * p->f->bytes, i, to);
-                    to += dtype_info[kind_type(p, c->kind)].bytes;
-                }
+    for (int64_t r = 0; r < records; r++)
+        for (int64_t b = 0; b < p->blocks; b++, to += p->record)
+            for (int64_t i = 0; i < wide; i++) {
+                const int64_t at = r * wide + i, column = at < p->columns ? at : p->columns - 1;
+                fill_lane(c, column, b, i / p->lanes, i % p->lanes, to);
+            }
 }
 
 // --- parameters ----------------------------------------------------------------------------------
 
 typedef struct PackPoint {
-    KRef block; // index of its first byte
-    KRef to;    // of the first entry of the block and this lane
+    KRef block;            // index of its first byte
+    PackedPlace at;        // where it goes
+    KRef lane;
+    const uint32_t *param; // the records to write, by part
 } PackPoint;
+
+// Index of the first lane of an entry: `sub` of those together, number i.
+static KRef entry_index(Kernel *k, const PackedBlocks *p, BlockPart part, const PackedPlace *at, KRef i,
+                        KRef sub)
+{
+    const int64_t width = blocks_packed_width(p, part), per = n_together(p, part) * p->lanes;
+    const KRef vector = k_expr(k, "($ * # + $) * #", i, p->beside, at->vector, per);
+    const KRef base = k_expr(k, "$ * # + #", at->record, p->record / width, p->at[part] / width);
+    return k_expr(k, "$ + ($ + $ * #)", base, vector, sub, p->lanes);
+}
+
+static void store_entry(Kernel *k, const PackedBlocks *p, BlockPart part, const PackPoint *at, KRef i,
+                        KRef sub, KRef value)
+{
+    const KRef to = k_add(k, entry_index(k, p, part, &at->at, i, sub), at->lane);
+    k_store(k, at->param[part], to, k_cast(k, value, part_type(p, part)), 1);
+}
 
 static KRef low_entry(Kernel *k, const BlockReader *r, KRef block, KRef e)
 {
@@ -132,7 +233,7 @@ static KRef low_entry(Kernel *k, const BlockReader *r, KRef block, KRef e)
 }
 
 // All words of the low or the high bits.
-static void pack_words(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
+static void pack_words(Kernel *k, const PackedBlocks *p, const BlockReader *r, const PackPoint *at,
                        bool is_low)
 {
     const int64_t bits = is_low ? p->low : p->high, skipped = is_low ? 0 : p->low;
@@ -142,74 +243,105 @@ static void pack_words(Kernel *k, const PackedBlocks *p, const BlockReader *r, u
     const KRef part = k_loop(k, 8 / bits, KFOR_SERIAL, "p");
     const KRef j = k_loop(k, 4, KFOR_SERIAL, "j");
     const KRef e = k_expr(k, "$ * # + ($ * # + ($ * 4 + $))", unit, BLOCK_UNIT, part, 4 * bits, w, j);
-    const KRef v = is_low ? low_entry(k, r, at.block, e) : blocks_entry(k, r, &r->f->q.high, at.block, e);
+    const KRef v = is_low ? low_entry(k, r, at->block, e) : blocks_entry(k, r, &r->f->q.high, at->block, e);
     const KRef shift = k_cast(k, k_expr(k, "$ * 8 + $ * #", j, part, bits), DTYPE_i32);
     k_set(k, word, k_or(k, k_get(k, word), k_shl(k, v, shift)));
     k_end(k);
     k_end(k);
-    const KRef i = k_expr(k, "$ * # + ($ + #)", unit, n_words(p), w, skipped);
-    k_store(k, param, k_expr(k, "$ * # + $", i, p->lanes, at.to), k_get(k, word), 1);
+    store_entry(k, p, BLOCK_WORDS, at, unit, k_expr(k, "$ + #", w, skipped), k_get(k, word));
     k_end(k);
     k_end(k);
 }
 
-static void pack_fields(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
-                        const BlockField *f)
-{
-    const KRef g = k_loop(k, p->groups, KFOR_SERIAL, "g");
-    const KRef v = k_cast(k, blocks_field(k, r, f, at.block, g), DTYPE_i8);
-    k_store(k, param, k_expr(k, "$ * # + $", g, p->lanes, at.to), v, 1);
-    k_end(k);
-}
-
-static void pack_numbers(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
-                         PackKind kind)
-{
-    const KRef g = k_loop(k, p->numbers, KFOR_SERIAL, "g");
-    const KRef v = blocks_number(k, r, at.block, kind == PACK_M ? p->f->m_at : p->f->d_at, g);
-    k_store(k, param, k_expr(k, "$ * # + $", g, p->lanes, at.to), k_cast(k, v, kind_type(p, kind)), 1);
-    k_end(k);
-}
-
-static void pack_block(Kernel *k, const PackedBlocks *p, const BlockReader *r, uint32_t param, PackPoint at,
-                       PackKind kind)
+static void pack_entries(Kernel *k, const PackedBlocks *p, const BlockReader *r, const PackPoint *at,
+                         BlockPart part)
 {
     const BlockFormat *f = p->f;
-    if (kind == PACK_WORDS) {
-        pack_words(k, p, r, param, at, true);
-        if (p->high)
-            pack_words(k, p, r, param, at, false);
-    } else if (kind == PACK_SCALES || kind == PACK_MINS) {
-        pack_fields(k, p, r, param, at, kind == PACK_MINS ? &f->min : &f->scale);
-    } else {
-        pack_numbers(k, p, r, param, at, kind);
+    const KRef g = k_loop(k, blocks_packed_entries(p, part), KFOR_SERIAL, "g");
+    const KRef v = part == BLOCK_SCALES || part == BLOCK_MINS
+                       ? blocks_field(k, r, part == BLOCK_MINS ? &f->min : &f->scale, at->block, g)
+                       : blocks_number(k, r, at->block, part == BLOCK_M ? f->m_at : f->d_at, g);
+    store_entry(k, p, part, at, g, k_index(k, 0), v);
+    k_end(k);
+}
+
+static void pack_block(Kernel *k, const PackedBlocks *p, const BlockReader *r, const PackPoint *at)
+{
+    pack_words(k, p, r, at, true);
+    if (p->high)
+        pack_words(k, p, r, at, false);
+    for (BlockPart part = BLOCK_WORDS + 1; part < BLOCK_PARTS; part++)
+        if (blocks_packed_entries(p, part) > 0)
+            pack_entries(k, p, r, at, part);
+}
+
+static int64_t all_bytes(const PackedBlocks *p)
+{
+    return blocks_packed_records(p) * p->blocks * p->record;
+}
+
+// The other parts as views of the records, the words.
+static void view_parts(Lower *l, PackedBlocks *p)
+{
+    const uint32_t words = p->param[BLOCK_WORDS];
+    const BufId records = l->pk->args.data[words].buf;
+    for (BlockPart part = BLOCK_WORDS + 1; part < BLOCK_PARTS; part++) {
+        if (blocks_packed_entries(p, part) == 0)
+            continue;
+        p->param[part] = lower_param_buffer(l, records, part_type(p, part), PARAM_READ);
+        l->k->params.data[p->param[part]].table = l->k->params.data[words].table;
     }
 }
 
-static uint32_t pack_lasting(Lower *l, const PackedBlocks *p, NodeId weight, PackKind kind)
+// By a kernel of its own, which writes a lane at a time.
+static uint32_t pack_lasting(Lower *l, const PackedBlocks *p, NodeId weight)
 {
     Packer packer;
-    const int64_t entries = n_entries(p, kind), vectors = n_vectors(p);
-    packer_open(l, weight, kind_type(p, kind), (uint64_t)(vectors * p->blocks * entries * p->lanes),
-                 &packer);
+    uint32_t param[BLOCK_PARTS] = {0};
+    packer_open(l, weight, DTYPE_i32, (uint64_t)all_bytes(p) / 4, &packer);
     Kernel *k = packer.l.k;
+    for (BlockPart part = BLOCK_WORDS; part < BLOCK_PARTS; part++)
+        if (blocks_packed_entries(p, part) > 0)
+            param[part] = part == BLOCK_WORDS ? packer.to
+                                              : lower_param_view(&packer.l, packer.to, part_type(p, part));
     const BlockReader r = blocks_reader(&packer.l, p->f, weight);
-    const KRef v = k_loop(k, vectors, KFOR_PARALLEL, "v");
+    const KRef record = k_loop(k, blocks_packed_records(p), KFOR_PARALLEL, "r");
+    const KRef vector = k_loop(k, p->beside, KFOR_SERIAL, "v");
     const KRef lane = k_loop(k, p->lanes, KFOR_SERIAL, "l");
     const KRef b = k_loop(k, p->blocks, KFOR_SERIAL, "b");
-    const KRef column = k_expr(k, "min($ * # + $, #)", v, p->lanes, lane, p->columns - 1);
+    const KRef first = k_expr(k, "($ * # + $) * #", record, p->beside, vector, p->lanes);
+    const KRef column = k_expr(k, "min($ + $, #)", first, lane, p->columns - 1);
     const Shape *s = lower_node(l, weight)->shape;
-    const KRef each = k_index(k, s->dim[s->rank - 3]), row = k_expr(k, "$ * # + $", v, p->blocks, b);
-    const KRef zero = k_index(k, 0), rows[3] = {column, b, zero},
+    const KRef each = k_index(k, s->dim[s->rank - 3]), zero = k_index(k, 0), rows[3] = {column, b, zero},
                idx[4] = {k_div(k, column, each), k_rem(k, column, each), b, zero};
     const PackPoint at = {.block = operand_index(&packer.l, weight, s->rank > 3 ? idx : rows),
-                          .to = k_expr(k, "$ * # + $", row, entries * p->lanes, lane)};
-    pack_block(k, p, &r, packer.to, at, kind);
-    k_end(k);
-    k_end(k);
-    k_end(k);
+                          .at = {k_expr(k, "$ * # + $", record, p->blocks, b), vector},
+                          .lane = lane,
+                          .param = param};
+    pack_block(k, p, &r, &at);
+    for (uint32_t loops = 0; loops < 4; loops++)
+        k_end(k);
     packer_close(l, &packer);
     return packer.reader;
+}
+
+const PackedBlocks *blocks_packed_in(const PlanBuffer *b, const unsigned char **data)
+{
+    const Filling *c = b->fill_ctx;
+    if (b->fill != fill)
+        return NULL;
+    *data = c->data;
+    return &c->p;
+}
+
+// The address of the blocks, which lie in a file that is mapped once, and a hash of the layout.
+static void note_source(PlanBuffer *b, const Filling *c)
+{
+    const PackedBlocks *p = &c->p;
+    const int64_t layout[] = {p->columns, p->blocks, p->lanes, p->beside, p->record, p->f->bytes};
+    const uint64_t of_name = hash_bytes64(p->f->name, strlen(p->f->name), 1);
+    b->made_of[0] = (uint64_t)(uintptr_t)c->data;
+    b->made_of[1] = hash_bytes64(layout, sizeof layout, of_name);
 }
 
 bool blocks_can_pack(const Lower *l, NodeId weight)
@@ -218,59 +350,59 @@ bool blocks_can_pack(const Lower *l, NodeId weight)
     return node_is_const(l->g, weight) || packer_can_pack(l, weight);
 }
 
-static int64_t all_entries(const PackedBlocks *p, PackKind kind)
-{
-    return n_vectors(p) * p->blocks * n_entries(p, kind) * p->lanes;
-}
-
-static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, PackKind kind, const Experts *of)
+static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, const Experts *of)
 {
     if (!node_is_const(l->g, weight))
-        return pack_lasting(l, p, weight, kind);
-    const DType type = kind_type(p, kind);
-    const uint64_t entries = (uint64_t)all_entries(p, kind), bytes = entries * dtype_info[type].bytes;
+        return pack_lasting(l, p, weight);
+    const uint64_t bytes = (uint64_t)all_bytes(p);
     Filling *c = ARENA_NEW(l->pass->perm, Filling);
-    *c = (Filling){.p = *p, .kind = kind, .data = node_attr(lower_node(l, weight), A_const_data)->u.blob};
-    if (of == NULL)
-        return lower_param_filled(l, node_name(l->g, weight), type, fill, c, bytes);
-    return experts_place(l, of, type,
-                         &(GemmPack){fill, c, .stride = bytes / (uint64_t)of->n_experts, .bytes = bytes});
+    *c = (Filling){.p = *p, .data = node_attr(lower_node(l, weight), A_const_data)->u.blob};
+    const uint64_t experts = of != NULL ? (uint64_t)of->n_experts : 1;
+    const GemmPack all = {fill, c, .stride = bytes / experts, .bytes = bytes};
+    const char *name = node_name(l->g, weight);
+    const uint32_t param = of != NULL ? experts_place(l, of, DTYPE_i32, &all)
+                                      : lower_param_filled(l, name, DTYPE_i32, fill, c, bytes);
+    PlanBuffer *b = &l->plan->buffers.data[l->pk->args.data[param].buf];
+    if (l->g->reads != NULL) // the program packs it
+        note_source(b, c);
+    return param;
 }
 
-PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes, const Experts *of)
+PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes, uint8_t beside,
+                         const Experts *of)
 {
-    rlx_assert(lanes > 1 && blocks_can_pack(l, weight));
-    PackedBlocks p = layout_of(l, f, weight, lanes);
-    p.experts = of != NULL ? of->n_experts : 1;
-    p.words = pack(l, &p, weight, PACK_WORDS, of);
-    p.d = pack(l, &p, weight, PACK_D, of);
-    if (f->scale.low.bits)
-        p.scales = pack(l, &p, weight, PACK_SCALES, of);
-    if (f->min.sign)
-        p.m = pack(l, &p, weight, PACK_M, of);
-    if (f->min.low.bits)
-        p.mins = pack(l, &p, weight, PACK_MINS, of);
+    rlx_assert(lanes > 1 && beside >= 1 && blocks_can_pack(l, weight));
+    PackedBlocks p = layout_of(l, f, weight, lanes, beside, of != NULL ? of->n_experts : 1);
+    p.param[BLOCK_WORDS] = pack(l, &p, weight, of);
+    view_parts(l, &p);
     return p;
 }
 
 void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e)
 {
     rlx_assert(e != 0);
-    const uint32_t param[] = {[PACK_WORDS] = p->words,
-                              [PACK_SCALES] = p->scales,
-                              [PACK_MINS] = p->mins,
-                              [PACK_D] = p->d,
-                              [PACK_M] = p->m};
-    for (PackKind kind = PACK_WORDS; kind <= PACK_M; kind++)
-        if (kind == PACK_WORDS || param[kind] != 0)
-            k_point(k, param[kind], e, k_expr(k, "$ * #", e, all_entries(p, kind) / p->experts));
+    for (BlockPart part = BLOCK_WORDS; part < BLOCK_PARTS; part++)
+        if (blocks_packed_entries(p, part) > 0)
+            k_point(k, p->param[part], e,
+                    k_expr(k, "$ * #", e, all_bytes(p) / p->experts / blocks_packed_width(p, part)));
 }
 
 // --- reading -------------------------------------------------------------------------------------
 
-static KRef load_row(Kernel *k, const PackedBlocks *p, uint32_t param, KRef row)
+PackedPlace blocks_packed_place(Kernel *k, const PackedBlocks *p, KRef vector, KRef block)
 {
-    return k_load(k, param, k_expr(k, "$ * #", row, p->lanes), p->lanes, p->lanes);
+    rlx_assert(vector != 0 && block != 0);
+    if (p->beside == 1)
+        return (PackedPlace){k_expr(k, "$ * # + $", vector, p->blocks, block), k_index(k, 0)};
+    return (PackedPlace){k_expr(k, "$ / # * # + $", vector, p->beside, p->blocks, block),
+                         k_expr(k, "$ % #", vector, p->beside)};
+}
+
+static KRef load_entry(Kernel *k, const PackedBlocks *p, BlockPart part, const PackedPlace *at, KRef i,
+                       int64_t sub)
+{
+    const KRef index = entry_index(k, p, part, at, i, k_index(k, sub));
+    return k_load(k, p->param[part], index, p->lanes, p->lanes);
 }
 
 static bool is_loop(const PackedBlocks *p)
@@ -294,23 +426,24 @@ void blocks_packed_close(Kernel *k, const PackedBlocks *p)
         k_end(k);
 }
 
-static PackedNumbers load_numbers(Kernel *k, const PackedBlocks *p, KRef row)
+static PackedNumbers load_numbers(Kernel *k, const PackedBlocks *p, const PackedPlace *at, KRef g)
 {
-    PackedNumbers n = {.d = k_cast(k, load_row(k, p, p->d, row), DTYPE_f32)};
+    PackedNumbers n = {.d = k_cast(k, load_entry(k, p, BLOCK_D, at, g, 0), DTYPE_f32)};
     if (p->f->min.sign)
-        n.m = k_cast(k, load_row(k, p, p->m, row), DTYPE_f32);
+        n.m = k_cast(k, load_entry(k, p, BLOCK_M, at, g, 0), DTYPE_f32);
     return n;
 }
 
-PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, KRef row)
+PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, const PackedPlace *at)
 {
-    return p->numbers == 1 ? load_numbers(k, p, row) : (PackedNumbers){0};
+    return p->numbers == 1 ? load_numbers(k, p, at, k_index(k, 0)) : (PackedNumbers){0};
 }
 
 // A number times the integer of group g.
-static KRef scaled(Kernel *k, const PackedBlocks *p, uint32_t param, KRef number, KRef row, KRef g)
+static KRef scaled(Kernel *k, const PackedBlocks *p, BlockPart part, KRef number, const PackedPlace *at,
+                   KRef g)
 {
-    const KRef i = load_row(k, p, param, k_expr(k, "$ * # + $", row, p->groups, g));
+    const KRef i = load_entry(k, p, part, at, g, 0);
     return k_mul(k, number, k_cast(k, k_cast(k, i, DTYPE_i32), DTYPE_f32));
 }
 
@@ -318,7 +451,7 @@ static PackedGroup own_group(Kernel *k, const PackedBlocks *p, const PackedUnit 
 {
     const int64_t before = u->turn * BLOCK_UNIT, g = (before + first) / p->f->group;
     const int64_t end = (g + 1) * p->f->group - before;
-    const PackedNumbers own = load_numbers(k, p, k_expr(k, "$ * # + #", u->row, p->numbers, g));
+    const PackedNumbers own = load_numbers(k, p, &u->at, k_index(k, g));
     return (PackedGroup){.end = end < BLOCK_UNIT ? end : BLOCK_UNIT, .scale = own.d, .add = own.m};
 }
 
@@ -331,9 +464,9 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
         return own_group(k, p, u, first);
     const KRef g = k_expr(k, "$ * # + #", u->unit, BLOCK_UNIT / p->step, first / p->step);
     PackedGroup group = {.end = first + p->step,
-                         .scale = f->scale.low.bits ? scaled(k, p, p->scales, n->d, u->row, g) : n->d};
+                         .scale = f->scale.low.bits ? scaled(k, p, BLOCK_SCALES, n->d, &u->at, g) : n->d};
     if (f->min.sign)
-        group.add = f->min.low.bits ? scaled(k, p, p->mins, n->m, u->row, g) : n->m;
+        group.add = f->min.low.bits ? scaled(k, p, BLOCK_MINS, n->m, &u->at, g) : n->m;
     else if (p->bias) // exact, like every product of an element's integers
         group.add = k_mul(k, group.scale, k_splat(k, k_number(k, DTYPE_f32, p->bias), p->lanes));
     return group;
@@ -341,10 +474,9 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
 
 void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, KRef *words)
 {
-    rlx_assert(u->row != 0 && u->unit != 0 && n_words(p) <= BLOCK_MAX_WORDS);
-    const KRef first = k_expr(k, "$ * # + $", u->row, p->units, u->unit);
+    rlx_assert(u->at.record != 0 && u->unit != 0 && n_words(p) <= BLOCK_MAX_WORDS);
     for (int64_t i = 0; i < n_words(p); i++)
-        words[i] = load_row(k, p, p->words, k_expr(k, "$ * # + #", first, n_words(p), i));
+        words[i] = load_entry(k, p, BLOCK_WORDS, &u->at, u->unit, i);
 }
 
 static KRef whole(Kernel *k, const PackedBlocks *p, int64_t v)

@@ -8,8 +8,6 @@
 #include "passes/lower/product/gemm.h"
 #include "passes/lower/operand.h"
 
-enum { AHEAD = 64 }; // words that are fetched ahead
-
 // --- rows ----------------------------------------------------------------------------------------
 
 // Are rows of x f32 elements that lie `inner` apart?
@@ -74,21 +72,11 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 
 // --- few rows ------------------------------------------------------------------------------------
 
-PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
-                              int64_t turn)
+PackedUnit block_product_unit(Lower *l, const BlockColumns *c, int64_t v, KRef block, KRef unit, int64_t turn)
 {
-    rlx_assert(vector != 0 && block != 0 && turn >= 0);
-    const KRef row = k_expr(l->k, "$ * # + $", vector, p->packed.blocks, block);
-    return (PackedUnit){.row = row, .unit = unit, .turn = turn};
-}
-
-static void prefetch_words(Lower *l, const PackedBlocks *b, const PackedUnit *u)
-{
-    Kernel *k = l->k;
-    const int64_t each = b->low + b->high;
-    const KRef place = k_expr(k, "$ * # + $", u->row, b->units, u->unit);
-    for (int64_t i = 0; i < each; i++)
-        k_prefetch(k, b->words, k_expr(k, "$ * # + #", place, each * b->lanes, (AHEAD + i) * b->lanes));
+    rlx_assert(v >= 0 && v < c->n && block != 0 && turn >= 0);
+    const PackedPlace at = {k_add(l->k, c->records, block), k_index(l->k, v)};
+    return (PackedUnit){.at = at, .unit = unit, .turn = turn};
 }
 
 // One unit of 32 elements: number `unit` of block `block`.
@@ -102,9 +90,8 @@ static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRe
     PackedGroup group[BLOCK_VECTORS] = {0};
     const KRef first = k_expr(k, "($ * # + $) * #", block, b->units, unit, BLOCK_UNIT);
     for (int64_t v = 0; v < c->n; v++) {
-        u[v] = block_product_unit(l, p, k_expr(k, "$ + #", c->first, v), block, unit, turn);
+        u[v] = block_product_unit(l, c, v, block, unit, turn);
         blocks_packed_words(k, b, &u[v], words[v]);
-        prefetch_words(l, b, &u[v]);
     }
     for (int64_t i = 0; i < BLOCK_UNIT; i++) {
         for (int64_t v = 0; v < c->n; v++)
@@ -122,49 +109,59 @@ static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRe
     }
 }
 
-// All rows of some vectors, of which the last has `count` columns.
-static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t n, uint8_t count)
+// The row of the result that is computed as number r.
+static KRef row_of(Lower *l, const BlockProduct *p, int64_t r)
+{
+    if (p->index)
+        return p->row;
+    return p->first ? k_expr(l->k, "$ + #", p->first, r) : k_index(l->k, r);
+}
+
+// All rows of the columns of a record, of which `real` exist, from number `first` of the records on.
+static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t real)
 {
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
-    BlockColumns c = {.first = first, .n = n};
+    BlockColumns c = {.records = k_expr(k, "$ * #", first, b->blocks), .n = ceil_div(real, b->lanes)};
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), b->lanes);
-    for (int64_t v = 0; v < n; v++)
+    for (int64_t v = 0; v < c.n; v++)
         for (int64_t r = 0; r < p->rows; r++)
             c.acc[v * BLOCK_MAX_ROWS + r] = k_var(k, zero, "acc");
     const KRef block = k_loop(k, b->blocks, KFOR_SERIAL, "b");
-    for (int64_t v = 0; v < n; v++)
-        c.numbers[v] = blocks_packed_numbers(k, b, k_expr(k, "($ + #) * # + $", first, v, b->blocks, block));
+    for (int64_t v = 0; v < c.n; v++)
+        c.numbers[v] = blocks_packed_numbers(
+            k, b, &(PackedPlace){k_add(k, c.records, block), k_index(k, v)});
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
-        (p->has_digits ? block_digits_add : add_unit)(l, p, &c, block, unit, turn);
+        (p->n_digits ? block_digits_add : add_unit)(l, p, &c, block, unit, turn);
         blocks_packed_close(k, b);
     }
     k_end(k);
-    for (int64_t v = 0; v < n; v++) {
-        KRef column = k_expr(k, "($ + #) * #", first, v, b->lanes);
+    for (int64_t v = 0; v < c.n; v++) {
+        const int64_t left = real - v * b->lanes;
+        KRef column = k_expr(k, "$ * # + #", first, b->beside * b->lanes, v * b->lanes);
         if (p->column)
             column = k_sub(k, column, p->column);
         for (int64_t r = 0; r < p->rows; r++)
-            block_product_store(l, p, p->index ? p->row : k_index(k, r), column,
-                                v + 1 == n ? count : b->lanes, k_get(k, c.acc[v * BLOCK_MAX_ROWS + r]));
+            block_product_store(l, p, row_of(l, p, r), column,
+                                (uint8_t)(left < b->lanes ? left : b->lanes),
+                                k_get(k, c.acc[v * BLOCK_MAX_ROWS + r]));
     }
 }
 
-static void emit_few_rows(Lower *l, const BlockProduct *p)
+// Emits the product with a record, of which `real` columns are there.
+typedef void EmitRecord(Lower *l, const BlockProduct *p, KRef record, int64_t real);
+
+static void emit_records(Lower *l, const BlockProduct *p, EmitRecord *emit)
 {
     Kernel *k = l->k;
-    const int64_t lanes = p->packed.lanes, whole = p->columns / lanes, rest = p->columns % lanes;
-    const int64_t together = p->rows == 1 ? BLOCK_VECTORS : 1, groups = whole / together;
-    if (groups > 0) {
-        const KRef i = k_loop(k, groups, KFOR_PARALLEL, "v");
-        emit_columns(l, p, k_expr(k, "$ * #", i, together), together, (uint8_t)lanes);
+    const int64_t wide = p->packed.lanes * p->packed.beside, whole = p->columns / wide;
+    if (whole > 0) {
+        emit(l, p, k_loop(k, whole, KFOR_PARALLEL, "v"), wide);
         k_end(k);
     }
-    if (whole % together)
-        emit_columns(l, p, k_index(k, whole - 1), 1, (uint8_t)lanes);
-    if (rest)
-        emit_columns(l, p, k_index(k, whole), 1, (uint8_t)rest);
+    if (p->columns % wide)
+        emit(l, p, k_index(k, whole), p->columns % wide);
 }
 
 // --- experts -------------------------------------------------------------------------------------
@@ -182,12 +179,12 @@ static void emit_experts(Lower *l, const BlockProduct *p)
     Kernel *k = l->k;
     BlockProduct one = *p;
     const uint32_t last = p->d.rank - 1;
-    const uint8_t lanes = p->packed.lanes;
+    const int64_t lanes = p->packed.lanes, wide = lanes * p->packed.beside;
     KRef idx[SHAPE_MAX_RANK] = {0};
     const int64_t rows = p->columns > 0 ? shape_numel(lower_node(l, l->anchor)->shape) / p->columns : 0,
-                  vectors = p->columns / lanes;
+                  records = p->columns / wide;
     one.row = k_loop(k, rows, KFOR_PARALLEL, "r");
-    const KRef v = k_loop(k, vectors, KFOR_PARALLEL, "v");
+    const KRef v = k_loop(k, records, KFOR_PARALLEL, "v");
     block_product_row(l, p, one.row, idx);
     const KRef e = block_expert(l, p, idx);
     k_if(k, block_is_expert(k, e, p->experts));
@@ -198,13 +195,15 @@ static void emit_experts(Lower *l, const BlockProduct *p)
         one.column = k_expr(k, "$ * #", e, p->columns);
     const KRef from = k_expr(k, "$ / #", one.row, rows / p->rows);
     one.x_base = k_expr(k, "$ * # + $", from, p->inner, p->x_base);
-    emit_columns(l, &one, is_placed(l, p) ? v : k_expr(k, "$ * # + $", e, vectors, v), 1, lanes);
+    emit_columns(l, &one, is_placed(l, p) ? v : k_expr(k, "$ * # + $", e, records, v), wide);
     k_else(k);
-    Point at = {.vec_axis = last, .lanes = lanes, .count = lanes};
+    Point at = {.vec_axis = last, .lanes = (uint8_t)lanes, .count = (uint8_t)lanes};
     block_product_row(l, p, one.row, at.idx);
-    at.idx[last] = k_expr(k, "$ * #", v, lanes);
-    const KRef zero = k_number(k, lower_node(l, l->anchor)->dtype, 0);
-    pull_store_root(l, &p->d, at, k_splat(k, zero, lanes));
+    const KRef zero = k_splat(k, k_number(k, lower_node(l, l->anchor)->dtype, 0), (uint8_t)lanes);
+    for (int64_t i = 0; i < wide; i += lanes) {
+        at.idx[last] = k_expr(k, "$ * # + #", v, wide, i);
+        pull_store_root(l, &p->d, at, zero);
+    }
     k_end(k);
     k_end(k);
     k_end(k);
@@ -240,11 +239,11 @@ static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef first, void
     const KRef top = k_expr(k, "$ / #", first, p->f->elements);
     const KRef done = k_loop(k, g->t.steps / p->f->elements, KFOR_SERIAL, "b");
     const KRef block = k_add(k, top, done);
-    const PackedNumbers numbers =
-        blocks_packed_numbers(k, b, k_expr(k, "$ * # + $", vector, b->blocks, block));
+    const PackedPlace at = blocks_packed_place(k, b, vector, block);
+    const PackedNumbers numbers = blocks_packed_numbers(k, b, &at);
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
-        const PackedUnit u = block_product_unit(g->l, p, vector, block, unit, turn);
+        const PackedUnit u = {.at = at, .unit = unit, .turn = turn};
         const KRef step = k_expr(k, "($ * # + $) * #", done, b->units, unit, BLOCK_UNIT);
         const KRef to = k_expr(k, "$ * # + ($ * # + $)", step, width, i, b->lanes, g->panel_base);
         decode_unit(g, b, &numbers, &u, to, width);
@@ -293,6 +292,21 @@ static void emit_many_rows(Lower *l, BlockProduct *p)
     gemm_emit(&g);
 }
 
+// The columns of a record for all rows: whole tiles, the last of which may have rows of the one before. The
+// weights of the record stay in the first-level cache meanwhile.
+static void emit_tiles(Lower *l, const BlockProduct *p, KRef record, int64_t real)
+{
+    Kernel *k = l->k;
+    BlockProduct tile = *p;
+    const KRef live = live_rows(l, p), rows = live ? live : k_index(k, p->rows);
+    tile.rows = BLOCK_MAX_ROWS;
+    const KRef end = k_expr(k, "($ + #) / #", rows, tile.rows - 1, tile.rows);
+    tile.first = k_expr(k, "min($ * #, #)", k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t"), tile.rows,
+                        p->rows - tile.rows);
+    emit_columns(l, &tile, record, real);
+    k_end(k);
+}
+
 bool block_product_vectors(Lower *l, BlockProduct *p)
 {
     rlx_assert(p->f != NULL && p->inner % p->f->elements == 0);
@@ -304,19 +318,20 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
     const uint8_t lanes = gemm_lanes(l, p->columns);
     if (lanes == 1 || domain_lanes(l, &p->d, p->d.rank - 1) == 1 || (p->index && p->columns % lanes != 0))
         return false;
-    p->packed = blocks_pack(l, p->f, p->w, lanes, is_placed(l, p) ? &p->of : NULL);
+    p->packed = blocks_pack(l, p->f, p->w, lanes, BLOCK_VECTORS, is_placed(l, p) ? &p->of : NULL);
     find_rows(l, p);
     if (p->index) {
         emit_experts(l, p);
         return true;
     }
-    if (p->rows > BLOCK_MAX_ROWS) {
+    block_digits_choose(l, p);
+    if (p->n_digits)
+        block_digits_round(l, p, live_rows(l, p));
+    if (p->rows <= BLOCK_MAX_ROWS)
+        emit_records(l, p, emit_columns);
+    else if (p->n_digits)
+        emit_records(l, p, emit_tiles);
+    else
         emit_many_rows(l, p);
-        return true;
-    }
-    p->has_digits = block_digits_apply(l, p);
-    if (p->has_digits)
-        block_digits_round(l, p);
-    emit_few_rows(l, p);
     return true;
 }

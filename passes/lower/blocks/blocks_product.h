@@ -19,13 +19,15 @@ typedef struct BlockProduct {
     PackedBlocks packed;
     Experts of;       // experts: their layer, and where the host has put them
     KRef row, column; // experts: the row of the result that is computed, and what its matrix begins at (0: 0)
-    bool has_digits;              // rows are integers of three bytes, see blocks_dot.c
+    // Rows are integers of digits, see blocks_dot.c: so many, of so many bits each; 0: they are not.
+    uint8_t n_digits, digit_bits;
     uint32_t digits, steps, sums; // params of these
+    KRef first;                   // the row of x that is computed first, where rows are those of a tile
 } BlockProduct;
 
-// Vectors of columns that are computed together.
+// Vectors of columns that are computed together, those of a record.
 typedef struct BlockColumns {
-    KRef first; // number of the first vector
+    KRef records; // number of the first block's record
     int64_t n;
     KRef acc[BLOCK_VECTORS * BLOCK_MAX_ROWS]; // f32, by vector and row
     PackedNumbers numbers[BLOCK_VECTORS];     // of the block
@@ -45,21 +47,19 @@ void block_product_place(Lower *l, BlockProduct *p, DType type);
 // Adds the products of a row of x with a row of the weights (of expert e) to acc, one by one. at: of the
 // result, the column among its coordinates.
 void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, Point at, KRef e, KRef acc);
-// A unit of a block of vector number `vector`.
-PackedUnit block_product_unit(Lower *l, const BlockProduct *p, KRef vector, KRef block, KRef unit,
+// A unit of a block of vector number `v` of these.
+PackedUnit block_product_unit(Lower *l, const BlockColumns *c, int64_t v, KRef block, KRef unit,
                               int64_t turn);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
 // Vectors of columns with weights that can be packed. False: it does not apply.
 bool block_product_vectors(Lower *l, BlockProduct *p);
 
-// What --accuracy must allow for digits: the elements of a row are rounded to 2^-23 of the largest one in
-// their unit of 32, which on sums of random numbers is less than what sums in f32 are off by.
-#define BLOCK_DIGITS_ERROR 1e-6
-// Do byte products pay? They do where they are one instruction.
-bool block_digits_apply(const Lower *l, const BlockProduct *p);
-// Emits the loops that round all rows, into scratch memory.
-void block_digits_round(Lower *l, BlockProduct *p);
+// Chooses n_digits and digit_bits for what the CPU has and --accuracy allows. None where byte products do not
+// pay: there are no instructions for them, or the rows are many and floats are faster.
+void block_digits_choose(const Lower *l, BlockProduct *p);
+// Emits the loops that round rows, into scratch memory: `live` of them, or all of them where that is 0.
+void block_digits_round(Lower *l, BlockProduct *p, KRef live);
 // Adds a unit's products: number `unit` of block `block`, in a turn (blocks_packed_turns).
 void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
                       int64_t turn);

@@ -9,6 +9,10 @@
 bool block_team_product(Lower *l, BlockProduct *p);
 bool block_tile_product(Lower *l, BlockProduct *p);
 
+// What --accuracy must allow for digits: elements are rounded to 2^-23 of the largest one in their unit of
+// 32, which on sums of random numbers is less than what sums in f32 are off by.
+#define BLOCK_DIGITS_ERROR 1e-6
+
 // --- what its parts share ------------------------------------------------------------------------
 
 enum {

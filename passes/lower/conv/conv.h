@@ -3,6 +3,7 @@
 #ifndef PASSES_LOWER_CONV_CONV_H
 #define PASSES_LOWER_CONV_CONV_H
 
+#include "ir/shape/forms.h"
 #include "passes/lower/tile/tile.h"
 
 typedef struct Conv {
@@ -13,7 +14,17 @@ typedef struct Conv {
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
     int64_t stride_outer[TILE_MAX_OUTER];
     KRef images;                                    // that count in this run; 0: all
+    const struct GpuBytes *bytes;                   // of int_conv (gpu_matmul.h); else NULL
 } Conv;
+
+// A transposed convolution; d: of the root.
+typedef struct Transposed {
+    NodeId x, w, bias;     // bias 0 = none
+    WindowForm form;
+    int64_t ic, oc; // channels of one group
+    uint32_t spatial;
+    Domain d;
+} Transposed;
 
 // Are the weights constant, or worth a kernel that packs them?
 bool conv_can_pack(const Lower *l, NodeId w);
@@ -27,6 +38,10 @@ Domain conv_out_domain(Lower *l);
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
 // The input of a convolution, for a tile to read.
 TileInput conv_tile_input(Lower *l, const Conv *c);
+// A 1x1 convolution of an image in rows whose result is wanted in rows: is it faster on them as they are?
+bool conv_can_keep_rows(const Graph *g, const TargetCaps *caps, const Node *n);
+// d: of the output. False: nothing was emitted.
+bool conv_rows(Lower *l, const Conv *c, const Domain *d);
 // Has the convolution one input and one output channel for each group, next to each other, and few taps?
 bool depthwise_fits(const Lower *l, const Conv *c);
 // Lowers it, if what stores its results takes vectors of channels. Channels are what src calls oc.
@@ -35,6 +50,13 @@ void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore st
 bool gpu_conv_lower(Lower *l, const Conv *c);
 // The same for all floats on every GPU; d: of the output.
 bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *d);
+// The same for depthwise ones; false when it does not fit.
+bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d);
+// Transposed convolutions of floats, with constant weights or with as many taps as the strides have steps, on
+// every GPU; false when it does not fit.
+bool gpu_deconv_lower(Lower *l, const Transposed *t);
+// int_conv on matrix units, where pass_bytes left one for them. False: it does not fit.
+bool gpu_int_conv_lower(Lower *l);
 // Makes the output's pixels one axis of its domain, its channels the other; false: they do not lie like that.
 bool conv_joins_pixels(Lower *l, Domain *d);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of all floats on every GPU, where gpu_conv.c does not take them, as products of windows
-// (gpu_matmul.h, GpuWindow): any order of the input, one to three spatial axes, groups. Constant weights are
-// arranged by steps of k at compile time, so that neighbouring threads read neighbours. Groups of few
-// channels are joined until they fill a tile; between them, weights are zeros.
+// Convolutions of all floats on every GPU, where gpu_conv.c does not take them, and of bytes on matrix units
+// (gpu_int_conv.c), as products of windows (gpu_matmul.h, GpuWindow): any order of the input, one to three
+// spatial axes, groups. Constant weights are arranged by steps of k at compile time, so that neighbouring
+// threads read neighbours. Groups of few channels are joined until they fill a tile; between them, weights
+// are zeros.
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/gpu/gpu_matmul.h"
+#include "ir/shape/forms.h"
+#include "passes/lower/gpu/gpu_simt.h"
 
-#include <string.h>
-
-enum { FULL_COLUMNS = 32, WIDE = 4, FEW_OF_GROUP = 2 };
+enum { FULL_COLUMNS = 32, FEW_OF_GROUP = 2 };
 
 typedef struct Windows {
     GpuWindow w;
@@ -23,58 +23,49 @@ typedef struct Windows {
 typedef struct WindowWeights {
     const unsigned char *from; // [products * columns, own channels, taps]
     Windows c;
-    int64_t own_channels, own_columns, bytes, pair, steps, pitch;
+    int64_t own_channels, own_columns, bytes;
 } WindowWeights;
 
 // The element at a step of k and a column; NULL: zero.
-static const unsigned char *weight_at(const WindowWeights *t, int64_t product, int64_t step, int64_t column)
+static const unsigned char *weight_at(const void *ctx, int64_t product, int64_t step, int64_t column)
 {
+    const WindowWeights *t = ctx;
     const GpuWindow *w = &t->c.w;
     const int64_t channel = w->is_tap_inner ? step / t->c.taps : step % w->channels;
     const int64_t tap = w->is_tap_inner ? step % t->c.taps : step / w->channels;
-    if (column >= t->c.columns || channel / t->own_channels != column / t->own_columns)
+    if (channel / t->own_channels != column / t->own_columns)
         return NULL;
     const int64_t row = product * t->c.columns + column;
     return t->from + ((row * t->own_channels + channel % t->own_channels) * t->c.taps + tap) * t->bytes;
 }
 
-// [products, steps / pair, pitch, pair]
-static void fill_weights(const void *ctx, void *out)
+// Steps of k whose weights are neighbours: those of a word, where units take words.
+static int64_t word_steps(const Lower *l, const Conv *c)
 {
-    const WindowWeights *t = ctx;
-    unsigned char *to = out;
-    for (int64_t i = 0; i < t->c.products; i++)
-        for (int64_t step = 0; step < t->steps; step += t->pair)
-            for (int64_t column = 0; column < t->pitch; column++)
-                for (int64_t h = 0; h < t->pair; h++, to += t->bytes) {
-                    const unsigned char *from =
-                        step + h < t->steps ? weight_at(t, i, step + h, column) : NULL;
-                    if (from != NULL)
-                        memcpy(to, from, (size_t)t->bytes);
-                }
+    if (c->bytes != NULL)
+        return gpu_unit_pair(GPU_UNIT_BYTES);
+    return k_is_half(lower_node(l, c->w)->dtype) && l->caps->has_mma ? gpu_unit_pair(GPU_UNIT_HALF) : 1;
 }
 
 static GpuMatrix packed_weights(Lower *l, const Conv *c, const Windows *windows, int64_t steps)
 {
     const Node *node = lower_node(l, c->w);
     WindowWeights *t = ARENA_NEW(l->pass->perm, WindowWeights);
-    *t = (WindowWeights){.from = node_attr(node, A_const_data)->u.blob,
+    *t = (WindowWeights){.from = c->bytes != NULL ? c->bytes->weights
+                                                  : node_attr(node, A_const_data)->u.blob,
                          .c = *windows,
                          .own_channels = windows->w.channels / windows->joined,
                          .own_columns = windows->columns / windows->joined,
-                         .bytes = dtype_info[node->dtype].bytes,
-                         .pair = k_is_half(node->dtype) && l->caps->has_mma ? 2 : 1,
-                         .steps = steps,
-                         .pitch = ceil_div(windows->columns, WIDE) * WIDE};
-    const int64_t product = ceil_div(steps, t->pair) * t->pitch * t->pair;
-    GpuMatrix m = {.id = c->w, .outer = t->pair, .k = t->pitch * t->pair, .is_paired = t->pair == 2};
-    m.packed = 1 + lower_param_filled(l, "taps", (DType)node->dtype, fill_weights, t,
-                                      (uint64_t)(windows->products * product * t->bytes));
-    Loc *loc = ARENA_NEW(l->pass->perm, Loc);
-    *loc = (Loc){.buf = l->pk->args.data[m.packed - 1].buf};
-    m.loc = loc;
-    m.batch[0] = windows->products > 1 ? product : 0;
-    return m;
+                         .bytes = dtype_info[node->dtype].bytes};
+    return gpu_window_weights(l, c->w,
+                              &(GpuWindowWeights){.dtype = (DType)node->dtype,
+                                                  .products = windows->products,
+                                                  .steps = steps,
+                                                  .columns = windows->columns,
+                                                  .pair = word_steps(l, c),
+                                                  .at = weight_at,
+                                                  .ctx = t},
+                              "taps");
 }
 
 static bool packs(const Lower *l, NodeId w)
@@ -113,6 +104,7 @@ static GpuWindow window_of(const Lower *l, const Conv *c)
     const Node *n = lower_node(l, l->anchor);
     const Shape *x = lower_node(l, c->x)->shape, *w = lower_node(l, c->w)->shape;
     const Loc *loc = lower_loc(l, c->x);
+    const WindowForm form = window_form(n);
     GpuWindow out = {.axes = x->rank - 2,
                      .channels = w->dim[1],
                      .stride_c = loc->stride[1],
@@ -123,9 +115,9 @@ static GpuWindow window_of(const Lower *l, const Conv *c)
         out.out[i] = n->shape->dim[i + 2];
         out.taps[i] = w->dim[i + 2];
         out.stride[i] = loc->stride[i + 2];
-        out.step[i] = node_get_at(n, A_conv_strides, i, 1);
-        out.dilation[i] = node_get_at(n, A_conv_dilations, i, 1);
-        out.pad[i] = node_get_at(n, A_conv_pads, i, 0);
+        out.step[i] = form.stride[i];
+        out.dilation[i] = form.dilation[i];
+        out.pad[i] = form.pad[i];
     }
     return out;
 }
@@ -172,16 +164,24 @@ static GpuMatrix result_of(const Lower *l, const Windows *c)
     const uint32_t last = c->d->rank - 1;
     bool is_even = true;
     for (uint32_t i = 0; i < c->d->rank; i++)
-        is_even = is_even && (i == 1 || i == last || a->stride[i] % WIDE == 0);
+        is_even = is_even && (i == 1 || i == last || a->stride[i] % GPU_SIMT_VECTOR == 0);
     m.k = a->stride[1];
     m.batch[0] = c->products > 1 ? c->columns * m.k : 0;
     if (c->is_joined)
         m.outer = a->stride[0];
     else if (m.k == 1)
-        m.outer = is_even && a->stride[last] % WIDE == 0 ? WIDE : 1;
+        m.outer = is_even && a->stride[last] % GPU_SIMT_VECTOR == 0 ? GPU_SIMT_VECTOR : 1;
     else
-        m.outer = is_even && a->stride[last] == 1 && c->w.out[c->w.axes - 1] % WIDE == 0 ? 1 : 0;
+        m.outer = is_even && a->stride[last] == 1 && c->w.out[c->w.axes - 1] % GPU_SIMT_VECTOR == 0 ? 1 : 0;
     return m;
+}
+
+static bool has_operands(const Lower *l, const Conv *c)
+{
+    if (c->bytes != NULL)
+        return packs(l, c->w);
+    return lower_is_float(lower_node(l, l->anchor)->dtype) && lower_is_float(lower_node(l, c->x)->dtype) &&
+           lower_is_float(lower_node(l, c->w)->dtype) && (packs(l, c->w) || has_plain_weights(l, c->w));
 }
 
 static bool has_form(const Lower *l, const Conv *c)
@@ -189,10 +189,8 @@ static bool has_form(const Lower *l, const Conv *c)
     const Node *n = lower_node(l, l->anchor);
     const int64_t columns = n->shape->dim[1] / c->group;
     return l->caps->is_gpu && l->caps->shared_bytes != 0 && c->shuffle == 1 && l->strip.window == NULL &&
-           n->shape->rank <= 2 + GPU_WINDOW_AXES && lower_is_float(n->dtype) &&
-           lower_is_float(lower_node(l, c->x)->dtype) && lower_is_float(lower_node(l, c->w)->dtype) &&
-           (columns > FEW_OF_GROUP || c->group == 1) &&
-           (packs(l, c->w) || has_plain_weights(l, c->w));
+           n->shape->rank <= 2 + GPU_WINDOW_AXES && has_operands(l, c) &&
+           (columns > FEW_OF_GROUP || c->group == 1);
 }
 
 // Only the number of images may depend on the run.
@@ -223,7 +221,8 @@ bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *given)
                    .point = point_of,
                    .ctx = &windows,
                    .window = &windows.w,
-                   .bias = c->bias};
+                   .bias = c->bias,
+                   .bytes = c->bytes};
     for (uint32_t i = 0; i < windows.w.axes; i++) {
         p.m *= windows.w.out[i];
         windows.taps *= windows.w.taps[i];

@@ -98,6 +98,8 @@ bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, boo
 bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same with 16 output channels in vectors of RISC-V.
 bool int_conv_rvv(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
+// The same for groups with few output channels, some at a time.
+bool int_conv_joined(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for one input channel a group; values: of the weights, less their zero points.
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values);
 bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values);
@@ -111,6 +113,7 @@ typedef struct IntScales {
     int64_t n, n_own;                          // channels; those with numbers of their own
     int64_t high, shift;                       // what the others share: (sum * factor >> 32) + high >> shift
     int64_t n_exceptions;                      // of a channel, at most
+    RequantEnds ends;
     uint32_t factors, own, starts, exceptions; // params
 } IntScales;
 // False: there are none, or they need more than that.
@@ -147,8 +150,6 @@ bool int_conv_knows_zero(const IntConv *c);
 int64_t int_conv_zero_value(const IntConv *c);
 // The zero point as i32.
 KRef int_conv_zero(const IntConv *c);
-// The narrowest type for n of these values.
-DType int_conv_weight_type(const int32_t *values, int64_t n);
 bool int_conv_has_byte_weights(const IntConv *c, const int32_t *values);
 // Bias - zero * sum of the weights, by output channel, where these are constants.
 int64_t *int_conv_begins(const IntConv *c, const int32_t *values, int64_t zero);
@@ -180,9 +181,21 @@ typedef struct IntPixel {
 
 // number: among all pixels of all images.
 IntPixel int_pixel_of(const IntConv *c, const Domain *d, KRef number, KRef group);
+// place: image, row and column of the result.
+IntPixel int_pixel_at(const IntConv *c, const Domain *d, const KRef place[3], KRef group);
 // Is all of its window inside of the input?
 KRef int_pixel_is_whole(const IntConv *c, const IntPixel *p);
-// The address of a channel of a pixel in the result.
+// The address of a channel of a pixel in the result, as bytes with a sign.
 KRef int_result_at(const IntConv *c, const Domain *d, const IntPixel *p, KRef group, int64_t channel);
+// The param for that.
+uint32_t int_result_bytes(const IntConv *c);
+
+// Bytes that a device function has written from address `y` on: `n` of each pixel, pixels `pitch` apart.
+typedef struct IntBytes {
+    KRef y, n, pixels;
+    int64_t pitch;
+} IntBytes;
+// Makes of them what `ends` says.
+void int_ends_emit(const IntConv *c, const RequantEnds *ends, const IntBytes *b);
 
 #endif

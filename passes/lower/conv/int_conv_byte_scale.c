@@ -86,7 +86,7 @@ bool byte_scales_find(const IntConv *c, const Domain *d, ByteScales *s)
     const Lower *l = c->l;
     const int64_t n = c->group * c->oc;
     rlx_assert(n == s->groups * s->channels);
-    s->of = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
+    s->of = requantise_match(l->pass->perm, l->g, l->root, l->anchor, &s->ends);
     if (s->of == NULL || !is_result_even(c, d))
         return false;
     s->shift = s->of[0].shift;

@@ -11,6 +11,7 @@ typedef struct ByteScales {
     int64_t groups, channels; // channels of a group
     int64_t block; // channels that are packed together; only the last block of a group may have fewer
     int64_t shift, high;
+    RequantEnds ends;
 } ByteScales;
 
 // Can device functions bring the sums of all channels back to bytes? Also false where pixels of the result do

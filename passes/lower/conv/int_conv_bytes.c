@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// int_conv for microcontrollers: bytes in memory, sums in i32, one element at a time. A block of up to four
-// output channels shares the loops over the taps, so that an input is loaded once for all of them; depthwise
-// blocks are four groups. Loops end at the borders, so nothing is padded. Weights are packed in the order in
-// which they are read, one byte each. Where no tap can leave the input, its zero point is a part of what sums
-// begin with; elsewhere it is subtracted from each input. Sums are exact, so their order does not matter.
+// int_conv for microcontrollers: bytes (or inputs of 16 bits) in memory, sums in i32, one element at a time.
+// A block of up to four output channels shares the loops over the taps, so that an input is loaded once for
+// all of them; depthwise blocks are four groups. Loops end at the borders, so nothing is padded. Weights are
+// packed in the order in which they are read, one byte each. Where no tap can leave the input, its zero point
+// is a part of what sums begin with; elsewhere it is subtracted from each input. Sums are exact, so their
+// order does not matter.
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_dsp.h"
@@ -235,6 +236,19 @@ static bool stays_inside(int64_t out, int64_t stride, int64_t kernel, int64_t di
     return pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < in;
 }
 
+// A schedule with device functions, planes or groups of pixels. Operands of 16 bits are halves of words in
+// planes; all others take bytes.
+static bool lower_fast(const IntConv *c, const Domain *d, const Bytes *b)
+{
+    if (lower_node(c->l, c->x)->dtype == DTYPE_i16)
+        return c->l->caps->has_dsp && int_conv_planes(c, d, b->values);
+    return int_conv_pool(c, d, b->values, b->is_inside) || int_conv_mve_deep(c, d, b->values) ||
+           int_conv_rvv_deep(c, d, b->values, b->is_inside) || int_conv_rvv(c, d, b->values, b->is_inside) ||
+           int_conv_joined(c, d, b->values, b->is_inside) || int_conv_taps(c, d, b->values) ||
+           int_conv_planes(c, d, b->values) || int_conv_mve(c, d, b->values, b->is_inside) ||
+           int_conv_dsp(c, d, b->values, b->is_inside) || int_conv_grid(c, d, b->values, b->is_inside);
+}
+
 bool int_conv_bytes(IntConv *c, const Domain *d)
 {
     if (!fits(c, d))
@@ -248,14 +262,10 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     b.length = b.is_apart ? c->group : c->oc;
     b.is_inside = stays_inside(c->h, c->sh, c->kh, c->dh, c->pad_h, c->in_h) &&
                   stays_inside(c->w_out, c->sw, c->kw, c->dw, c->pad_w, c->in_w);
-    if (int_conv_pool(c, d, b.values, b.is_inside) || int_conv_mve_deep(c, d, b.values) ||
-        int_conv_rvv_deep(c, d, b.values, b.is_inside) || int_conv_rvv(c, d, b.values, b.is_inside) ||
-        int_conv_taps(c, d, b.values) || int_conv_planes(c, d, b.values) ||
-        int_conv_mve(c, d, b.values, b.is_inside) || int_conv_dsp(c, d, b.values, b.is_inside) ||
-        int_conv_grid(c, d, b.values, b.is_inside))
+    if (lower_fast(c, d, &b))
         return true;
     b.is_run = c->dw == 1 && c->stride_w == c->ic && (c->stride_c == 1 || c->ic == 1);
-    b.type = int_conv_weight_type(b.values, w.numel);
+    b.type = tensor_byte_type(b.values, w.numel);
     b.x = lower_param(l, c->x, PARAM_READ);
     Bytes *packing = ARENA_NEW(l->pass->perm, Bytes);
     *packing = b;
@@ -266,7 +276,8 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     else if (c->x_zero != 0)
         b.zero = int_conv_zero(c);
     IntAhead ahead;
-    if (!int_ahead_choose(&ahead, c, d, b.values, b.is_inside)) {
+    if (lower_node(l, c->x)->dtype == DTYPE_i16 ||
+        !int_ahead_choose(&ahead, c, d, b.values, b.is_inside)) {
         emit_pixels(&b);
         return true;
     }

@@ -167,8 +167,8 @@ static void widen_pair(const Dsp *s, const IntPixel *p)
     lower_close(c->l, opened);
 }
 
-// Pixel i of two, run by run, with what lies outside.
-static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
+// Run by run, with what lies outside.
+void int_dsp_widen_edge(const Dsp *s, const IntPixel *p, KRef i)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
@@ -186,7 +186,7 @@ static void widen_edge(const Dsp *s, const IntPixel *p, int64_t i)
         k_expr(k, "$ + $ * # + ($ * # + $) * #", p->x, y, c->dh * c->stride_h, x, c->dw, lo, c->stride_w);
     from = k_select(k, is_there, from, zero);
     const KRef to =
-        k_expr(k, "($ * # + $) * # + $ + #", y, s->runs / c->kh, x, 2 * dsp_words(s->n), s->base, i);
+        k_expr(k, "($ * # + $) * # + $ + $", y, s->runs / c->kh, x, 2 * dsp_words(s->n), s->base, i);
     k_device(k, int_conv_is_signed(&s->c) ? KDEV_dsp_edge_i8 : KDEV_dsp_edge_u8, k_address(k, s->window, to),
              k_address(k, s->x, from), k_select(k, is_there, k_expr(k, "$ * #", lo, c->ic), zero),
              k_select(k, is_there, k_expr(k, "$ * #", hi, c->ic), zero), k_index(k, s->n), s->zero);
@@ -206,7 +206,7 @@ static void widen(const Dsp *s, const IntPixel *p, int64_t pixels)
         k_else(k);
     }
     for (int64_t i = 0; i < pixels; i++)
-        widen_edge(s, &p[i], i);
+        int_dsp_widen_edge(s, &p[i], k_index(k, i));
     if (pixels == 2)
         k_end(k);
 }
@@ -285,6 +285,15 @@ static void emit_bytes(const Dsp *s, const Blocks *b)
         int_result_at(&s->c, s->d, &b->p[1], b->group, b->run->first),
         k_index(k, s->high)};
     k_device_list(k, KDEV_dsp_bytes2, s->shift, operands);
+    const KRef n = k_index(k, int_dsp_blocks(b->run) * DSP_BLOCK), one = k_index(k, 1);
+    int_ends_emit(&s->c, &s->ends, &(IntBytes){operands[0], n, one, 0});
+    if (requant_ends_are_plain(&s->ends))
+        return;
+    const bool may_be_last = int_dsp_pixels(s) % 2 != 0; // then both pixels are the same
+    if (may_be_last)
+        k_if(k, k_expr(k, "$ + 1 < #", b->first, int_dsp_pixels(s)));
+    int_ends_emit(&s->c, &s->ends, &(IntBytes){operands[5], n, one, 0});
+    lower_close(s->c.l, may_be_last);
 }
 
 static void emit_pixels(Dsp *s, KRef first, int64_t pixels)
@@ -316,7 +325,7 @@ void int_dsp_emit(Dsp *s, int64_t first, int64_t n)
 {
     Kernel *k = s->c.l->k;
     uint32_t opened = 0;
-    if (s->may_be_points && int_points_emit(s))
+    if ((s->may_be_points && int_points_emit(s)) || int_pairs_emit(s, first, n))
         return;
     const int64_t pixels = int_dsp_pixels(s) == 1 || s->is_eight ? 1 : 2;
     const KRef pair = lower_open_count(k, ceil_div(n, pixels), KFOR_TURNS, "pair", &opened);
@@ -511,7 +520,7 @@ bool int_dsp_begin(Dsp *s, const IntConv *c, const Domain *d, const int32_t *val
 void int_dsp_settle(Dsp *s)
 {
     const Lower *l = s->c.l;
-    s->scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
+    s->scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor, &s->ends);
     find_runs(s);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of int_conv_dsp share: int_conv_dsp.c has a loop over pairs of pixels and computes four
-// channels of them from halfwords, int_conv_points.c leaves that loop to a device function, int_conv_eight.c
-// computes one pixel by eight channels from bytes.
+// channels of them from halfwords, int_conv_points.c and int_conv_pairs.c leave that loop to device
+// functions, int_conv_eight.c computes one pixel by eight channels from bytes.
 #ifndef PASSES_LOWER_CONV_INT_CONV_DSP_H
 #define PASSES_LOWER_CONV_INT_CONV_DSP_H
 
@@ -25,6 +25,7 @@ typedef struct Dsp {
     const int32_t *values; // of the weights, less their zero points
     const int64_t *begin;  // what sums begin with, by output channel
     RequantScale *scale;   // by output channel; NULL: sums stay sums
+    RequantEnds ends;      // where scale is not NULL
     int64_t *moved;        // by output channel: what is not in its sums, but in its start
     int64_t shift, high;   // of all channels; the start of all that have none of their own
     BlockRun run[INT_DSP_RUNS];
@@ -93,6 +94,12 @@ typedef struct IntAhead {
 } IntAhead;
 bool int_ahead_choose(IntAhead *a, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 void int_ahead_emit(IntAhead *a);
+
+// Pixel i of two, whose window may leave the input.
+void int_dsp_widen_edge(const Dsp *s, const IntPixel *p, KRef i);
+
+// Emits pixels [first, first + n), by rows; false: not for this one.
+bool int_pairs_emit(Dsp *s, int64_t first, int64_t n);
 
 // Emits all of it, for pixels of one tap whose channels all become bytes; false: not for this one.
 bool int_points_emit(const Dsp *s);

@@ -41,21 +41,9 @@ bool int_conv_has_words(const IntConv *c)
            c->stride_h % 4 == 0 && c->stride_w % 4 == 0;
 }
 
-DType int_conv_weight_type(const int32_t *v, int64_t n)
-{
-    int32_t least = 0, most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        least = v[i] < least ? v[i] : least;
-        most = v[i] > most ? v[i] : most;
-    }
-    return least >= INT8_MIN && most <= INT8_MAX ? DTYPE_i8
-           : least >= 0 && most <= UINT8_MAX     ? DTYPE_u8
-                                                 : DTYPE_i16;
-}
-
 bool int_conv_has_byte_weights(const IntConv *c, const int32_t *values)
 {
-    return int_conv_weight_type(values, c->group * c->oc * c->ic * c->kh * c->kw) == DTYPE_i8;
+    return tensor_byte_type(values, c->group * c->oc * c->ic * c->kh * c->kw) == DTYPE_i8;
 }
 
 int64_t *int_conv_begins(const IntConv *c, const int32_t *values, int64_t zero)

@@ -453,7 +453,7 @@ static void add_params(Grid *g)
     Lower *l = c->l;
     const int64_t n = c->group * c->oc * g->depth;
     g->zero = int_conv_zero_value(c);
-    g->type = g->is_raised ? DTYPE_u8 : int_conv_weight_type(g->values, n);
+    g->type = g->is_raised ? DTYPE_u8 : tensor_byte_type(g->values, n);
     Grid *packing = ARENA_NEW(l->pass->perm, Grid);
     *packing = *g;
     g->x = lower_param(l, c->x, PARAM_READ);

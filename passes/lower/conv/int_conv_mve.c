@@ -64,7 +64,7 @@ static void emit_bytes(const Mve *s, const BytePixels *b)
     const IntConv *c = &s->v.c;
     Kernel *k = c->l->k;
     const IntPixel p = int_pixel_of(c, s->v.d, b->first, b->group);
-    const Access *y = int_conv_result(c, s->v.d);
+    const int64_t pitch = int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
     const bool is_one = byte_windows_pixels(&s->v) == 1;
     const KRef high = k_index(k, byte_scales_high(&s->scales));
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
@@ -74,10 +74,11 @@ static void emit_bytes(const Mve *s, const BytePixels *b)
         k_index(k, byte_windows_length(&s->v)),
         k_index(k, s->bytes / MVE_BLOCK),
         is_one ? high : b->pixels,
-        is_one ? 0 : k_index(k, y->stride[s->v.d->rank - 1]),
+        is_one ? 0 : k_index(k, pitch),
         is_one ? 0 : high,
         is_one ? 0 : k_index(k, s->v.to)};
     k_device_list(k, is_one ? KDEV_mve_bytes1 : KDEV_mve_bytes2, s->scales.shift, operands);
+    int_ends_emit(c, &s->scales.ends, &(IntBytes){operands[0], k_index(k, s->bytes), b->pixels, pitch});
 }
 
 // A block of channels of `pixels` pixels, whose sums are the one of number `at`.

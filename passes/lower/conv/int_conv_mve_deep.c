@@ -134,6 +134,8 @@ static void emit_set(const Deep *s, KRef image, KRef y, KRef rows, KRef set)
         k_index(k, c->w_out * pitch),
         k_index(k, byte_scales_high(&s->scales))};
     k_device_list(k, KDEV_mve_deep, s->scales.shift, operands);
+    const KRef pixels = k_expr(k, "$ * #", rows, c->w_out);
+    int_ends_emit(c, &s->scales.ends, &(IntBytes){operands[0], n, pixels, pitch});
 }
 
 static void emit(const Deep *s)

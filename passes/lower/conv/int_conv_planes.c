@@ -506,7 +506,7 @@ static void add_params(Planes *p)
     const int64_t channels = c->group * c->oc, taps = c->kh * c->kw;
     p->x = p->width == 1 ? lower_param(l, c->x, PARAM_READ) : int_conv_words(c);
     Planes *packing = ARENA_NEW(l->pass->perm, Planes);
-    p->type = int_conv_weight_type(p->values, channels * taps);
+    p->type = tensor_byte_type(p->values, channels * taps);
     *packing = *p;
     p->weights = lower_param_filled(l, node_name(l->g, c->w), p->type, pack, packing,
                                     (uint64_t)(channels * taps) * dtype_info[p->type].bytes);
@@ -561,7 +561,8 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
     turn(&p);
     if (d->rank < 4 || !fits(&p) || cost_of(&p) >= cost)
         turn(&p);
-    p.width = p.has_pairs && int_conv_has_words(c) ? 4 : 1;
+    const bool is_byte = k_is_byte(lower_node(c->l, c->x)->dtype);
+    p.width = p.has_pairs && is_byte && int_conv_has_words(c) ? 4 : 1;
     if (!choose_way(&p))
         return false;
     add_params(&p);

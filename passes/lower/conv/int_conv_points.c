@@ -40,6 +40,7 @@ bool int_points_emit(const Dsp *s)
                                                   k_index(k, s->high),
                                                   s->zero};
     k_device_list(k, KDEV_dsp_points, s->shift, operands);
+    int_ends_emit(&s->c, &s->ends, &(IntBytes){operands[0], operands[6], operands[4], s->c.oc});
     lower_close(s->c.l, opened);
     return true;
 }

@@ -68,6 +68,7 @@ static void emit_bytes(const Rvv *s, const BytePixels *b)
     const IntConv *c = &s->v.c;
     Kernel *k = c->l->k;
     const IntPixel p = int_pixel_of(c, s->v.d, b->first, b->group);
+    const int64_t pitch = int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(c, s->v.d, &p, b->group, 0),
         byte_windows_at(&s->v, b->x),
@@ -75,10 +76,11 @@ static void emit_bytes(const Rvv *s, const BytePixels *b)
         k_index(k, byte_windows_length(&s->v)),
         k_index(k, c->oc),
         b->pixels,
-        k_index(k, int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1]),
+        k_index(k, pitch),
         k_index(k, byte_scales_high(&s->scales)),
         k_index(k, s->v.to)};
     k_device_list(k, KDEV_rvv_bytes, s->scales.shift, operands);
+    int_ends_emit(c, &s->scales.ends, &(IntBytes){operands[0], k_index(k, c->oc), b->pixels, pitch});
 }
 
 // Sums of the channels from `begin` on.

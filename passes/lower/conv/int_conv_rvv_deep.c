@@ -101,7 +101,7 @@ static void emit_call(const Deep *s, const Row *r, const IntPixel *p, KRef pixel
 {
     const IntConv *c = s->c;
     Kernel *k = c->l->k;
-    const int64_t ic = s->v.c.ic;
+    const int64_t ic = s->v.c.ic, pitch = int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
     const int64_t steps[HEADS] = {c->sw * c->stride_w, s->v.to};
     const int64_t reach[HEADS] = {(c->kh - 1) * c->dh * c->stride_h + (c->kw - 1) * c->dw * c->stride_w + ic,
                                   taps(s) * ic};
@@ -111,11 +111,12 @@ static void emit_call(const Deep *s, const Row *r, const IntPixel *p, KRef pixel
         k_address(k, s->weights, k_expr(k, "$ * #", r->set, s->set_words)),
         k_index(k, ic),
         pixels,
-        k_index(k, int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1]),
+        k_index(k, pitch),
         k_index(k, steps[head]),
         k_index(k, reach[head]),
         k_index(k, head)};
     k_device_list(k, KDEV_rvv_deep, s->scales.shift, operands);
+    int_ends_emit(c, &s->scales.ends, &(IntBytes){operands[0], k_index(k, ic), pixels, pitch});
 }
 
 // Pixels of a row from `begin` to end - 1 by copies of their windows.

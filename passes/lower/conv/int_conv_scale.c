@@ -91,7 +91,8 @@ bool int_scales_find(const IntConv *c, IntScales *s)
 {
     Lower *l = c->l;
     const int64_t n = c->group * c->oc;
-    *s = (IntScales){.of = requantise_match(l->pass->perm, l->g, l->root, l->anchor), .n = n};
+    *s = (IntScales){.n = n};
+    s->of = requantise_match(l->pass->perm, l->g, l->root, l->anchor, &s->ends);
     if (s->of == NULL)
         return false;
     s->shift = s->of[0].shift;
@@ -197,11 +198,22 @@ static KRef scaled(const IntConv *c, const IntScales *s, const IntScale *of, KRe
     return saturated(c, v, 0);
 }
 
+// A byte with a sign becomes an element of the result.
+static KRef ended(Kernel *k, const RequantEnds *ends, KRef v)
+{
+    if (ends->least > INT8_MIN)
+        v = k_max(k, k_integer(k, DTYPE_i32, ends->least), v);
+    if (ends->most < INT8_MAX)
+        v = k_min(k, k_integer(k, DTYPE_i32, ends->most), v);
+    return ends->is_unsigned ? k_cast(k, k_add(k, v, k_integer(k, DTYPE_i32, 128)), DTYPE_u8)
+                             : k_cast(k, v, DTYPE_i8);
+}
+
 void int_scales_store(const IntConv *c, const Domain *d, const IntScales *s, const IntScale *of,
                       const Point *at, KRef sum)
 {
     Lower *l = c->l;
-    const KRef v = k_cast(l->k, scaled(c, s, of, sum), DTYPE_i8);
+    const KRef v = ended(l->k, &s->ends, scaled(c, s, of, sum));
     Pull p = pull_at(l, d, *at);
     p.space = d->has_out_space ? SPACE_OUT : SPACE_IN;
     lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), v, at);

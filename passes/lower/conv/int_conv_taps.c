@@ -15,6 +15,7 @@ typedef struct Taps {
     const int32_t *values; // of the weights, less their zero points
     const int64_t *bias;   // by channel
     const RequantScale *scale;
+    RequantEnds ends;
     int64_t high;
     bool is_turned;       // they have changed places
     int64_t y_row, y_col; // strides of the result
@@ -108,20 +109,35 @@ static void emit_block(const Taps *p, KRef image, KRef first, KRef rows, KRef bl
     k_device_list(k, c->sw == 1 ? KDEV_dsp_taps1 : KDEV_dsp_taps2, p->scale[0].shift, operands);
 }
 
+// Of all channels of a strip.
+static void emit_ends(const Taps *p, KRef image, KRef first, KRef rows)
+{
+    Kernel *k = p->c.l->k;
+    if (requant_ends_are_plain(&p->ends))
+        return;
+    const KRef zero = k_index(k, 0), row = k_for(k, zero, rows, 1, KFOR_SERIAL, "row");
+    int_ends_emit(&p->c, &p->ends,
+                  &(IntBytes){result_at(p, image, zero, k_add(k, first, row)), k_index(k, channels_of(p)),
+                              k_index(k, p->c.w_out), p->y_col});
+    k_end(k);
+}
+
 // All channels of a strip before the next one: so results may lie over what was read
 // (passes/plan/ram/lead.h).
 static void emit(const Taps *p)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    uint32_t opened = 0;
+    uint32_t opened = 0, inner = 0;
     const KRef n = lower_open_count(k, c->n, KFOR_TURNS, "n", &opened);
     const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_TURNS, "s", &opened);
-    const KRef o = lower_open_count(k, channels_of(p) / DSP_BLOCK, KFOR_TURNS, "o", &opened);
     const KRef first = k_expr(k, "$ * #", s, p->strip);
     const KRef rows =
         c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, first);
+    const KRef o = lower_open_count(k, channels_of(p) / DSP_BLOCK, KFOR_TURNS, "o", &inner);
     emit_block(p, n, first, rows, o);
+    lower_close(c->l, inner);
+    emit_ends(p, n, first, rows);
     lower_close(c->l, opened);
 }
 
@@ -225,7 +241,7 @@ static void add_params(Taps *p)
         bytes += own_bytes(p, o);
     p->bias = int_conv_begins(&p->c, p->values, 0);
     p->x = lower_param(l, p->c.x, PARAM_READ);
-    p->y = lower_param(l, l->root, PARAM_WRITE);
+    p->y = int_result_bytes(&p->c);
     Taps *packing = ARENA_NEW(l->pass->perm, Taps);
     *packing = *p;
     p->weights = lower_param_filled(l, node_name(l->g, p->c.w), DTYPE_u8, pack, packing, (uint64_t)bytes);
@@ -239,7 +255,7 @@ bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)
     Taps p = {.c = *c, .d = d, .values = values};
     if (!fits(&p))
         return false;
-    p.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor);
+    p.scale = requantise_match(l->pass->perm, l->g, l->root, l->anchor, &p.ends);
     const Access *y = int_conv_result(c, d);
     if (p.scale == NULL || y->stride[1] != 1)
         return false;

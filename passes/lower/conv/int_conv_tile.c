@@ -43,23 +43,26 @@ static void join_images(IntConv *c)
 }
 
 // Vectors of a tile by its pixels: the fewer these are, the more vectors keep the sums independent.
-static uint8_t choose_nv(int64_t pixels, int64_t vectors)
+static uint8_t choose_nv(int64_t pixels, int64_t vectors, int64_t many)
 {
-    const int64_t nv = pixels >= 8 ? 2 : pixels >= 4 ? 4 : MAX_NV;
+    const int64_t nv = pixels >= many ? 2 : pixels >= 4 ? 4 : MAX_NV;
     return (uint8_t)(nv < vectors ? nv : vectors);
 }
 
 void int_conv_shape(IntConv *c, Domain *d)
 {
     rlx_assert(c->l->caps->vector_regs > 4 && c->oc >= 1);
-    const int64_t most_acc = c->l->caps->vector_regs - 4;
+    // Where dot8 is made of parts, those of two vectors of weights and of a pixel stay in registers as well.
+    const bool has_parts = c->l->caps->has_dot8_parts;
+    const int64_t most_acc = c->l->caps->vector_regs - (has_parts ? 8 : 4);
     join_rows(c, d);
     join_images(c);
     c->lanes = lower_fit_lanes(c->l, c->oc);
     const int64_t vectors = (c->oc + c->lanes - 1) / c->lanes;
     const int64_t pixels = c->h * c->w_out < most_acc / 2 ? c->h * c->w_out : most_acc / 2;
-    c->nv = choose_nv(pixels, vectors);
-    const int64_t room = c->nv <= 2 ? most_acc / c->nv : (most_acc + 3 - c->nv) / c->nv;
+    c->nv = choose_nv(pixels, vectors, has_parts ? 4 : 8);
+    const int64_t fits = c->nv <= 2 ? most_acc / c->nv : (most_acc + 3 - c->nv) / c->nv;
+    const int64_t room = fits < 1 ? 1 : fits;
     const int64_t tiles = (c->w_out + room - 1) / room;
     c->columns = (c->w_out + tiles - 1) / tiles;
     c->rows = c->columns * 2 <= room && c->columns == c->w_out ? room / c->columns : 1;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions over any number of spatial axes (1-D as 2-D with one row): dense and grouped ones through the
-// register-tiled core, depthwise ones with a vector of channels, those of GPUs as products (gpu_conv.c,
-// gpu_window_conv.c), everything else as plain loops. Weights that are not constant are packed by a kernel
-// of their own. Accumulation: f32 fused multiply-adds in the order of taps, then channels, starting from the
-// bias; 1x1 convolutions to one channel by lanes of channels that are joined pairwise, then the bias.
-// Products of GPUs have orders of their own.
+// Convolutions over any number of spatial axes (1-D as 2-D with one row): dense and grouped ones through
+// the register-tiled core, depthwise ones with a vector of channels, those of GPUs as products
+// (gpu_conv.c, gpu_window_conv.c), 1x1 ones between rows as products of CPUs (conv_rows.c), everything
+// else as plain loops. Weights that are not constant are packed by a kernel of their own. Accumulation:
+// f32 fused multiply-adds in the order of taps, then channels, starting from the bias; 1x1 convolutions to
+// one channel by lanes of channels that are joined pairwise, then the bias. Products of GPUs have orders
+// of their own.
 #include "passes/lower/conv/conv.h"
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
@@ -456,7 +457,9 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
-    if (gpu_conv_lower(l, &c) || gpu_window_conv_lower(l, &c, &d))
+    if (gpu_conv_lower(l, &c) || gpu_depthwise_lower(l, &c, &d) || gpu_window_conv_lower(l, &c, &d))
+        return;
+    if (conv_rows(l, &c, &d))
         return;
     if (in_order && depthwise_fits(l, &c) && domain_lanes(l, &d, 1) > 1) {
         emit_depthwise(l, &c, &d);
@@ -467,9 +470,10 @@ void lower_conv(Lower *l)
         return;
     }
     taps_to_channels(&c);
-    const bool has_tiles = can_tile(l, &c, &d), has_matrix = has_tiles && has_matrix_groups(l, &c);
+    const bool is_whole = l->whole[l->anchor], has_tiles = can_tile(l, &c, &d);
+    const bool has_matrix = has_tiles && !is_whole && has_matrix_groups(l, &c);
     const bool is_free = l->strip.window == NULL && !lower_goes_by_rows(l);
-    if (is_free && in_order && !has_matrix && winograd_lower(l, &c, &d))
+    if (is_free && in_order && !is_whole && !has_matrix && winograd_lower(l, &c, &d))
         return;
     if (!has_tiles) {
         Plain p = {&c, lower_node(l, c.x)->shape->rank - 2};

@@ -2,23 +2,15 @@
 // Transposed convolution. A result position o gets x[i] * w[k] wherever i * stride + k * dilation = o + pad.
 // All positions with the same remainder by the stride (a phase) meet the same taps, in falling order of i:
 // each phase is a plain convolution with stride 1 over some of the taps, so the register-tiled core does one
-// per phase, or the depthwise schedule where each group has one channel. Everything else takes plain loops
-// that test every tap. Accumulation: f32 fused multiply-adds from the bias, by tap and channel.
-#include "ir/shape/forms.h"
+// per phase, or the depthwise schedule where each group has one channel. GPUs have all phases in one product
+// (gpu_deconv.c). Everything else takes plain loops that test every tap. Accumulation: f32 fused
+// multiply-adds from the bias, by tap and channel.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/tile/tile.h"
 #include <string.h>
 
 enum { MAX_PHASES = 64, MAX_SPATIAL = SHAPE_MAX_RANK - 2 };
-
-typedef struct Transposed {
-    NodeId x, w, bias;     // bias 0 = none
-    WindowForm form;
-    int64_t ic, oc; // channels of one group
-    uint32_t spatial;
-    Domain d;
-} Transposed;
 
 // --- phases ---
 
@@ -310,6 +302,8 @@ void lower_conv_transpose(Lower *l)
     domain_add(l, &t.d, l->root);
     domain_add_operands(l, &t.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(x) * (uint64_t)(w->dim[0] == 0 ? 0 : shape_numel(w) / w->dim[0]);
+    if (gpu_deconv_lower(l, &t))
+        return;
     if (can_tile(l, &t))
         lower_phases(l, &t);
     else

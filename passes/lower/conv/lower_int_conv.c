@@ -4,7 +4,9 @@
 // channels to a word, words next to each other, its padding in memory as the zero point) is made by a copy
 // where it is not so already. The zero point then is a constant of each output channel, which the sums begin
 // with. Matrix registers, where they are faster, see the same input. Targets that prefer integers have
-// int_conv_bytes.c. All else: plain loops. Sums are exact, so their order does not matter.
+// int_conv_bytes.c, matrix units of GPUs gpu_int_conv.c. All else: plain loops. Sums are exact, so their
+// order does not matter.
+#include "passes/lower/border.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 #include "passes/lower/operand.h"
@@ -291,10 +293,28 @@ static void copy_input(const IntConv *c, int64_t rows, int64_t columns)
     k_barrier(k);
 }
 
+// Where tiles read, if the input lies in a frame of zero points (which is as wide as any reader needs).
+static bool has_border(IntConv *c, int64_t rows, int64_t columns)
+{
+    const PlanBorder *b = border_find(c->l->plan, c->x);
+    if (b == NULL)
+        return false;
+    Loc at = *lower_loc(c->l, c->x);
+    at.offset = ((b->before[0] - c->pad_h) * c->stride_h + (b->before[1] - c->pad_w) * c->stride_w) / 4;
+    rlx_assert(at.offset >= 0 && rows - c->pad_h <= c->in_h + b->after[0]);
+    c->in = (IntInput){.image = c->stride_n / 4, .row = c->stride_h / 4, .column = c->stride_w / 4};
+    const TensorType t = {DTYPE_i32, {.rank = 4, .dim = {c->n, c->in.column, rows, columns}}};
+    memcpy(at.stride, (int64_t[]){c->in.image, 1, c->in.row, c->in.column}, 4 * sizeof *at.stride);
+    c->in.param = lower_param_typed(c->l, &t, &at, "x", PARAM_READ);
+    return true;
+}
+
 // Where tiles read: the input itself, or a copy that this makes.
 static void prepare_input(IntConv *c)
 {
     const int64_t rows = reach(c->h, c->sh, c->kh, c->dh), columns = reach(c->w_out, c->sw, c->kw, c->dw);
+    if (has_border(c, rows, columns))
+        return;
     if (has_words(c))
         c->source = int_conv_words(c);
     if (has_words(c) && !has_padding(c)) {
@@ -315,7 +335,8 @@ static void prepare_input(IntConv *c)
 static bool can_dot(const IntConv *c, const Domain *d)
 {
     const Lower *l = c->l;
-    if (!l->caps->has_dot8 || l->caps->is_gpu || d->rank > 4 || !node_is_const(l->g, c->w) || c->w_zero != 0)
+    const bool has_dot8 = l->caps->has_dot8 || l->caps->has_dot8_parts;
+    if (!has_dot8 || l->caps->is_gpu || d->rank > 4 || !node_is_const(l->g, c->w) || c->w_zero != 0)
         return false;
     if (lower_node(l, c->x)->dtype != DTYPE_u8 || lower_node(l, c->w)->dtype != DTYPE_i8 ||
         lower_fit_lanes(l, c->oc) == 1 || domain_lanes(l, d, 1) == 1)
@@ -391,7 +412,10 @@ void lower_int_conv(Lower *l)
                   (uint64_t)(ws->dim[0] > 0 ? shape_numel(ws) / ws->dim[0] : 0);
     if (int_conv_bytes(&c, &d))
         return;
-    if (shape_numel(lower_node(l, l->root)->shape) == 0 || !can_dot(&c, &d)) {
+    const bool is_empty = shape_numel(lower_node(l, l->root)->shape) == 0;
+    if (!is_empty && gpu_int_conv_lower(l))
+        return;
+    if (is_empty || !can_dot(&c, &d)) {
         lower_map(l, plain_point, &c, MAP_SCALAR);
         return;
     }

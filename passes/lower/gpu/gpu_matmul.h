@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices on GPUs, for whatever has the form C[batch, m, n] = A[batch, m, k] * B[batch, n, k]
-// with sums in f32. The one who asks says where the operands
+// with sums in f32, or i32 of bytes. The one who asks says where the operands
 // are and what is stored where.
 #ifndef PASSES_LOWER_GPU_GPU_MATMUL_H
 #define PASSES_LOWER_GPU_GPU_MATMUL_H
@@ -17,8 +17,17 @@ typedef struct GpuMatrix {
     const Loc *loc;
     int64_t outer, k;
     int64_t batch[GPU_MATMUL_MAX_BATCH];
-    bool is_paired; // two steps of k of 16 bits are neighbours, and k is from pair to pair
+    int64_t pair; // 0, or so many steps of k of less than 32 bits are neighbours, and k is from pair to pair
 } GpuMatrix;
+
+// Products of bytes: what makes sums of numbers less their zero points of their sums. Columns of b have no
+// zero points; that of a is `zero` (0: none), and the sums get begin - zero * sums.
+typedef struct GpuBytes {
+    const unsigned char *weights; // of b, less their zero points, in the order of the node
+    NodeId zero;                  // one element
+    bool has_signed_weights;      // i8, else u8
+    uint32_t begin, sums;         // parameters of i32 by index 1 of a point; sums: 1 + it, or 0
+} GpuBytes;
 
 // A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
 // output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
@@ -57,11 +66,15 @@ typedef struct GpuMatmul {
     const Domain *d; // of the root
     // The point of the domain for a row and a column.
     Point (*point)(const struct GpuMatmul *p, const KRef *batch, KRef row, KRef column);
+    KRef (*is_in_root)(const struct GpuMatmul *p, const Point *at); // NULL: every point is
+    // Of a window, does a column have a weight at a step of k, or a zero that stands for none? NULL: it has.
+    KRef (*has_weight)(const struct GpuMatmul *p, KRef column, KRef step);
     const void *ctx;
     const GpuImage *image; // a is one; NULL: it is a matrix
     const GpuWindow *window; // the same, for gpu_matmul_simt
     KRef rows;             // that count in this run; 0: all
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
+    const GpuBytes *bytes; // NULL: operands are floats
 } GpuMatmul;
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each

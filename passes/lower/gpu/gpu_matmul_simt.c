@@ -8,11 +8,15 @@
 // order of the device, and the tile goes through shared memory to the threads that store it.
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
+#include "passes/lower/operand.h"
 
 #include <string.h>
 
 enum {
     MIN_ROWS = 8,
+    MIN_NARROW = 4, // rows or columns, of a product that is so LONG
+    LONG = 256,
+    MIN_DEPTH = 6,
     MIN_RESULTS = 1024,
     MATRIX_TILE = 64,
     MATRIX_ROWS = 16,
@@ -76,6 +80,8 @@ static void begin_tile(GpuSimt *s)
     place_thread(s);
     place_side(s, &s->a, s->m);
     place_side(s, &s->b, s->n);
+    if (p->bytes != NULL && p->bytes->zero != 0)
+        s->zero = operand_scalar(s->l, p->bytes->zero, k_index(k, 0), DTYPE_i32);
 }
 
 // --- sums ----------------------------------------------------------------------------------------
@@ -84,7 +90,7 @@ static void clear_sums(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
     const KRef i = k_loop(k, gpu_simt_sums(s), KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
+    k_astore(k, sums, i, k_number(k, s->sum, 0));
     k_end(k);
 }
 
@@ -149,7 +155,7 @@ static void multiply_tile(const GpuSimt *s)
 {
     Kernel *k = s->k;
     const bool has_teams = s->shape.teams > 1;
-    const KRef sums = k_array(k, DTYPE_f32, gpu_simt_sums(s));
+    const KRef sums = k_array(k, s->sum, gpu_simt_sums(s));
     clear_sums(s, sums);
     multiply_slices(s, sums);
     if (has_teams) {
@@ -191,14 +197,17 @@ bool gpu_simt_fits(const GpuMatmul *p)
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
             return false;
-    return p->l->caps->shared_bytes != 0 && p->m >= MIN_ROWS && p->n >= MIN_ROWS && p->k >= GPU_SIMT_WORDS &&
-           p->m * p->n >= MIN_RESULTS;
+    if (p->bytes != NULL)
+        return true; // units_take_bytes
+    const int64_t least = p->m < p->n ? p->m : p->n;
+    const bool is_wide = least >= MIN_ROWS || (least >= MIN_NARROW && p->k >= LONG);
+    return p->l->caps->shared_bytes != 0 && is_wide && p->k >= MIN_DEPTH && p->m * p->n >= MIN_RESULTS;
 }
 
 static void share_side(const GpuSimt *s, GpuSide *x, int64_t least)
 {
     const int64_t words = gpu_side_words(s, x->lines);
-    x->shared = k_shared(s->k, s->pair == 2 ? DTYPE_u32 : DTYPE_f32, words > least ? words : least);
+    x->shared = k_shared(s->k, s->word, words > least ? words : least);
 }
 
 void gpu_matmul_simt(const GpuMatmul *p)
@@ -209,18 +218,20 @@ void gpu_matmul_simt(const GpuMatmul *p)
     GpuSimt s = {.p = p, .l = p->l, .k = k, .unit = gpu_simt_unit(p)};
     s.shape = gpu_simt_choose(p, s.unit);
     s.depth = GPU_SIMT_WORDS * s.shape.teams;
-    s.pair = s.unit == GPU_UNIT_HALF ? 2 : 1;
+    s.pair = gpu_unit_pair(s.unit);
+    s.word = s.pair > 1 ? DTYPE_u32 : DTYPE_f32;
+    s.sum = s.unit == GPU_UNIT_BYTES ? DTYPE_u32 : DTYPE_f32;
     s.a = (GpuSide){.x = &p->a, .window = p->window, .lines = s.shape.rows, .size = p->m};
     s.b = (GpuSide){.x = &p->b, .lines = s.shape.columns, .size = p->n};
     k_set_group(k, GPU_SIMT_THREADS);
-    k->places = gpu_simt_places(s.unit);
+    k->places = gpu_simt_places(s.unit, s.shape);
     gpu_side_begin(&s, &s.a);
     gpu_side_begin(&s, &s.b);
     const int64_t words = has_coop ? gpu_coop_words(s.shape.rows) : 0;
     share_side(&s, &s.a, words);
     share_side(&s, &s.b, words);
     if (s.shape.teams > 1)
-        s.parts = k_shared(k, DTYPE_f32, s.shape.teams / 2 * s.shape.rows * s.shape.columns);
+        s.parts = k_shared(k, s.sum, s.shape.teams / 2 * s.shape.rows * s.shape.columns);
     if (s.unit == GPU_UNIT_SIMD)
         s.result = k_shared(k, DTYPE_f32, s.shape.rows * s.a.pitch);
     begin_tile(&s);

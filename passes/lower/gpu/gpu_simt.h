@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of gpu_matmul_simt.c share: a group of 256 threads computes a tile of a product from slices
-// of both operands in shared memory. Slices count in words: elements as f32, or (GPU_UNIT_HALF) pairs of
-// 16-bit floats that follow each other along k.
+// of both operands in shared memory. Slices count in words: elements as f32, or those that follow each other
+// along k: pairs of 16-bit floats (GPU_UNIT_HALF), four bytes (GPU_UNIT_BYTES).
 #ifndef PASSES_LOWER_GPU_GPU_SIMT_H
 #define PASSES_LOWER_GPU_GPU_SIMT_H
 
@@ -22,8 +22,8 @@ enum {
 };
 
 // What multiplies: a multiply-add of each thread; mma.sync of f32 that is split into two tf32 numbers; of
-// 16-bit floats; matrices of simdgroups.
-typedef enum GpuUnit { GPU_UNIT_FMA, GPU_UNIT_TF32, GPU_UNIT_HALF, GPU_UNIT_SIMD } GpuUnit;
+// 16-bit floats; of bytes; matrices of simdgroups.
+typedef enum GpuUnit { GPU_UNIT_FMA, GPU_UNIT_TF32, GPU_UNIT_HALF, GPU_UNIT_BYTES, GPU_UNIT_SIMD } GpuUnit;
 
 // A tile, whose k is shared by teams of threads: each has every sum of the tile for its part of each slice.
 // FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps.
@@ -52,6 +52,8 @@ typedef struct GpuSimt {
     GpuUnit unit;
     GpuShape shape;
     int64_t depth, pair; // words of k in a slice, elements of a word
+    DType word, sum;     // types: of words; of sums, which wrap as u32 where they are of bytes
+    KRef zero;           // of bytes: what is outside of the image, as i32
     KRef thread, team, member; // member: of the team
     KRef row, column;          // first line of the thread's, or its warp's, sums in the tile
     KRef m, n;                 // first row and column of the tile
@@ -86,10 +88,29 @@ static inline int64_t gpu_unit_columns(const GpuSimt *s)
     return s->shape.columns / gpu_simt_warps_n(s) / GPU_UNIT_COLUMNS;
 }
 
+static inline int64_t gpu_unit_pair(GpuUnit unit) // elements of a word
+{
+    return unit == GPU_UNIT_HALF ? 2 : unit == GPU_UNIT_BYTES ? 4 : 1;
+}
+
 GpuUnit gpu_simt_unit(const GpuMatmul *p);
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit);
 // Groups that a processor holds at once.
-uint8_t gpu_simt_places(GpuUnit unit);
+uint8_t gpu_simt_places(GpuUnit unit, GpuShape t);
+
+// --- weights of windows --------------------------------------------------------------------------
+
+// `pair` steps of k are neighbours. `at` gives the element of a product at a step of k and a column; NULL: it
+// is zero.
+typedef struct GpuWindowWeights {
+    DType dtype;
+    int64_t products, steps, columns, pair;
+    const unsigned char *(*at)(const void *ctx, int64_t product, int64_t step, int64_t column);
+    const void *ctx; // lives as long as the plan
+} GpuWindowWeights;
+
+// A parameter called `name` that has the elements in place of the constant node `id`, as operand b.
+GpuMatrix gpu_window_weights(Lower *l, NodeId id, const GpuWindowWeights *from, const char *name);
 
 // --- slices --------------------------------------------------------------------------------------
 

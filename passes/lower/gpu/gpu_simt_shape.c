@@ -16,6 +16,21 @@ static const GpuShape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
+// How fast the tiles above are with f32, fitted to times on an H200 of 14 products (0.01 to 30 G
+// multiply-adds), for which the estimate takes a tile that is at most 1.16 times as slow as the best.
+typedef struct Speed {
+    float share; // of the unit's rate
+    float wait;  // for a slice at least, in latencies of the machine
+} Speed;
+static const Speed fma_speed[N_SHAPES] = {
+    {0.65f, 1.28f}, {0.62f, 0.69f}, {0.62f, 0.69f}, {0.53f, 0.45f}, {0.50f, 0.76f},
+    {0.41f, 0.90f}, {0.56f, 0.76f}, {0.39f, 1.08f}, {0.45f, 0.90f}, {0.35f, 0.64f},
+};
+static const Speed tf32_speed[N_SHAPES] = {
+    {0.39f, 1.00f}, {0.41f, 0.58f}, {0.46f, 0.58f}, {0.32f, 0.38f}, {0.32f, 0.76f},
+    {0.23f, 0.90f}, {0.35f, 0.64f}, {0.22f, 0.99f}, {0.27f, 0.83f}, {0.22f, 0.54f},
+};
+
 static int type_of(const GpuMatmul *p, NodeId id)
 {
     return lower_node(p->l, id)->dtype;
@@ -26,6 +41,8 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p)
     const TargetCaps *caps = p->l->caps;
     const int a = type_of(p, p->a.id), b = type_of(p, p->b.id);
     rlx_assert(caps->gpu != NULL);
+    if (p->bytes != NULL)
+        return GPU_UNIT_BYTES;
     if (caps->has_simd_matrix && p->m >= MATRIX_TILE / 2 && p->n >= MATRIX_TILE / 2)
         return GPU_UNIT_SIMD;
     if (!caps->has_mma || a != b)
@@ -36,11 +53,12 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p)
                                                                                   : GPU_UNIT_FMA;
 }
 
-// Two groups have 128 registers for each thread. What is split into parts takes more.
-uint8_t gpu_simt_places(GpuUnit unit)
+// Two groups have 128 registers for each thread. What is split into parts takes more, unless sums are few.
+uint8_t gpu_simt_places(GpuUnit unit, GpuShape t)
 {
+    enum { MOST_SUMS = 32 };
     rlx_assert(unit <= GPU_UNIT_SIMD);
-    return unit == GPU_UNIT_TF32 ? 1 : 2;
+    return unit == GPU_UNIT_TF32 && t.rows * t.columns * t.teams / GPU_SIMT_THREADS > MOST_SUMS ? 1 : 2;
 }
 
 static int64_t shared_bytes(GpuShape t)
@@ -49,30 +67,49 @@ static int64_t shared_bytes(GpuShape t)
     return WORD * (slices + (t.teams > 1 ? t.teams / 2 * t.rows * t.columns : 0));
 }
 
-// Multiply-adds of a processor in a microsecond. Small blocks of sums wait for shared memory.
-static double rate_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+// Multiply-adds of a processor in a microsecond, at most.
+static double peak_of(const GpuMachine *m, GpuUnit unit)
 {
-    const GpuMachine *m = p->l->caps->gpu;
-    const double own_m = (double)t.rows / t.threads_m;
-    const double own_n = (double)t.columns * t.threads_m * t.teams / GPU_SIMT_THREADS;
-    const double most = unit == GPU_UNIT_HALF   ? m->products_rate / 2
-                        : unit == GPU_UNIT_TF32 ? m->tf32_rate / 3
-                                                : m->f32_rate;
-    return most / (0.6 + 1.6 * (1 / own_m + 1 / own_n));
+    return unit == GPU_UNIT_HALF    ? m->products_rate / 2
+           : unit == GPU_UNIT_BYTES ? m->products_rate
+           : unit == GPU_UNIT_TF32  ? m->tf32_rate / 3
+                                    : m->f32_rate;
 }
 
-// Microseconds: of the processor that has most groups, and of the cache.
-static double time_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+// Small blocks of sums wait for shared memory.
+static double rate_of(const GpuMachine *m, GpuUnit unit, GpuShape t)
+{
+    const double own_m = (double)t.rows / t.threads_m;
+    const double own_n = (double)t.columns * t.threads_m * t.teams / GPU_SIMT_THREADS;
+    return peak_of(m, unit) / (0.6 + 1.6 * (1 / own_m + 1 / own_n));
+}
+
+// Microseconds of a slice of all groups, one wave of them behind the other.
+static double slice_of(const GpuMachine *m, double rate, double wait, double tile, int64_t groups,
+                       int64_t places)
+{
+    const int64_t wave = m->processors * places, rest = ceil_div(groups % wave, m->processors);
+    const double whole = (double)places * tile / rate, last = (double)rest * tile / rate;
+    return (double)(groups / wave) * (whole > wait ? whole : wait) +
+           (rest == 0 ? 0 : last > wait ? last : wait);
+}
+
+// Microseconds: of the processors, and of the cache.
+static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
 {
     const GpuMachine *m = p->l->caps->gpu;
-    const int64_t depth = GPU_SIMT_WORDS * t.teams * (unit == GPU_UNIT_HALF ? 2 : 1);
+    const GpuShape t = shapes[which];
+    const int64_t words = GPU_SIMT_WORDS * t.teams, depth = words * gpu_unit_pair(unit);
     const int64_t groups = ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p);
-    const double steps = (double)ceil_div(p->k, depth);
-    const int64_t most = ceil_div(groups, m->processors), at_once = gpu_simt_places(unit);
-    const double multiply = (double)(most * t.rows * t.columns * depth) / rate_of(p, unit, t);
-    const double wait = (double)ceil_div(most, at_once) * m->latency / 4;
-    const double copied = (double)(groups * (t.rows + t.columns) * depth) * WORD / 1000 / m->cache_rate[3];
-    const double step = multiply > wait ? multiply : wait;
+    const double steps = (double)ceil_div(p->k, depth), tile = (double)(t.rows * t.columns * depth);
+    const Speed *speed = unit == GPU_UNIT_TF32 ? &tf32_speed[which]
+                         : unit == GPU_UNIT_FMA ? &fma_speed[which]
+                                                : NULL;
+    const double rate = speed != NULL ? (double)speed->share * peak_of(m, unit) : rate_of(m, unit, t);
+    const double wait = m->latency * (speed != NULL ? (double)speed->wait : 0.25);
+    const int64_t copies = unit == GPU_UNIT_BYTES ? words : depth; // those of 16-bit floats are short
+    const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
+    const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
     return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3;
 }
 
@@ -102,7 +139,7 @@ GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
         if (can_have(p, unit, shapes[i])) {
             const GpuShape t = shape[n] = shapes[i];
             const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
-            list[n++] = (Candidate){name, time_of(p, unit, t)};
+            list[n++] = (Candidate){name, time_of(p, unit, i)};
         }
     rlx_assert(n > 0);
     const char *question =

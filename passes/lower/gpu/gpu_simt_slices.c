@@ -52,6 +52,8 @@ KRef gpu_side_is_own(const GpuSimt *s, KRef column, KRef step)
 {
     const GpuWindow *w = s->a.window;
     Kernel *k = s->k;
+    if (s->p->has_weight != NULL)
+        return s->p->has_weight(s->p, column, step);
     if (w == NULL || w->own_columns == 0)
         return k_expr(k, "$ < #", step, s->p->k);
     return k_expr(k, "$ / # == $ / #", column, w->own_columns, channel_of(s, step), w->own_channels);
@@ -89,9 +91,9 @@ KRef gpu_side_index(const GpuSimt *s, const GpuSide *x, KRef line, KRef step, KR
     Kernel *k = s->k;
     if (x->window != NULL)
         return k_add(k, x->base, window_index(s, line, step, is_in));
-    if (x->x->is_paired)
-        return k_expr(k, "$ / 2 * # + ($ * # + ($ + $ % 2))", step, x->x->k, line, x->x->outer, x->base,
-                      step);
+    if (x->x->pair != 0)
+        return k_expr(k, "$ / # * # + ($ * # + ($ + $ % #))", step, x->x->pair, x->x->k, line, x->x->outer,
+                      x->base, step, x->x->pair);
     return k_expr(k, "$ * # + ($ * # + $)", line, x->x->outer, step, x->x->k, x->base);
 }
 
@@ -103,27 +105,28 @@ static bool is_even(const GpuSimt *s, const GpuSide *x, int64_t n)
     const GpuMatmul *p = s->p;
     const int type = lower_node(s->l, x->x->id)->dtype;
     const GpuWindow *w = x->window;
+    const int64_t lines = x->x->pair != 0 ? n / x->x->pair : n;
     bool is_even = lower_alignment(s->l, x->x->loc, (DType)type) >= n * dtype_info[type].bytes;
     for (uint32_t i = 0; i < p->n_batch; i++)
         is_even = is_even && x->x->batch[i] % n == 0;
     if (w == NULL)
         return is_even && (x->is_along_k ? x->x->outer % n == 0 && p->k % n == 0
-                                         : x->x->k % n == 0 && x->size % n == 0);
+                                         : x->x->k % n == 0 && x->size % lines == 0);
     for (uint32_t i = 0; i < w->axes; i++)
         is_even = is_even && w->stride[i] % n == 0;
     return is_even && x->is_along_k && w->stride_n % n == 0 && w->channels % n == 0;
 }
 
-// Pairs of 16-bit floats that lie side by side are read as words.
+// Elements of a word that lie side by side are read as words.
 static void choose_vector(const GpuSimt *s, GpuSide *x)
 {
     const GpuMatrix *m = x->x;
-    const bool has_words = s->pair == 2 && (x->is_along_k || m->is_paired);
-    const bool is_dense = x->is_along_k || m->is_paired || (m->outer == 1 && x->window == NULL);
+    const bool has_words = s->pair > 1 && (x->is_along_k || m->pair != 0);
+    const bool is_dense = x->is_along_k || m->pair != 0 || (m->outer == 1 && x->window == NULL);
     const int64_t most = has_words ? GPU_SIMT_VECTOR : k_fetch_width(lower_node(s->l, m->id)->dtype);
     x->vector = 1;
     for (int64_t v = GPU_SIMT_VECTOR; v >= 1 && is_dense; v /= 2)
-        if (v <= most && is_even(s, x, has_words ? 2 * v : v)) {
+        if (v <= most && is_even(s, x, has_words ? s->pair * v : v)) {
             x->vector = v;
             x->has_words = has_words;
             return;
@@ -138,14 +141,14 @@ void gpu_side_begin(GpuSimt *s, GpuSide *x)
     rlx_assert(x->lines > 0 && x->size > 0);
     x->param = gpu_matrix_param(l, m);
     x->is_along_k = x->window != NULL ? x->window->stride_c == 1 && !x->window->is_tap_inner
-                                      : m->k == 1 && !m->is_paired;
+                                      : m->k == 1 && m->pair == 0;
     choose_vector(s, x);
     if (x->has_words)
         x->words = m->packed != 0
                        ? lower_param_buffer(l, l->pk->args.data[x->param].buf, DTYPE_u32, PARAM_READ)
                        : lower_param_words(l, m->id, DTYPE_u32);
     x->pitch = x->lines + (s->unit == GPU_UNIT_SIMD ? GPU_SIMT_PAD / 2 : GPU_SIMT_PAD);
-    x->next = k_array(k, s->pair == 2 ? DTYPE_u32 : DTYPE_f32, x->lines * s->depth / GPU_SIMT_THREADS);
+    x->next = k_array(k, s->word, x->lines * s->depth / GPU_SIMT_THREADS);
 }
 
 // --- slices --------------------------------------------------------------------------------------
@@ -182,13 +185,25 @@ static KRef index_of(const GpuSimt *s, const GpuSide *x, Reach at, KRef *is_in)
     return k_select(k, *is_in, index, k_index(k, 0));
 }
 
+// What stands where there is nothing: zero, or the bytes that stand for it.
+static KRef nothing(const GpuSimt *s, const GpuSide *x, int type)
+{
+    Kernel *k = s->k;
+    if (s->zero == 0 || x->window == NULL)
+        return k_number(k, type, 0);
+    if (!x->has_words)
+        return k_cast(k, s->zero, type);
+    const KRef byte = k_and(k, k_cast(k, s->zero, DTYPE_u32), k_integer(k, DTYPE_u32, 0xff));
+    return k_mul(k, byte, k_integer(k, DTYPE_u32, 0x01010101));
+}
+
 // What one access brings, with zeros where there is nothing, in an array of the parameter's type.
 static KRef fetch_vector(const GpuSimt *s, const GpuSide *x, Reach at)
 {
     Kernel *k = s->k;
     KRef is_in = 0;
     const KRef element = index_of(s, x, at, &is_in);
-    const KRef index = x->has_words ? k_expr(k, "$ / 2", element) : element;
+    const KRef index = x->has_words ? k_expr(k, "$ / #", element, s->pair) : element;
     const uint32_t param = x->has_words ? x->words : x->param;
     const int type = (int)k->params.data[param].dtype;
     const KRef to = k_array(k, type, x->vector);
@@ -196,7 +211,7 @@ static KRef fetch_vector(const GpuSimt *s, const GpuSide *x, Reach at)
         k_fetch(k, param, index, to, k_index(k, 0), (uint8_t)x->vector);
     for (int64_t i = 0; i < x->vector; i++) {
         const KRef value = x->vector > 1 ? k_aload(k, to, k_index(k, i), 1) : k_load(k, param, index, 1, 1);
-        k_astore(k, to, k_index(k, i), k_select(k, is_in, value, k_number(k, type, 0)));
+        k_astore(k, to, k_index(k, i), k_select(k, is_in, value, nothing(s, x, type)));
     }
     return to;
 }
@@ -211,19 +226,41 @@ static void fetch_words(const GpuSimt *s, const GpuSide *x, Reach at, KRef slot)
                  k_cast(k, k_aload(k, from, k_index(k, i), 1), x->has_words ? DTYPE_u32 : DTYPE_f32));
 }
 
-// Words of two steps that are apart in memory.
-static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef slot)
+// Words of two 16-bit floats.
+static KRef pack_halves(const GpuSimt *s, const GpuSide *x, const KRef *parts, KRef from)
 {
     Kernel *k = s->k;
     const KDevice pack = lower_node(s->l, x->x->id)->dtype == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
-    const KRef low = fetch_vector(s, x, at);
-    at.step = k_expr(k, "$ + 1", at.step);
-    const KRef high = fetch_vector(s, x, at);
+    return k_call(k, pack, k_cast(k, k_aload(k, parts[0], from, 1), DTYPE_f32),
+                  k_cast(k, k_aload(k, parts[1], from, 1), DTYPE_f32), 0);
+}
+
+static KRef pack_bytes(const GpuSimt *s, const KRef *parts, KRef from)
+{
+    Kernel *k = s->k;
+    KRef word = 0;
+    for (int64_t i = 0; i < s->pair; i++) {
+        const KRef wide = k_cast(k, k_aload(k, parts[i], from, 1), DTYPE_u32);
+        const KRef byte = k_and(k, wide, k_integer(k, DTYPE_u32, 0xff));
+        word = i == 0 ? byte : k_or(k, word, k_shl(k, byte, k_integer(k, DTYPE_u32, 8 * i)));
+    }
+    return word;
+}
+
+// Words of steps that are apart in memory.
+static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef slot)
+{
+    Kernel *k = s->k;
+    KRef parts[GPU_SIMT_VECTOR] = {0};
+    rlx_assert(s->pair <= GPU_SIMT_VECTOR);
+    for (int64_t i = 0; i < s->pair; i++) {
+        const Reach step = {at.line, k_expr(k, "$ + #", at.step, i)};
+        parts[i] = fetch_vector(s, x, step);
+    }
     for (int64_t i = 0; i < x->vector; i++) {
         const KRef from = k_index(k, i);
         k_astore(k, x->next, k_expr(k, "$ + #", slot, i),
-                 k_call(k, pack, k_cast(k, k_aload(k, low, from, 1), DTYPE_f32),
-                        k_cast(k, k_aload(k, high, from, 1), DTYPE_f32), 0));
+                 s->unit == GPU_UNIT_BYTES ? pack_bytes(s, parts, from) : pack_halves(s, x, parts, from));
     }
 }
 

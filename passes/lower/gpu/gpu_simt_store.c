@@ -22,7 +22,7 @@ typedef struct Spot {
 
 static bool has_fragments(const GpuSimt *s)
 {
-    return s->unit == GPU_UNIT_TF32 || s->unit == GPU_UNIT_HALF;
+    return s->unit == GPU_UNIT_TF32 || s->unit == GPU_UNIT_HALF || s->unit == GPU_UNIT_BYTES;
 }
 
 // Can so many neighbours be stored at once?
@@ -104,11 +104,22 @@ static KRef sum_at(const GpuSimt *s, KRef sums, const Spot *at)
     return k_aload(k, s->result, k_expr(k, "$ * # + $", row, s->a.pitch, column), 1);
 }
 
+// The sum of numbers less their zero points, of that of bytes.
+static KRef byte_sum(const GpuSimt *s, KRef column, KRef sum)
+{
+    Kernel *k = s->k;
+    const GpuBytes *b = s->p->bytes;
+    sum = k_add(k, k_bitcast(k, sum, DTYPE_i32), k_load(k, b->begin, column, 1, 1));
+    return b->sums == 0 ? sum : k_sub(k, sum, k_mul(k, s->zero, k_load(k, b->sums - 1, column, 1, 1)));
+}
+
 // The root where the thread's sum is known.
 static KRef root_at(const GpuSimt *s, const Spot *at, KRef sum)
 {
     Kernel *k = s->k;
     const Point point = s->p->point(s->p, s->batch, at->row, at->column);
+    if (s->p->bytes != NULL)
+        sum = byte_sum(s, point.idx[1], sum);
     if (s->p->bias != 0) {
         const uint32_t param = lower_param(s->l, s->p->bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", point.idx[1], lower_loc(s->l, s->p->bias)->stride[0]);
@@ -126,8 +137,13 @@ static KRef root_index(const GpuSimt *s, const Spot *at)
 static KRef is_in(const GpuSimt *s, const Spot *at)
 {
     Kernel *k = s->k;
-    return s->p->rows != 0 ? k_expr(k, "$ < $ & $ < #", at->row, s->p->rows, at->column, s->p->n)
-                           : k_expr(k, "$ < # & $ < #", at->row, s->p->m, at->column, s->p->n);
+    const KRef in = s->p->rows != 0
+                        ? k_expr(k, "$ < $ & $ < #", at->row, s->p->rows, at->column, s->p->n)
+                        : k_expr(k, "$ < # & $ < #", at->row, s->p->m, at->column, s->p->n);
+    if (s->p->is_in_root == NULL)
+        return in;
+    const Point point = s->p->point(s->p, s->batch, at->row, at->column);
+    return k_and(k, in, s->p->is_in_root(s->p, &point));
 }
 
 static void store_run(const GpuSimt *s, KRef sums, Runs runs, KRef run)
@@ -204,7 +220,9 @@ void gpu_simt_store(const GpuSimt *s, KRef sums)
 {
     rlx_assert(s->p->point != NULL && sums != 0);
     Kernel *k = s->k;
-    const bool may_fail = s->unit == GPU_UNIT_TF32 || gpu_side_has_gaps(&s->a);
+    const bool may_fail =
+        s->unit == GPU_UNIT_TF32 || s->p->has_weight != NULL ||
+        (s->unit != GPU_UNIT_BYTES && gpu_side_has_gaps(&s->a));
     const Runs runs = runs_of(s);
     if (may_fail) {
         k_if(k, find_nan(s, sums));

@@ -13,7 +13,9 @@ enum {
     PART = 8,    // words of k that units take at a time
     A_WORDS = 4, // of a fragment of mma.sync
     B_WORDS = 2,
-    MATRIX = 8 // steps of simdgroups
+    MATRIX = 8,      // steps of simdgroups
+    A_IS_SIGNED = 1, // constant of rlx_mma_bytes
+    B_IS_SIGNED = 2
 };
 
 // --- threads alone -------------------------------------------------------------------------------
@@ -93,11 +95,27 @@ static void load_columns(const GpuSimt *s, KRef part, KRef to)
     k_end(k);
 }
 
+// The function for a product of units, and its constant.
+typedef struct UnitCall {
+    KDevice function;
+    int64_t constant;
+} UnitCall;
+
+static UnitCall unit_call(const GpuSimt *s)
+{
+    const GpuMatmul *p = s->p;
+    const int a = lower_node(s->l, p->a.id)->dtype;
+    if (s->unit == GPU_UNIT_HALF)
+        return (UnitCall){a == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16, 0};
+    return (UnitCall){KDEV_mma_bytes,
+                      (a == DTYPE_i8 ? A_IS_SIGNED : 0) | (p->bytes->has_signed_weights ? B_IS_SIGNED : 0)};
+}
+
 // Calls for each product of units: sums, the fragment of a, that of b.
-static void multiply_half(const GpuSimt *s, KRef sums)
+static void multiply_words(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const KDevice mma = gpu_matmul_type(s->p) == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
+    const UnitCall unit = unit_call(s);
     const int64_t columns = gpu_unit_columns(s);
     const KRef a = k_array(k, DTYPE_u32, A_WORDS), b = k_array(k, DTYPE_u32, columns * B_WORDS);
     const KRef part = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), PART, KFOR_UNROLL, "part");
@@ -105,8 +123,10 @@ static void multiply_half(const GpuSimt *s, KRef sums)
     const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
     load_rows(s, part, i, a);
     const KRef j = k_loop(k, columns, KFOR_UNROLL, "j");
-    k_device(k, mma, sums, k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS), a, k_index(k, 0), b,
-             k_expr(k, "$ * #", j, B_WORDS));
+    const KRef at = k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS);
+    const KRef of_b = k_expr(k, "$ * #", j, B_WORDS);
+    k_device_list(k, unit.function, unit.constant,
+                  (const KRef[KDEV_MAX_OPERANDS + 1]){sums, at, a, k_index(k, 0), b, of_b});
     k_end(k);
     k_end(k);
     k_end(k);
@@ -183,7 +203,8 @@ void gpu_simt_multiply(const GpuSimt *s, KRef sums)
 {
     static void (*const multiply[])(const GpuSimt *, KRef) = {[GPU_UNIT_FMA] = multiply_fma,
                                                               [GPU_UNIT_TF32] = multiply_tf32,
-                                                              [GPU_UNIT_HALF] = multiply_half,
+                                                              [GPU_UNIT_HALF] = multiply_words,
+                                                              [GPU_UNIT_BYTES] = multiply_words,
                                                               [GPU_UNIT_SIMD] = multiply_simd};
     rlx_assert(s->unit < sizeof multiply / sizeof *multiply);
     multiply[s->unit](s, sums);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pad. CPUs have loops of their own for what is before, inside and behind the operand on an axis, so that the
 // inner ones only fill or copy; axes behind the last padded one are joined with it where they lie together.
-// GPUs fill behind a test that also guards the load. The other modes fold the index back into the operand.
-// Threads of GPUs that change the order of axes take neighbours of the result.
+// Threads of GPUs take neighbours of the result; where they fill, they read some element of the operand. The
+// other modes fold the index back into the operand.
 #include "passes/lower/operand.h"
 #include "passes/lower/wide.h"
 
@@ -72,22 +72,42 @@ static KRef is_inside(Kernel *k, const Pad *p, const KRef *idx)
     return inside;
 }
 
+// Coordinates in the operand.
+static void place_in_operand(Lower *l, const Pad *p, const Point *at, KRef *idx)
+{
+    for (uint32_t i = 0; i < p->shape->rank; i++) {
+        idx[i] = k_expr(l->k, "$ + #", at->idx[i], -p->begin[i]);
+        if (p->mode != PAD_CONSTANT && (p->begin[i] > 0 || p->end[i] > 0))
+            idx[i] = fold_back(l->k, p->mode, idx[i], p->shape->dim[i]);
+    }
+}
+
+// Some element of the operand, so that a load needs no branch and several are under way at once.
+static void clamp_place(Kernel *k, const Pad *p, KRef *idx)
+{
+    for (uint32_t i = 0; i < p->shape->rank; i++) {
+        idx[i] = p->begin[i] > 0 ? k_expr(k, "max($, 0)", idx[i]) : idx[i];
+        idx[i] = p->end[i] > 0 ? k_expr(k, "min($, #)", idx[i], p->shape->dim[i] - 1) : idx[i];
+    }
+}
+
 static KRef pad_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Pad *p = ctx;
     Kernel *k = l->k;
     KRef idx[SHAPE_MAX_RANK];
     (void)d;
-    for (uint32_t i = 0; i < p->shape->rank; i++) {
-        idx[i] = k_expr(k, "$ + #", at.idx[i], -p->begin[i]);
-        if (p->mode != PAD_CONSTANT && (p->begin[i] > 0 || p->end[i] > 0))
-            idx[i] = fold_back(k, p->mode, idx[i], p->shape->dim[i]);
-    }
+    place_in_operand(l, p, &at, idx);
     if (p->mode != PAD_CONSTANT)
         return operand_load(l, p->x, operand_index(l, p->x, idx), &at, 1);
     const KRef fill = fill_value(l, p);
     if (shape_numel(p->shape) == 0)
         return k_splat(k, fill, at.lanes);
+    if (l->caps->is_gpu) {
+        const KRef inside = is_inside(k, p, idx);
+        clamp_place(k, p, idx);
+        return k_select(k, inside, operand_load(l, p->x, operand_index(l, p->x, idx), &at, 1), fill);
+    }
     const KRef value = k_var(k, k_splat(k, fill, at.lanes), "value");
     k_if(k, is_inside(k, p, idx));
     k_set(k, value, operand_load(l, p->x, operand_index(l, p->x, idx), &at, 1));
@@ -115,6 +135,50 @@ static bool wide_pad(Lower *l, Pad *p, uint32_t axis)
         return false;
     wide_finish(l, &w, at, opened, store_point, p);
     return true;
+}
+
+// Whole vectors are inside of the operand or outside.
+static bool row_pad(Lower *l, Pad *p, uint32_t axis)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    Wide w;
+    if (!l->caps->is_gpu || d.rank == 0 || p->begin[axis] != 0 || p->end[axis] != 0 ||
+        shape_numel(p->shape) == 0)
+        return false;
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    const uint32_t piece = wide_operand_piece(l, p->x, axis);
+    if (piece == 0 || !wide_begin(l, &d, axis, &w, &at, &opened))
+        return false;
+    KRef idx[SHAPE_MAX_RANK], inside = 0;
+    place_in_operand(l, p, &at, idx);
+    const KRef held = k_array(k, lower_node(l, p->x)->dtype, w.n);
+    if (p->mode == PAD_CONSTANT) {
+        const KRef fill = fill_value(l, p);
+        for (uint32_t i = 0; i < w.n; i++)
+            k_astore(k, held, k_index(k, i), fill);
+        inside = is_inside(k, p, idx);
+        k_if(k, inside);
+    }
+    wide_load(l, lower_param(l, p->x, PARAM_READ), operand_index(l, p->x, idx), held, 0,
+              (WideSpan){.n = w.n, .piece = piece});
+    lower_close(l, inside != 0 ? 1 : 0);
+    wide_finish_held(l, &w, at, opened, held);
+    return true;
+}
+
+// The last axis has no vectors, but all axes together have.
+static bool flat_pad(Lower *l, Pad *p)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    return wide_flat_map(l, &d, store_point, p);
 }
 
 static bool is_padded(const Pad *p, uint32_t axis)
@@ -296,7 +360,7 @@ void lower_pad(Lower *l)
         p.end[i] = node_get_at(n, A_pad_pads, p.shape->rank + i, 0);
     }
     const uint32_t inner = operand_map_axis(l);
-    if (wide_pad(l, &p, inner) || pad_loops(l, &p, inner))
+    if (row_pad(l, &p, inner) || flat_pad(l, &p) || wide_pad(l, &p, inner) || pad_loops(l, &p, inner))
         return;
     const bool is_whole = p.shape->rank > 0 && p.begin[inner] <= 0 && p.end[inner] <= 0;
     lower_map(l, pad_point, &p, is_whole && operand_has_vectors(l, p.x, inner) ? MAP_VECTOR : MAP_SCALAR);

@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // max_pool, argmax_pool and avg_pool: every window is clipped to the input first, so nothing is tested
-// inside. Channels-last values take vectors of channels; there the columns are split into the two borders and
-// the middle, whose windows have all their columns. Accumulation: in the element type (f32 for the 16-bit
-// floats), in the order of memory.
+// inside. Values in rows have a schedule of their own (pool_rows.c). Channels-last values take vectors of
+// channels; there the columns are split into the two borders and the middle, whose windows have all their
+// columns. Accumulation: in the element type (f32 for the 16-bit floats), in the order of memory.
 #include "ir/shape/forms.h"
 #include "passes/lower/operand.h"
+#include "passes/lower/ops/pool.h"
 #include "passes/lower/wide.h"
 #include <math.h>
 #include <string.h>
 
-enum { MAX_SPATIAL = 3, MAX_UNROLL = 16, MAX_VECTORS = 4 };
-
-typedef struct Pool {
-    NodeId x;
-    bool is_max, counts_pads, finds_place;
-    KRef best; // argmax_pool: the variable of the place, -1 before the first
-    uint32_t spatial;
-    int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL], stride[MAX_SPATIAL],
-        dilation[MAX_SPATIAL];
-    int64_t pad_begin[MAX_SPATIAL], pad_end[MAX_SPATIAL];
-    uint32_t n_vectors;     // of channels, one behind the other, that share the loops over a window
-    int64_t x_stride;       // of the operand along the axis of the vectors
-    bool has_whole_columns; // at this point no window leaves the input along the last axis
-} Pool;
+enum { MAX_VECTORS = 4, MAX_WIDE_TAPS = 32 };
 
 static Pool pool_of(const Lower *l)
 {
@@ -43,9 +31,7 @@ static Pool pool_of(const Lower *l)
     return p;
 }
 
-// Taps [lo, hi) of the window that begins at `start` with 0 <= start + tap * dilation < end. Constants where
-// no window needs clipping.
-static void clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t end, KRef *lo, KRef *hi)
+void pool_clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t end, KRef *lo, KRef *hi)
 {
     const int64_t d = p->dilation[axis], extent = (p->kernel[axis] - 1) * d;
     const KRef zero = k_index(k, 0);
@@ -61,7 +47,7 @@ static void clip(Kernel *k, const Pool *p, uint32_t axis, KRef start, int64_t en
     }
 }
 
-static KRef neutral(Kernel *k, const Pool *p, int type)
+KRef pool_neutral(Kernel *k, const Pool *p, int type)
 {
     static const int64_t lowest[DTYPE_COUNT] = {
         [DTYPE_i64] = INT64_MIN, [DTYPE_i32] = INT32_MIN, [DTYPE_i16] = INT16_MIN, [DTYPE_i8] = INT8_MIN};
@@ -94,6 +80,13 @@ static KRef larger(Kernel *k, const KRef *operand, int type)
     return k_form(k, has_nan ? "(select (ne a a) a (max a b))" : "(max a b)", operand, type);
 }
 
+KRef pool_join(Kernel *k, const Pool *p, KRef a, KRef b)
+{
+    const KRef operand[3] = {a, b, 0};
+    const int type = k_inst(k, a)->dtype;
+    return p->is_max ? larger(k, operand, type) : k_form(k, "(add a b)", operand, type);
+}
+
 static void take_one(Lower *l, const Pool *p, const Point *at, const KRef *idx, KRef acc)
 {
     Kernel *k = l->k;
@@ -103,8 +96,7 @@ static void take_one(Lower *l, const Pool *p, const Point *at, const KRef *idx, 
         take_place(l, p, idx, acc, v);
         return;
     }
-    const KRef operand[3] = {k_get(k, acc), v, 0};
-    k_set(k, acc, p->is_max ? larger(k, operand, type) : k_form(k, "(add a b)", operand, type));
+    k_set(k, acc, pool_join(k, p, k_get(k, acc), v));
 }
 
 // acc: of every vector.
@@ -122,12 +114,12 @@ static void take(Lower *l, const Pool *p, const Point *at, const KRef *idx, cons
 static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, KRef *idx, const KRef *acc)
 {
     Kernel *k = l->k;
-    if (axis == p->spatial || axis == MAX_SPATIAL) {
+    if (axis == p->spatial || axis == POOL_MAX_SPATIAL) {
         take(l, p, at, idx, acc);
         return;
     }
     const KRef start = k_expr(k, "$ * # + #", at->idx[axis + 2], p->stride[axis], -p->pad_begin[axis]);
-    if (axis + 1 == p->spatial && p->has_whole_columns && p->kernel[axis] <= MAX_UNROLL) {
+    if (axis + 1 == p->spatial && p->has_whole_columns && p->kernel[axis] <= POOL_MAX_UNROLL) {
         for (int64_t t = 0; t < p->kernel[axis]; t++) {
             idx[axis + 2] = k_expr(k, "$ + #", start, t * p->dilation[axis]);
             take(l, p, at, idx, acc);
@@ -136,29 +128,29 @@ static void take_taps(Lower *l, const Pool *p, const Point *at, uint32_t axis, K
     }
     KRef lo = k_index(k, 0), hi = k_index(k, p->kernel[axis]);
     if (axis + 1 != p->spatial || !p->has_whole_columns)
-        clip(k, p, axis, start, p->in[axis], &lo, &hi);
+        pool_clip(k, p, axis, start, p->in[axis], &lo, &hi);
     const KRef tap = k_for(k, lo, hi, 1, KFOR_SERIAL, axis == 0 ? "k0" : axis == 1 ? "k1" : "k2");
     idx[axis + 2] = k_expr(k, "$ * # + $", tap, p->dilation[axis], start);
     take_taps(l, p, at, axis + 1, idx, acc);
     k_end(k);
 }
 
-// Elements that a mean divides by: taps inside the input, or, with count_include_pad, inside the padded
-// input. At least 1.
+KRef pool_count(Kernel *k, const Pool *p, uint32_t axis, KRef at)
+{
+    const KRef start = k_expr(k, "$ * # + #", at, p->stride[axis], -p->pad_begin[axis]);
+    KRef lo, hi;
+    pool_clip(k, p, axis, start, p->in[axis] + (p->counts_pads ? p->pad_end[axis] : 0), &lo, &hi);
+    return k_expr(k, "max($ - $, 0)", hi, p->counts_pads ? k_index(k, 0) : lo);
+}
+
+// Elements that a mean divides by, at least 1.
 static KRef window_count(Lower *l, const Pool *p, const Point *at)
 {
     Kernel *k = l->k;
     KRef count = k_index(k, 1);
     for (uint32_t i = 0; i < p->spatial; i++) {
-        const KRef start = k_expr(k, "$ * # + #", at->idx[i + 2], p->stride[i], -p->pad_begin[i]);
-        KRef lo, hi;
-        clip(k, p, i, start, p->in[i] + (p->counts_pads ? p->pad_end[i] : 0), &lo, &hi);
-        if (p->counts_pads || (p->has_whole_columns && i + 1 == p->spatial))
-            lo = k_index(k, 0);
-        if (p->has_whole_columns && i + 1 == p->spatial)
-            hi = k_index(k, p->kernel[i]);
-        const KRef n = k_expr(k, "max($ - $, 0)", hi, lo);
-        count = k_mul(k, count, n);
+        const bool is_whole = p->has_whole_columns && i + 1 == p->spatial;
+        count = k_mul(k, count, is_whole ? k_index(k, p->kernel[i]) : pool_count(k, p, i, at->idx[i + 2]));
     }
     return k_expr(k, "max($, 1)", count);
 }
@@ -170,7 +162,7 @@ static void pool_window(Lower *l, const Pool *p, const Point *at, KRef *value)
     const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
     KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]}, acc[MAX_VECTORS];
     for (uint32_t v = 0; v < p->n_vectors; v++)
-        acc[v] = k_var(k, k_splat(k, neutral(k, p, type), at->lanes), "acc");
+        acc[v] = k_var(k, k_splat(k, pool_neutral(k, p, type), at->lanes), "acc");
     take_taps(l, p, at, 0, idx, acc);
     const KRef count = p->is_max ? 0 : k_cast(k, window_count(l, p, at), type);
     for (uint32_t v = 0; v < p->n_vectors; v++) {
@@ -205,7 +197,7 @@ static void pool_channels(Lower *l, const Domain *d, Point at, void *ctx)
 static uint32_t count_vectors(const Domain *d, const Pool *p, uint8_t lanes)
 {
     uint32_t n = MAX_VECTORS;
-    while (n > 1 && (n * p->kernel[p->spatial - 1] > MAX_UNROLL || d->extent[1] % (n * lanes) != 0))
+    while (n > 1 && (n * p->kernel[p->spatial - 1] > POOL_MAX_UNROLL || d->extent[1] % (n * lanes) != 0))
         n /= 2;
     return n;
 }
@@ -271,12 +263,12 @@ static void pool_vectors(Lower *l, const Domain *d, Pool *p, uint8_t lanes)
 
 // --- vectors of channels of a GPU's threads ---
 
-// A maximum of neighbouring channels, all taps of which are under way at once: where a tap is beyond the
-// input, the nearest one that is not is taken again.
+// A maximum or mean of neighbouring channels, all taps of which are under way at once. Where a tap is beyond
+// the input, a maximum takes the nearest one that is not again, and a mean takes zeros.
 typedef struct WidePool {
     const Pool *p;
     uint32_t n, piece; // channels of a thread, and of one access
-    KRef best;         // array of n
+    KRef best, count;  // best: array of n, the maximum or sum; count: that sums are divided by
 } WidePool;
 
 static bool wide_pool_fits(Lower *l, const Pool *p, const Wide *w, WidePool *out)
@@ -291,7 +283,7 @@ static bool wide_pool_fits(Lower *l, const Pool *p, const Wide *w, WidePool *out
     }
     domain_add(l, &in, p->x);
     *out = (WidePool){.p = p, .n = w->n, .piece = wide_piece(l, &in, p->x, 1)};
-    return out->piece > 0 && taps <= MAX_UNROLL;
+    return out->piece > 0 && taps <= MAX_WIDE_TAPS;
 }
 
 static KRef nearest(Kernel *k, KRef at, int64_t n)
@@ -299,33 +291,64 @@ static KRef nearest(Kernel *k, KRef at, int64_t n)
     return k_expr(k, "min(max($, 0), #)", at, n - 1);
 }
 
-// Tap `tap` of the window at a point, counted with the last axis running fastest.
-static void take_wide_tap(Lower *l, const WidePool *w, const Point *at, int64_t tap)
+// Whether the input at `at` along an axis is there; `inside` so far, 0: always.
+static KRef and_inside(Kernel *k, const Pool *p, uint32_t axis, KRef at, int64_t by, KRef inside)
+{
+    if (by >= 0 && (p->out[axis] - 1) * p->stride[axis] + by < p->in[axis])
+        return inside;
+    const KRef here = k_expr(k, "0 <= $ & $ < #", at, at, p->in[axis]);
+    return inside == 0 ? here : k_and(k, inside, here);
+}
+
+// The elements of tap `tap` of the window at a point, counted with the last axis running fastest: an array.
+static KRef fetch_wide_tap(Lower *l, const WidePool *w, const Point *at, int64_t tap)
 {
     Kernel *k = l->k;
     const Pool *p = w->p;
-    const int dtype = lower_node(l, p->x)->dtype, type = operand_sum_type(dtype);
-    KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]};
+    const int dtype = lower_node(l, p->x)->dtype;
+    KRef idx[SHAPE_MAX_RANK] = {at->idx[0], at->idx[1]}, inside = 0;
     int64_t left = tap;
     for (uint32_t i = p->spatial; i-- > 0; left /= p->kernel[i]) {
         const int64_t by = left % p->kernel[i] - p->pad_begin[i];
-        idx[i + 2] = k_expr(k, "$ * # + #", at->idx[i + 2], p->stride[i], by);
-        idx[i + 2] = nearest(k, idx[i + 2], p->in[i]);
+        const KRef pos = k_expr(k, "$ * # + #", at->idx[i + 2], p->stride[i], by);
+        inside = p->is_max ? 0 : and_inside(k, p, i, pos, by, inside);
+        idx[i + 2] = p->is_max ? nearest(k, pos, p->in[i]) : pos;
     }
     const KRef of_tap = k_array(k, dtype, w->n);
+    if (inside != 0) {
+        const KRef j = k_loop(k, w->n, KFOR_UNROLL, "j");
+        k_astore(k, of_tap, j, k_number(k, dtype, 0));
+        k_end(k);
+        k_if(k, inside);
+    }
     wide_load(l, lower_param(l, p->x, PARAM_READ), operand_index(l, p->x, idx), of_tap, 0,
               (WideSpan){.n = w->n, .piece = w->piece});
+    if (inside != 0)
+        k_end(k);
+    return of_tap;
+}
+
+static void take_wide_tap(Lower *l, const WidePool *w, const Point *at, int64_t tap)
+{
+    Kernel *k = l->k;
+    const int type = operand_sum_type(lower_node(l, w->p->x)->dtype);
+    const KRef of_tap = fetch_wide_tap(l, w, at, tap);
     const KRef j = k_loop(k, w->n, KFOR_UNROLL, "j");
-    const KRef v = k_cast(k, k_aload(k, of_tap, j, 1), type);
-    const KRef both[3] = {tap == 0 ? 0 : k_aload(k, w->best, j, 1), v, 0};
-    k_astore(k, w->best, j, tap == 0 ? v : larger(k, both, type));
+    KRef v = k_cast(k, k_aload(k, of_tap, j, 1), type);
+    if (tap > 0) {
+        const KRef both[3] = {k_aload(k, w->best, j, 1), v, 0};
+        v = w->p->is_max ? larger(k, both, type) : k_form(k, "(add a b)", both, type);
+    }
+    k_astore(k, w->best, j, v);
     k_end(k);
 }
 
 static void store_best(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const WidePool *w = ctx;
-    const KRef best = k_aload(l->k, w->best, at.lane, 1);
+    KRef best = k_aload(l->k, w->best, at.lane, 1);
+    if (!w->p->is_max)
+        best = k_div(l->k, best, w->count);
     pull_store_root(l, d, at, k_cast(l->k, best, lower_node(l, w->p->x)->dtype));
 }
 
@@ -336,7 +359,7 @@ static bool wide_pool(Lower *l, const Domain *d, const Pool *p)
     int64_t taps = 1;
     WidePool pool;
     Wide w;
-    if (!l->caps->is_gpu || !p->is_max || !wide_new(l, d, 1, &w) || !wide_pool_fits(l, p, &w, &pool) ||
+    if (!l->caps->is_gpu || !wide_new(l, d, 1, &w) || !wide_pool_fits(l, p, &w, &pool) ||
         !wide_begin(l, d, 1, &w, &at, &opened))
         return false;
     pool.best = k_array(l->k, operand_sum_type(lower_node(l, p->x)->dtype), pool.n);
@@ -344,6 +367,8 @@ static bool wide_pool(Lower *l, const Domain *d, const Pool *p)
         taps *= p->kernel[i];
     for (int64_t tap = 0; tap < taps; tap++)
         take_wide_tap(l, &pool, &at, tap);
+    if (!p->is_max)
+        pool.count = k_cast(l->k, window_count(l, p, &at), operand_sum_type(lower_node(l, p->x)->dtype));
     wide_finish(l, &w, at, opened, store_best, &pool);
     return true;
 }
@@ -357,7 +382,7 @@ static void lower_pool(Lower *l, Pool *p)
     domain_add_operands(l, &d, l->root);
     const uint8_t lanes = domain_lanes(l, &d, 1);
     p->x_stride = 1;
-    if (wide_pool(l, &d, p))
+    if (wide_pool(l, &d, p) || pool_rows(l, &d, p))
         return;
     if (!l->caps->is_gpu && lanes > 1 && d.extent[1] > 1 && operand_has_vectors(l, p->x, 1))
         pool_vectors(l, &d, p, lanes);
@@ -379,7 +404,7 @@ static KRef place_point(Lower *l, const Domain *d, Point at, void *ctx)
     const int type = operand_sum_type(lower_node(l, p->x)->dtype);
     KRef idx[SHAPE_MAX_RANK] = {at.idx[0], at.idx[1]};
     (void)d;
-    const KRef acc = k_var(k, neutral(k, p, type), "acc");
+    const KRef acc = k_var(k, pool_neutral(k, p, type), "acc");
     p->best = k_var(k, k_index(k, -1), "best");
     take_taps(l, p, &at, 0, idx, &acc);
     return k_cast(k, k_expr(k, "max($, 0)", k_get(k, p->best)), DTYPE_i64);

@@ -2,9 +2,11 @@
 // resize: where each result element reads is a table per axis that changes, made at compile time from the
 // rules that the evaluator uses too. Linear blends the 2 ^ n neighbours along n such axes, pair by pair.
 // Filters of any other width (cubic, antialias) and what reads outside of the operand loop over tables of
-// elements and weights. Vectors run along an axis that keeps its elements (channels).
+// elements and weights. Vectors run along an axis that keeps its elements (channels), or, where the nearest
+// element of the last axis is each one 2, 4 or 8 times, along that one: zips of a vector with itself.
 #include "ir/shape/resize.h"
 #include "passes/lower/operand.h"
+#include <string.h>
 
 typedef struct AxisTable {
     bool is_identity;
@@ -207,12 +209,116 @@ static KRef filter_point(Lower *l, const Domain *d, Point at, void *ctx)
     return k_get(k, value);
 }
 
+static ResizeAxis axis_of(const Lower *l, const Node *n, uint32_t i)
+{
+    return resize_axis(n, i, lower_node(l, n->src[0])->shape->dim[i], n->shape->dim[i]);
+}
+
+// --- repeated neighbours ---
+
+enum { MOST_REPEATS = 8, MIN_LANES = 4 };
+
+typedef struct Repeat {
+    const Resize *r;
+    const Domain *d;
+    int64_t times;
+    uint8_t lanes;
+} Repeat;
+
+// How often each element of the axis follows itself; 0: other elements are nearest, or it is no power of two.
+static int64_t find_repeats(const ResizeAxis *a)
+{
+    const int64_t times = a->in > 0 && a->out % a->in == 0 ? a->out / a->in : 0;
+    if (times < 2 || times > MOST_REPEATS || (times & (times - 1)) != 0)
+        return 0;
+    for (int64_t i = 0; i < a->out; i++)
+        if (resize_nearest(a, i) != i / times)
+            return 0;
+    return times;
+}
+
+// Some elements of a row from `first` on, each `times` times.
+static void repeat_vector(Lower *l, const Repeat *p, Point at, KRef first, int64_t count)
+{
+    Kernel *k = l->k;
+    const Resize *r = p->r;
+    const uint32_t last = r->rank - 1;
+    const int type = lower_node(l, r->x)->dtype;
+    const Point in = {.lanes = p->lanes, .count = (uint8_t)count};
+    KRef idx[SHAPE_MAX_RANK], v[MOST_REPEATS], next[MOST_REPEATS];
+    for (uint32_t i = 0; i < last; i++)
+        idx[i] = r->axis[i].is_identity ? at.idx[i] : table_index(l, r->axis[i].lower, at.idx[i]);
+    idx[last] = first;
+    v[0] = k_cast(k, operand_load(l, r->x, operand_index(l, r->x, idx), &in, 1), DTYPE_f32);
+    for (int64_t n = 1; n < p->times; n *= 2) {
+        for (int64_t i = 0; i < n; i++) {
+            next[2 * i] = k_zip(k, KZIP_LOW, v[i], v[i]);
+            next[2 * i + 1] = k_zip(k, KZIP_HIGH, v[i], v[i]);
+        }
+        memcpy(v, next, (size_t)(2 * n) * sizeof *v);
+    }
+    at.vec_axis = last;
+    at.lanes = p->lanes;
+    for (int64_t i = 0; i < p->times && i * p->lanes < count * p->times; i++) {
+        const int64_t left = count * p->times - i * p->lanes;
+        at.count = left < p->lanes ? (uint8_t)left : p->lanes;
+        at.idx[last] = k_expr(k, "$ * # + #", first, p->times, i * p->lanes);
+        pull_store_root(l, p->d, at, k_cast(k, v[i], type));
+    }
+}
+
+// A whole kernel, where the last axis has repeats, and its elements are neighbours. False: nothing was
+// emitted.
+static bool repeat_map(Lower *l, const Resize *r)
+{
+    const ResizeAxis last = axis_of(l, lower_node(l, l->anchor), r->rank - 1);
+    const int64_t times = find_repeats(&last);
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    if (times == 0 || l->caps->is_gpu || !operand_has_vectors(l, r->x, r->rank - 1))
+        return false;
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    const Repeat p = {.r = r, .d = &d, .times = times, .lanes = domain_lanes(l, &d, r->rank - 1)};
+    if (p.lanes < MIN_LANES || d.live[r->rank - 1].size != 0)
+        return false;
+    Kernel *k = l->k;
+    const int64_t n = lower_node(l, r->x)->shape->dim[r->rank - 1], rest = n % p.lanes, whole = n - rest;
+    for (uint32_t i = 0; i + 1 < r->rank; i++)
+        opened += lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
+    if (whole > 0) {
+        const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), p.lanes, KFOR_PARALLEL, "w");
+        repeat_vector(l, &p, at, first, p.lanes);
+        k_end(k);
+    }
+    if (rest > 0)
+        repeat_vector(l, &p, at, k_index(k, whole), rest);
+    lower_close(l, opened);
+    return true;
+}
+
 // --- ---
 
 static bool needs_filter(const Node *n)
 {
     const ResizeAxis a = resize_axis(n, 0, 1, 1);
     return a.coord == RESIZE_tf_crop_and_resize || (a.mode != RESIZE_nearest && !resize_is_plain(&a));
+}
+
+static void add_axis(Lower *l, const Node *n, uint32_t i, bool has_filter, Resize *r)
+{
+    const ResizeAxis a = axis_of(l, n, i);
+    r->axis[i].is_identity = keeps_elements(&a);
+    if (r->axis[i].is_identity)
+        return;
+    if (has_filter)
+        add_filter_table(l, &a, r, &r->axis[i]);
+    else if (r->is_linear)
+        add_linear_tables(l, &a, &r->axis[i], r->type);
+    else
+        add_nearest_table(l, &a, &r->axis[i]);
 }
 
 void lower_resize(Lower *l)
@@ -227,18 +333,12 @@ void lower_resize(Lower *l)
                 .rank = s->rank,
                 .type = operand_sum_type(n->dtype)};
     const bool has_filter = s->rank > 0 && needs_filter(n);
-    for (uint32_t i = 0; i < s->rank; i++) {
-        const ResizeAxis a = resize_axis(n, i, s->dim[i], n->shape->dim[i]);
-        r.axis[i].is_identity = keeps_elements(&a);
-        if (r.axis[i].is_identity)
-            continue;
-        if (has_filter)
-            add_filter_table(l, &a, &r, &r.axis[i]);
-        else if (r.is_linear)
-            add_linear_tables(l, &a, &r.axis[i], r.type);
-        else
-            add_nearest_table(l, &a, &r.axis[i]);
-    }
+    for (uint32_t i = 0; i + 1 < s->rank; i++)
+        add_axis(l, n, i, has_filter, &r);
+    if (r.is_nearest && !has_filter && s->rank > 0 && repeat_map(l, &r))
+        return;
+    if (s->rank > 0)
+        add_axis(l, n, s->rank - 1, has_filter, &r);
     const uint32_t inner = operand_map_axis(l);
     const bool has_vectors = s->rank > 0 && r.axis[inner].is_identity && operand_has_vectors(l, r.x, inner);
     lower_map(l, has_filter ? filter_point : resize_point, &r, has_vectors ? MAP_VECTOR : MAP_SCALAR);

@@ -389,6 +389,18 @@ double rows_insns(const Rows *r, uint64_t limit)
     return best_cuts(r, limit)[r->plan->kernels.len].insns;
 }
 
+double rows_least_insns(const Rows *r)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < r->plan->kernels.len; i++) {
+        double least = r->ways[i].way[0].insns;
+        for (uint32_t j = 1; j < r->ways[i].n; j++)
+            least = r->ways[i].way[j].insns < least ? r->ways[i].way[j].insns : least;
+        sum += least;
+    }
+    return sum;
+}
+
 bool rows_cut(const Rows *r, uint64_t limit)
 {
     const uint32_t n = r->plan->kernels.len;

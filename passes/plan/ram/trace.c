@@ -286,7 +286,7 @@ static void access_in_turns(Trace *t, const KInst *n, const int64_t *v)
     for (int64_t i = 0; i < 2 * kdev_turns(kdev_of(n), v); i++)
         for (uint32_t j = 0; k_device_operand(t->k, n, j) != 0; j++) {
             const KDeviceAccess *a = k_device_access(kdev_of(n), j);
-            if (a != NULL && a->is_write == (i % 2 != 0) && watched_address(t, n, j) != NULL)
+            if (a != NULL && kdev_is_late(a) == (i % 2 != 0) && watched_address(t, n, j) != NULL)
                 access_known(t, watched_address(t, n, j), a, v, i / 2, i / 2);
         }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies on GPUs whose elements are neighbours along one axis where they come from and along another where
-// they go: square tiles through memory that a group shares, so that both sides move whole vectors.
+// Kernels of GPUs with one value whose elements are neighbours along another axis than those of the result:
+// square tiles through memory that a group shares, so that both sides move whole vectors.
+#include "passes/lower/turn_gpu.h"
 #include "passes/lower/wide.h"
 
-enum { TILE_GROUP = 256, TILE_SIDE = 64, TILE_SIDE_OF_LONG = 32, LEAST_EXTENT = 16 };
+enum { TILE_GROUP = 256, TILE_SIDE = 64, SMALL_SIDE = 32, LEAST_EXTENT = 16, FULL_TILES = 2 };
 
 // One side of the copy. Rows of the tile as this side has them are `n` elements at once along `along`.
 typedef struct TileSide {
-    NodeId node; // 0: the destination
+    NodeId node; // 0: the destination of a copy
     uint32_t along, across, param;
     uint32_t n;
 } TileSide;
@@ -15,28 +16,18 @@ typedef struct TileSide {
 typedef struct TileCopy {
     const Domain *d;
     TileSide from, to;
+    TurnStore store;
     int64_t side;
     KRef tile, pitch;
     KRef thread;
     Point origin;
 } TileCopy;
 
-// An axis along which the side's elements are neighbours; the rank: there is none.
-static uint32_t find_axis(const Domain *d, NodeId id)
-{
-    for (uint32_t i = 0; i < d->access.len; i++)
-        for (uint32_t axis = 0; d->access.data[i].node == id && axis < d->rank; axis++)
-            if (d->access.data[i].stride[axis] == 1 && d->extent[axis] > 1)
-                return axis;
-    return d->rank;
-}
-
 static bool find_sides(const Lower *l, TileCopy *c)
 {
     TileSide *sides[2] = {&c->from, &c->to};
     for (uint32_t i = 0; i < 2; i++) {
-        sides[i]->along = find_axis(c->d, sides[i]->node);
-        if (sides[i]->along == c->d->rank || c->d->extent[sides[i]->along] < LEAST_EXTENT)
+        if (c->d->extent[sides[i]->along] < LEAST_EXTENT)
             return false;
         sides[i]->n = wide_piece(l, c->d, sides[i]->node, sides[i]->along);
         while (sides[i]->n > 1 && c->d->extent[sides[i]->along] % sides[i]->n != 0)
@@ -46,7 +37,7 @@ static bool find_sides(const Lower *l, TileCopy *c)
     }
     c->from.across = c->to.along;
     c->to.across = c->from.along;
-    return c->from.along != c->to.along;
+    return true;
 }
 
 static KRef tile_index(Lower *l, const TileCopy *c, KRef row, KRef column)
@@ -102,14 +93,21 @@ static void hold_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at
                  k_aload(k, array, k_expr(k, "$ + #", slot, j), 1));
 }
 
+// The root's elements are collected in the array.
 static void put_vector(Lower *l, const TileCopy *c, const TileSide *s, Point at, KRef row, KRef column,
                        KRef slot, KRef array)
 {
     Kernel *k = l->k;
     Pull p = pull_at(l, c->d, at);
-    for (uint32_t j = 0; j < s->n; j++)
-        k_astore(k, array, k_expr(k, "$ + #", slot, j),
-                 k_aload(k, c->tile, tile_index(l, c, k_expr(k, "$ + #", column, j), row), 1));
+    l->wide.collected = array;
+    for (uint32_t j = 0; j < s->n; j++) {
+        Point one = at;
+        one.idx[s->along] = k_expr(k, "$ + #", at.idx[s->along], j);
+        one.slot = one.lane = k_expr(k, "$ + #", slot, j);
+        const KRef in_tile = tile_index(l, c, k_expr(k, "$ + #", column, j), row);
+        c->store(l, c->d, one, c->from.node, k_aload(k, c->tile, in_tile, 1));
+    }
+    l->wide.collected = 0;
     k_put(k, s->param, pull_index(&p, s->node), array, slot, (uint8_t)s->n);
 }
 
@@ -133,19 +131,33 @@ static void open_tiles(Lower *l, TileCopy *c)
     }
 }
 
-bool tile_copy(Lower *l, const Domain *d)
+// Tiles that the device has enough of; smaller ones, where there are few.
+static int64_t choose_side(const Lower *l, const TileCopy *c)
+{
+    const bool is_long = dtype_info[lower_node(l, c->from.node)->dtype].bytes > 4;
+    int64_t tiles = 1;
+    for (uint32_t i = 0; i < c->d->rank; i++) {
+        const bool is_tiled = i == c->from.along || i == c->to.along;
+        tiles *= is_tiled ? ceil_div(c->d->extent[i], TILE_SIDE) : c->d->extent[i];
+    }
+    return is_long || tiles < FULL_TILES * l->caps->gpu->processors ? SMALL_SIDE : TILE_SIDE;
+}
+
+bool turn_tiles(Lower *l, const Turned *t)
 {
     Kernel *k = l->k;
-    const int type = lower_node(l, l->pk->copy.src)->dtype;
-    TileCopy c = {.d = d, .from = {.node = l->pk->copy.src}, .origin = {.lanes = 1, .count = 1}};
-    bool is_live = false;
-    for (uint32_t i = 0; i < d->rank; i++)
-        is_live = is_live || d->live[i].size != 0 || d->extent[i] == 0;
-    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || is_live || !find_sides(l, &c))
+    const int type = lower_node(l, t->from)->dtype;
+    const int to_type = lower_node(l, t->to != 0 ? t->to : t->from)->dtype;
+    TileCopy c = {.d = t->d,
+                  .from = {.node = t->from, .along = t->from_axis},
+                  .to = {.node = t->to, .along = t->to_axis},
+                  .store = t->store,
+                  .origin = {.lanes = 1, .count = 1}};
+    if (!find_sides(l, &c))
         return false;
-    c.side = dtype_info[type].bytes > 4 ? TILE_SIDE_OF_LONG : TILE_SIDE;
-    c.from.param = lower_param(l, c.from.node, PARAM_READ);
-    c.to.param = lower_param_at(l, c.from.node, &l->pk->copy.dst, PARAM_WRITE);
+    c.side = choose_side(l, &c);
+    c.from.param = lower_param(l, t->from, PARAM_READ);
+    c.to.param = wide_param_written(l, t->to);
     k_set_group(k, TILE_GROUP);
     c.tile = k_shared(k, type, c.side * (c.side + 1));
     c.pitch = k_index(k, c.side + 1); // columns are in different banks, too
@@ -156,7 +168,7 @@ bool tile_copy(Lower *l, const Domain *d)
     each_vector(l, &c, &c.from, in, fetch_vector);
     each_vector(l, &c, &c.from, in, hold_vector);
     k_barrier(k);
-    const KRef out = k_array(k, type, each > c.to.n ? each : c.to.n);
+    const KRef out = k_array(k, to_type, each > c.to.n ? each : c.to.n);
     each_vector(l, &c, &c.to, out, put_vector);
     k_end(k);
     return true;

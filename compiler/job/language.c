@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// See language.h.
+#include "compiler/job/language.h"
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/import/hf/hf.h"
+#include "compiler/import/llm/llm.h"
+#include "compiler/job/open_sizes.h"
+#include "compiler/system/rawfile.h"
+
+#include <string.h>
+
+static bool read_kv(Job *j)
+{
+    const char *given = j->cli->options.kv;
+    j->has_f16_caches = given != NULL && strcmp(given, "f16") == 0;
+    return given == NULL || j->has_f16_caches || strcmp(given, "f32") == 0 ||
+           diag_error(j->cli->diag, (Span){0}, E0003, "--kv %s: expected f32 or f16", given);
+}
+
+static bool read_windows(Job *j)
+{
+    const char *given = j->cli->options.windows;
+    j->has_rings = given != NULL && strcmp(given, "ring") == 0;
+    return given == NULL || j->has_rings || strcmp(given, "all") == 0 ||
+           diag_error(j->cli->diag, (Span){0}, E0003, "--windows %s: expected all or ring", given);
+}
+
+static bool read_slots(Job *j)
+{
+    const char *given = j->cli->options.slots;
+    return given == NULL ||
+           (str_parse_i64(given, strlen(given), &j->slots) && j->slots >= 1 && j->slots <= 1024) ||
+           diag_error(j->cli->diag, (Span){0}, E0003, "--slots %s: expected a whole number from 1 to 1024",
+                      given);
+}
+
+static bool read_context(Job *j)
+{
+    const char *given = j->cli->options.context;
+    return given == NULL ||
+           (str_parse_i64(given, strlen(given), &j->context) && j->context >= 1 &&
+            j->context < IMPORT_OPEN_MAX) ||
+           diag_error(j->cli->diag, (Span){0}, E0003,
+                      "--context %s: expected a number of tokens from 1 to 1048575", given);
+}
+
+// Names apart by commas: one of last and all, one of embedding and mean, or both.
+static bool read_outputs(Job *j)
+{
+    static const char *const names[] = {"last", "all", "embedding", "mean"};
+    const char *given = j->cli->options.llm_outputs;
+    for (const char *at = given; at != NULL;) {
+        const size_t n = strcspn(at, ",");
+        uint32_t i = 0;
+        while (i < 4 && (strlen(names[i]) != n || strncmp(at, names[i], n) != 0))
+            i++;
+        const uint32_t kind = i < 2 ? LLM_GIVES_LAST | LLM_GIVES_ALL : LLM_GIVES_STATE | LLM_GIVES_MEAN;
+        if (i == 4 || (j->outputs & kind) != 0)
+            return diag_error(j->cli->diag, (Span){0}, E0003,
+                              "--outputs %s: expected last or all, embedding or mean, or two of them such as "
+                              "last,mean",
+                              given);
+        j->outputs |= 1u << i;
+        at = at[n] == ',' ? at + n + 1 : NULL;
+    }
+    return true;
+}
+
+bool language_read(Job *j)
+{
+    if (!read_kv(j) || !read_windows(j) || !read_context(j) || !read_outputs(j) || !read_slots(j))
+        return false;
+    return j->slots == 0 || (j->outputs & LLM_GIVES_MEAN) == 0 ||
+           diag_error(j->cli->diag, (Span){0}, E0003,
+                      "--outputs %s: expected no mean with --slots: a run has tokens of several sequences",
+                      j->cli->options.llm_outputs);
+}
+
+static bool takes_tokens(const Job *j)
+{
+    RawFile f;
+    return dim_find_symbol(j->graph->dims, "T") >= 0 &&
+           (hf_is_folder(j->model) ||
+            (rawfile_peek(j->cli->arena, j->model, &f) && gguf_is(f.data, f.len)));
+}
+
+bool language_is(const Job *j)
+{
+    return (j->slots != 0 || dim_find_symbol(j->graph->dims, "P") >= 0) && takes_tokens(j);
+}
+
+static const char *describe(Arena *a, const HfAbout *about)
+{
+    return arena_printf(a, "%s, %lld layers of %lld, made for %lld tokens", about->arch,
+                        (long long)about->layers, (long long)about->width, (long long)about->context);
+}
+
+static int64_t entry_of(const GgufFile *f, const char *arch, const char *key)
+{
+    uint64_t v = 0;
+    gguf_uint(f, arena_printf(f->arena, "%s.%s", arch, key), &v);
+    return (int64_t)v;
+}
+
+const char *language_name(const Job *j)
+{
+    GgufFile f;
+    HfAbout about;
+    Arena *a = j->cli->arena;
+    Diag quiet = diag_new(a); // it was read before
+    if (hf_about(a, j->model, &about))
+        return describe(a, &about);
+    if (!gguf_open(a, &quiet, j->model, &f))
+        return "";
+    const char *arch = gguf_string(&f, "general.architecture");
+    about = (HfAbout){arch, entry_of(&f, arch, "block_count"), entry_of(&f, arch, "embedding_length"),
+                      entry_of(&f, arch, "context_length")};
+    return describe(a, &about);
+}
+
+static bool has_sizes(const Job *j)
+{
+    return j->given.sizes.len != 0 || j->given.shapes.len != 0 || j->pipeline.is_dynamic || j->buckets.n != 0;
+}
+
+void language_open_sizes(Job *j)
+{
+    rlx_assert(j->graph != NULL);
+    const int32_t tokens = dim_find_symbol(j->graph->dims, "T");
+    if (has_sizes(j) || tokens < 0 || !takes_tokens(j))
+        return;
+    const Symbol *t = &j->graph->dims->symbols.data[tokens];
+    BucketSizes *b = &j->buckets;
+    j->pipeline.is_dynamic = true;
+    if (t->max == 1)
+        return;
+    *b = (BucketSizes){.n = 2, .n_symbols = 1, .name = {t->name}, .size = {{1}, {t->max}}};
+    const ImportSize range = buckets_range(b, b->n - 1, 0);
+    vec_push(j->cli->arena, &j->given.sizes, range);
+    vec_push(j->cli->arena, &j->pipeline.dims, range);
+}
+
+// The number of a symbol among those that programs set. False: there is none.
+static bool find_size(const Job *j, const char *name, uint32_t *out)
+{
+    const uint32_t n = open_sizes_count(j);
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(j->plan->graph->symbols->symbol[i].name, name) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+// Are there just so many sizes and inputs, and logits of so many tokens?
+static bool has_form(const Job *j, uint32_t sizes, uint32_t inputs, int64_t tokens)
+{
+    const PlanIo *logits = j->plan->outputs.data;
+    return open_sizes_count(j) == sizes && j->plan->inputs.len == inputs && j->plan->outputs.len != 0 &&
+           strcmp(logits->name, "logits") == 0 && logits->rank == 2 && logits->dim[0] == tokens;
+}
+
+bool language_sizes(const Job *j, LanguageSizes *out)
+{
+    rlx_assert(j->plan != NULL);
+    const GraphSymbols *s = j->plan->graph->symbols;
+    *out = (LanguageSizes){.n = 1};
+    if (!find_size(j, "T", &out->rows) || !find_size(j, "P", &out->past) || !has_form(j, 2, 1, 1))
+        return false;
+    out->most_rows = s->symbol[out->rows].max;
+    out->context = s->symbol[out->past].max + 1;
+    out->cache_rows = out->context - 1 + out->most_rows;
+    return true;
+}
+
+bool language_slots(const Job *j, LanguageSizes *out)
+{
+    rlx_assert(j->plan != NULL);
+    *out = (LanguageSizes){.n = j->slots};
+    if (j->slots == 0 || !find_size(j, "T", &out->rows) || !has_form(j, 1, LLM_SLOTS_INPUTS, j->slots))
+        return false;
+    out->most_rows = j->plan->graph->symbols->symbol[out->rows].max;
+    out->context = out->cache_rows = j->plan->inputs.data[LLM_SLOTS_PAGES].dim[1] * LLM_PAGE;
+    return true;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What language models are compiled for where the user says nothing about sizes (docs/LLM.md).
+#ifndef COMPILER_JOB_LANGUAGE_H
+#define COMPILER_JOB_LANGUAGE_H
+
+#include "compiler/job/job.h"
+
+// --context, --kv, --windows, --outputs and --slots. False: reported.
+bool language_read(Job *j);
+// Lets programs set the numbers of tokens between runs, with one variant for a single token and one for up to
+// as many as a run takes. Nothing for other models, and nothing where an option gives any size.
+void language_open_sizes(Job *j);
+
+// Is the model one, as it was read?
+bool language_is(const Job *j);
+// Its architecture and sizes, in words.
+const char *language_name(const Job *j);
+
+// What programs set between the runs of one that is planned.
+typedef struct LanguageSizes {
+    uint32_t rows, past; // slots of the sizes T and P; there is no P with --slots
+    int64_t most_rows, context;
+    int64_t cache_rows; // of each head
+    int64_t n;          // sequences of a run
+} LanguageSizes;
+
+// False: its sizes are not just these, or its first output has not the logits of one token (not reported).
+bool language_sizes(const Job *j, LanguageSizes *out);
+// The same of a model with slots, and of one token for each of them.
+bool language_slots(const Job *j, LanguageSizes *out);
+
+#endif

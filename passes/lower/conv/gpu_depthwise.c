@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolutions of GPUs over one or two axes, channels last: a thread has neighbouring channels of a
+// few neighbouring pixels of a row. Their windows overlap: it fetches every input that they share once, and
+// every weight once. Inputs beyond the border are zeros in registers, so that all fetches are under way at
+// once; where weights may be infinite, such taps are left out instead. Accumulation: f32 fused multiply-adds
+// in the order kernel row, kernel column, starting from the bias.
+#include "ir/graph/tensor.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/wide.h"
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TAPS = 49, MOST_PIXELS = 4, THREADS_OF_PROCESSOR = 512 };
+
+typedef struct GpuDepthwise {
+    Lower *l;
+    const Conv *c;
+    Wide w;
+    int64_t n, pixels;       // channels and pixels of a thread
+    uint32_t x, weights;
+    bool is_packed;          // the weights, by tap, then by channel
+    bool is_finite;          // they all are
+    uint32_t x_piece;        // elements of one access
+    KRef of_x, of_weights;   // arrays: the channels of an input, and of a kernel row's weights
+    KRef acc;                // array: pixels * n
+    KRef channel, row, first; // of the thread's first output; first: the index of the image's first input
+    KRef column;
+    int64_t pixel;           // whose results are being stored
+} GpuDepthwise;
+
+// --- does it fit? ----------------------------------------------------------------------------------
+
+static uint32_t access_of(int dtype, int64_t n)
+{
+    const uint32_t widest = k_fetch_width(dtype);
+    return n < widest ? (uint32_t)n : widest;
+}
+
+// Can n elements from any multiple of n on be fetched?
+static bool has_pieces(const Lower *l, NodeId bias, uint32_t n)
+{
+    const Loc *loc = lower_loc(l, bias);
+    const int dtype = lower_node(l, bias)->dtype;
+    return loc->stride[0] == 1 &&
+           lower_alignment(l, loc, (DType)dtype) >= access_of(dtype, n) * dtype_info[dtype].bytes;
+}
+
+static bool is_depthwise(const Lower *l, const Conv *c)
+{
+    return c->s.ic == 1 && c->s.oc == 1 && c->group > 1 && c->shuffle == 1 && c->s.n_outer == 0 &&
+           c->s.kh * c->s.kw <= MOST_TAPS && lower_node(l, l->anchor)->dtype == lower_node(l, c->x)->dtype &&
+           dtype_info[lower_node(l, c->x)->dtype].cls == DCLASS_FLOAT &&
+           lower_node(l, c->x)->dtype != DTYPE_f64;
+}
+
+// As many as divide a row, as long as there are threads enough for the whole GPU.
+static int64_t pixels_of(const Lower *l, const Conv *c, uint32_t n)
+{
+    const int64_t vectors = c->s.n * c->s.h * c->s.w * c->group / n;
+    const int64_t wanted = (int64_t)l->caps->gpu->processors * THREADS_OF_PROCESSOR;
+    int64_t pixels = MOST_PIXELS;
+    while (pixels > 1 && (c->s.w % pixels != 0 || vectors / pixels < wanted))
+        pixels /= 2;
+    return pixels;
+}
+
+static bool fits(Lower *l, const Conv *c, const Domain *d, GpuDepthwise *out)
+{
+    Domain in = domain_of(lower_node(l, c->x)->shape);
+    *out = (GpuDepthwise){.l = l, .c = c};
+    if (!l->caps->is_gpu || !is_depthwise(l, c) || l->strip.window != NULL || !wide_fits(l, d, 1, &out->w))
+        return false;
+    domain_add(l, &in, c->x);
+    out->n = out->w.n;
+    out->x_piece = wide_piece(l, &in, c->x, 1);
+    out->pixels = d->live[d->rank - 1].size != 0 ? 1 : pixels_of(l, c, out->w.n);
+    return out->x_piece > 0 && (c->bias == 0 || has_pieces(l, c->bias, out->w.n));
+}
+
+// --- weights ---------------------------------------------------------------------------------------
+
+typedef struct Weights {
+    const unsigned char *data;
+    int64_t taps, channels;
+    size_t bytes; // of an element
+} Weights;
+
+static void fill_weights(const void *ctx, void *out)
+{
+    const Weights *w = ctx;
+    unsigned char *to = out;
+    for (int64_t c = 0; c < w->channels; c++)
+        for (int64_t t = 0; t < w->taps; t++)
+            memcpy(to + (size_t)(t * w->channels + c) * w->bytes,
+                   w->data + (size_t)(c * w->taps + t) * w->bytes, w->bytes);
+}
+
+// Constants are stored by tap, then by channel; others are read where they are.
+static uint32_t weights_of(const GpuDepthwise *s)
+{
+    Lower *l = s->l;
+    const Node *n = lower_node(l, s->c->w);
+    if (!s->is_packed)
+        return lower_param(l, s->c->w, PARAM_READ);
+    Weights *w = ARENA_NEW(l->pass->perm, Weights);
+    *w = (Weights){node_attr(n, A_const_data)->u.blob, s->c->s.kh * s->c->s.kw, s->c->group,
+                   dtype_info[n->dtype].bytes};
+    return lower_param_filled(l, "taps", (DType)n->dtype, fill_weights, w,
+                              (uint64_t)(w->taps * w->channels) * w->bytes);
+}
+
+static bool has_finite_weights(const Lower *l, NodeId id)
+{
+    if (!node_is_const(l->g, id))
+        return false;
+    const Tensor t = tensor_of_const(l->g, id);
+    for (int64_t i = 0; i < t.numel; i++)
+        if (!isfinite(tensor_get_f64(&t, i)))
+            return false;
+    return true;
+}
+
+// --- one thread ------------------------------------------------------------------------------------
+
+static void begin_sums(GpuDepthwise *s)
+{
+    Kernel *k = s->l->k;
+    const NodeId bias = s->c->bias;
+    KRef of_bias = 0;
+    if (bias != 0) {
+        const int dtype = lower_node(s->l, bias)->dtype;
+        of_bias = k_array(k, dtype, s->n);
+        wide_load(s->l, lower_param(s->l, bias, PARAM_READ), s->channel, of_bias, 0,
+                  (WideSpan){.n = (uint32_t)s->n, .piece = access_of(dtype, s->n)});
+    }
+    s->acc = k_array(k, DTYPE_f32, s->pixels * s->n);
+    const KRef j = k_loop(k, s->pixels * s->n, KFOR_UNROLL, "j");
+    k_astore(k, s->acc, j,
+             of_bias == 0 ? k_number(k, DTYPE_f32, 0)
+                          : k_cast(k, k_aload(k, of_bias, k_expr(k, "$ % #", j, s->n), 1), DTYPE_f32));
+    k_end(k);
+}
+
+// Whether the input at `at` is there, where it need not be for all outputs; 0: it always is. lowest, highest:
+// of at, over all outputs.
+static KRef test_inside(Kernel *k, KRef at, int64_t lowest, int64_t highest, int64_t size)
+{
+    if (lowest >= 0 && highest < size)
+        return 0;
+    if (lowest >= 0)
+        return k_expr(k, "$ < #", at, size);
+    return highest < size ? k_expr(k, "0 <= $", at) : k_expr(k, "0 <= $ & $ < #", at, at, size);
+}
+
+// is_inside: whether there is such an input, 0: there always is. What the input adds goes behind; returns the
+// blocks that are to be closed then.
+static uint32_t fetch_x(const GpuDepthwise *s, KRef row, KRef column, KRef is_inside)
+{
+    Kernel *k = s->l->k;
+    const WideSpan span = {.n = (uint32_t)s->n, .piece = s->x_piece};
+    if (is_inside != 0 && s->is_finite) {
+        const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j");
+        k_astore(k, s->of_x, j, k_number(k, lower_node(s->l, s->c->x)->dtype, 0));
+        k_end(k);
+    }
+    if (is_inside != 0)
+        k_if(k, is_inside);
+    const KRef at = k_expr(k, "$ * # + $ * #", row, s->c->stride_h, column, s->c->stride_w);
+    const KRef index = k_add(k, at, s->first);
+    wide_load(s->l, s->x, index, s->of_x, 0, span);
+    if (is_inside == 0)
+        return 0;
+    if (s->is_finite)
+        k_end(k);
+    return !s->is_finite;
+}
+
+// What the input fetched last adds to a pixel by a column of the kernel.
+static void add_tap(const GpuDepthwise *s, int64_t pixel, int64_t tap)
+{
+    Kernel *k = s->l->k;
+    const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j"), place = k_expr(k, "$ + #", j, pixel * s->n);
+    const KRef x = k_cast(k, k_aload(k, s->of_x, j, 1), DTYPE_f32);
+    const KRef w = k_cast(k, k_aload(k, s->of_weights, k_expr(k, "$ + #", j, tap * s->n), 1), DTYPE_f32);
+    k_astore(k, s->acc, place, k_fma(k, x, w, k_aload(k, s->acc, place, 1)));
+    k_end(k);
+}
+
+// The kernel column that takes column `at` of the thread's inputs to one of its pixels; -1: none does.
+static int64_t tap_at(const TileShape *t, int64_t at, int64_t pixel)
+{
+    const int64_t from = at - pixel * t->sw;
+    return from < 0 || from % t->dw != 0 || from / t->dw >= t->kw ? -1 : from / t->dw;
+}
+
+static bool is_used(const GpuDepthwise *s, int64_t at)
+{
+    for (int64_t p = 0; p < s->pixels; p++)
+        if (tap_at(&s->c->s, at, p) >= 0)
+            return true;
+    return false;
+}
+
+// The weights of a kernel row, for the thread's channels.
+static void fetch_weights(const GpuDepthwise *s, int64_t kh)
+{
+    Kernel *k = s->l->k;
+    const Loc *loc = lower_loc(s->l, s->c->w);
+    const int dtype = lower_node(s->l, s->c->w)->dtype;
+    const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
+    const WideSpan span = {.n = (uint32_t)s->n, .piece = access_of(dtype, s->n)};
+    const int64_t of_row = last > 2 ? loc->stride[last - 1] * kh : 0, kw = s->c->s.kw;
+    const KRef base = s->is_packed ? s->channel : lower_base(s->l, s->c->w);
+    for (int64_t i = 0; i < kw; i++) {
+        if (s->is_packed) {
+            const KRef index = k_expr(k, "$ + #", base, (kh * kw + i) * s->c->group);
+            wide_load(s->l, s->weights, index, s->of_weights, i * s->n, span);
+            continue;
+        }
+        const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j");
+        const KRef index = k_expr(k, "($ + $) * # + ($ + #)", s->channel, j, loc->stride[0], base,
+                                  of_row + i * loc->stride[last]);
+        k_astore(k, s->of_weights, k_expr(k, "$ + #", j, i * s->n), k_load(k, s->weights, index, 1, 1));
+        k_end(k);
+    }
+}
+
+static void add_kernel_row(const GpuDepthwise *s, int64_t kh)
+{
+    Kernel *k = s->l->k;
+    const TileShape *t = &s->c->s;
+    const int64_t up = kh * t->dh - t->pad_h, reach = (s->pixels - 1) * t->sw + (t->kw - 1) * t->dw;
+    const KRef row = k_expr(k, "$ * # + #", s->row, t->sh, up);
+    const KRef row_inside = test_inside(k, row, up, (t->h - 1) * t->sh + up, t->in_h);
+    fetch_weights(s, kh);
+    for (int64_t at = 0; at <= reach; at++) {
+        if (!is_used(s, at))
+            continue;
+        const KRef column = k_expr(k, "$ * # + #", s->column, t->sw, at - t->pad_w);
+        const KRef inside =
+            test_inside(k, column, at - t->pad_w, (t->w - s->pixels) * t->sw + at - t->pad_w, t->in_w);
+        const KRef both = row_inside == 0 ? inside
+                          : inside == 0   ? row_inside
+                                          : k_and(k, row_inside, inside);
+        const uint32_t opened = fetch_x(s, row, column, both);
+        for (int64_t p = 0; p < s->pixels; p++)
+            if (tap_at(t, at, p) >= 0)
+                add_tap(s, p, tap_at(t, at, p));
+        lower_close(s->l, opened);
+    }
+}
+
+static void store_sum(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const GpuDepthwise *s = ctx;
+    const KRef sum = k_aload(l->k, s->acc, k_expr(l->k, "$ + #", at.lane, s->pixel * s->n), 1);
+    pull_store_root(l, d, at, k_cast(l->k, sum, lower_node(l, l->anchor)->dtype));
+}
+
+static Point pixel_of(const GpuDepthwise *s, Point at, int64_t pixel)
+{
+    const uint32_t last = s->w.d->rank - 1;
+    at.idx[last] = k_expr(s->l->k, "$ + #", s->column, pixel);
+    return at;
+}
+
+static void place_thread(GpuDepthwise *s, const Point *at, uint32_t rank)
+{
+    Kernel *k = s->l->k;
+    const KRef image = k_expr(k, "$ * # + $", at->idx[0], s->c->stride_n, lower_base(s->l, s->c->x));
+    s->channel = at->idx[1];
+    s->row = rank > 3 ? at->idx[rank - 2] : k_index(k, 0);
+    s->column = k_expr(k, "$ * #", at->idx[rank - 1], s->pixels);
+    s->first = k_add(k, image, s->channel);
+}
+
+bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d)
+{
+    GpuDepthwise s;
+    Domain threads = *d;
+    Point at = {.lanes = 1, .count = 1};
+    if (!fits(l, c, d, &s))
+        return false;
+    threads.extent[d->rank - 1] /= s.pixels;
+    s.x = lower_param(l, c->x, PARAM_READ);
+    s.is_packed = node_is_const(l->g, c->w);
+    s.is_finite = has_finite_weights(l, c->w);
+    s.weights = weights_of(&s);
+    const uint32_t opened = wide_open(l, &threads, 1, s.w.n, WIDE_GROUP, &at);
+    place_thread(&s, &at, d->rank);
+    wide_declare(l, &s.w, s.pixels);
+    for (int64_t p = 0; p < s.pixels; p++)
+        wide_fetch(l, &s.w, pixel_of(&s, at, p), k_index(l->k, p * s.n));
+    s.of_x = k_array(l->k, lower_node(l, c->x)->dtype, s.n);
+    s.of_weights = k_array(l->k, lower_node(l, c->w)->dtype, c->s.kw * s.n);
+    begin_sums(&s);
+    for (int64_t kh = 0; kh < c->s.kh; kh++)
+        add_kernel_row(&s, kh);
+    for (s.pixel = 0; s.pixel < s.pixels; s.pixel++)
+        wide_each(l, &s.w, pixel_of(&s, at, s.pixel), k_index(l->k, s.pixel * s.n), true, store_sum, &s);
+    wide_end(l);
+    lower_close(l, opened);
+    return true;
+}

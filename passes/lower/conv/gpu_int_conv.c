@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// int_conv on matrix units of GPUs, as a product of windows of bytes (gpu_window_conv.c). Constant weights
+// lose their zero points at compile time. The zero point of the input stays in it, and is what windows read
+// outside of the image: it times the sum of a channel's weights is taken from that channel's sums, at compile
+// time if it is constant.
+#include "ir/graph/tensor.h"
+#include "ir/shape/forms.h"
+#include "passes/lower/conv/conv.h"
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/units.h"
+
+static const unsigned char *as_bytes(const Lower *l, const int32_t *v, int64_t n)
+{
+    unsigned char *to = ARENA_ARRAY(l->pass->perm, unsigned char, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (unsigned char)v[i];
+    return to;
+}
+
+// What the sums begin with, and, if the zero point is known at run time only, what it takes from them.
+static void add_begins(Lower *l, const Node *n, const int32_t *weights, GpuBytes *bytes)
+{
+    const Shape *w = lower_node(l, n->src[1])->shape;
+    const NodeId bias_id = n->n_src > 2 ? n->src[2] : 0;
+    const Tensor bias = tensor_if_const(l->g, bias_id), zero = tensor_if_const(l->g, bytes->zero);
+    const int64_t channels = w->dim[0], each = shape_numel(w) / channels;
+    const bool is_known = bytes->zero == 0 || node_is_const(l->g, bytes->zero);
+    int32_t *begin = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)channels);
+    int32_t *sums = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)channels);
+    for (int64_t o = 0; o < channels; o++) {
+        int64_t sum = 0; // what does not fit i32 wraps, as sums do
+        for (int64_t i = 0; i < each; i++)
+            sum += weights[o * each + i];
+        const int64_t taken = bytes->zero != 0 && is_known ? tensor_get_i64(&zero, 0) * sum : 0;
+        sums[o] = (int32_t)(uint32_t)(uint64_t)sum;
+        begin[o] = (int32_t)(uint32_t)(uint64_t)((bias_id != 0 ? tensor_get_i64(&bias, o) : 0) - taken);
+    }
+    bytes->begin = lower_param_data(l, "begin", DTYPE_i32, begin, (uint64_t)channels * sizeof *begin);
+    if (!is_known)
+        bytes->sums = 1 + lower_param_data(l, "sums", DTYPE_i32, sums, (uint64_t)channels * sizeof *sums);
+}
+
+bool gpu_int_conv_lower(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const Shape *w = lower_node(l, n->src[1])->shape;
+    const NodeId bias = n->n_src > 2 ? n->src[2] : 0, w_zero = n->n_src > 4 ? n->src[4] : 0;
+    const int64_t group = window_form(n).group;
+    if (!l->caps->has_mma || !node_is_const(l->g, n->src[1]) || lower_is_in_file(l, n->src[1]) ||
+        (w_zero != 0 && !node_is_const(l->g, w_zero)) || (bias != 0 && !node_is_const(l->g, bias)))
+        return false;
+    const Tensor values = tensor_of_const(l->g, n->src[1]), w_zeros = tensor_if_const(l->g, w_zero);
+    const int32_t *weights = tensor_centred(l->pass->perm, &values, &w_zeros);
+    if (!units_take_bytes(l->caps, w, group, weights))
+        return false;
+    GpuBytes bytes = {.weights = as_bytes(l, weights, values.numel),
+                      .zero = n->n_src > 3 ? n->src[3] : 0,
+                      .has_signed_weights = tensor_byte_type(weights, values.numel) == DTYPE_i8};
+    Conv c = {.x = n->src[0], .w = n->src[1], .group = group, .shuffle = 1, .bytes = &bytes};
+    c.s.n = lower_node(l, c.x)->shape->dim[0];
+    add_begins(l, n, weights, &bytes);
+    const Domain d = conv_out_domain(l);
+    if (d.live[0].size != 0 && c.s.n > 1)
+        c.images = lower_live(l, &d.live[0], c.s.n);
+    return gpu_window_conv_lower(l, &c, &d);
+}
