@@ -54,7 +54,9 @@ def test_convolutions_fit():
 def test_products_fit():
     for c in CORPUS:
         if c["steps"][0][0] == "linear":
+            rows, n = c["in"][0][0], c["steps"][0][1]["w"][1]
             assert c["in"][0][-1] == c["steps"][0][1]["w"][0], c
+            assert all(shape in ([rows, n], [n], [1]) for shape in c["in"][1:]), c
 
 
 def test_choice():

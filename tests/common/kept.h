@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What passed before and would pass again, by a hash of all that it depends on, so that a test need not
 // repeat it when another part of the compiler has changed. Only for ./run-tests, which sets $UNCHANGED_DATA
-// (it stands for the machine, the packages, and our files but sources of the compiler) and $UNCHANGED_CORE
-// (for all but passes/ and compiler/); with --again nothing is known.
+// (it stands for the machine, the packages, and our files but sources of the compiler), $UNCHANGED_CORE (for
+// all but passes/ and compiler/) and $UNCHANGED_BUT_PASSES; with --again nothing is known.
 #ifndef TESTS_KEPT_H
 #define TESTS_KEPT_H
 

@@ -13,6 +13,11 @@ def is_taken(number, every):
     return "TEST_ALL" in os.environ or (number + DAY) % every == 0
 
 
+def say():
+    """How to take the same part again, for the log."""
+    print(f"# a part of the cases: TEST_ROTATE={DAY} takes the same again, TEST_ALL=1 takes all", flush=True)
+
+
 def part_of(cases, every):
     """Today's part of a list."""
     return [case for i, case in enumerate(cases) if is_taken(i, every)]

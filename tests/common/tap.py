@@ -17,10 +17,27 @@ def result(ok, name, said="", skipped=""):
         print("# " + str(said).replace("\n", "\n# "))
 
 
+class Skipped(Exception):
+    """What is missing here."""
+
+
 def end():
     """Prints the plan; the exit status."""
     print(f"1..{n_tests}")
     return n_failed != 0
+
+
+def run_checks(checks):
+    """Runs (name, function, arguments): what a function returns is said behind its name, an AssertionError is
+    a failure; the exit status."""
+    for name, check, args in checks:
+        try:
+            result(True, f"{name}: {check(*args)}")
+        except Skipped as why:
+            result(True, name, skipped=str(why))
+        except AssertionError as error:
+            result(False, name, error)
+    return end()
 
 
 def run_tests(members):
@@ -30,6 +47,8 @@ def run_tests(members):
             continue
         try:
             test()
+        except Skipped as why:
+            result(True, name, skipped=str(why))
         except Exception as e:  # every kind of failure is one failed test
             result(False, name, f"{type(e).__name__}: {e}")
         else:

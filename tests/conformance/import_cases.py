@@ -486,6 +486,22 @@ def case_unsorted_chain(rng):
     return [nodes[k] for k in rng.permutation(8)], {"x": floats(rng, 2, 3)}, 1, {"": 17}, 1e-5
 
 
+def case_col2im(rng):
+    """Blocks side by side half of the time, else with any strides."""
+    axes, batch, channels = int(rng.integers(1, 3)), int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    kernel, blocks = rng.integers(1, 4, axes), rng.integers(1, 5, axes)
+    stride = kernel if rng.random() < 0.5 else rng.integers(1, 4, axes)
+    image = (blocks - 1) * stride + kernel + (rng.random(axes) < 0.2)
+    count = np.prod((image - kernel) // stride + 1)
+    x = rng.standard_normal((batch, channels * int(np.prod(kernel)), int(count))).astype(np.float32)
+    nodes = [
+        helper.make_node("Constant", [], ["size"], value_ints=[int(v) for v in image]),
+        helper.make_node("Constant", [], ["block"], value_ints=[int(v) for v in kernel]),
+        helper.make_node("Col2Im", ["x", "size", "block"], ["y0"], strides=[int(v) for v in stride]),
+    ]
+    return nodes, {"x": x}, 1, {"": 18}, 1e-6
+
+
 # --- derivatives and random numbers, which ONNX Runtime does not have, or has others ---
 
 

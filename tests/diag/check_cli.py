@@ -103,6 +103,8 @@ COMMANDS = {
         ["inspect", model, "--jsn"],
         ["inspect", model, "--json=yes"],
         ["inspect", model, "-O4"],
+        ["inspect", model, "--spare-ram", "1e99"],
+        ["inspect", model, "--accuracy", "1.5"],
         ["inspect", model, "--dim", "n"],
         ["inspect", model, "--dim", "n=5..3"],
         ["inspect", model, "--shape", "x=2,y"],

@@ -20,6 +20,7 @@ LOOK = os.path.join(MODELS, "look.json")
 SIZES = os.path.join(MODELS, "sizes.json")
 EVERYTHING = os.path.join(MODELS, "everything.json")
 SIGNED = os.path.join(ROOT, "tests/fuzz/seeds/signature.tflite")
+LANGUAGE = os.path.join(ROOT, "tests/fuzz/seeds/llama.gguf")
 DIGITS = os.path.join(ROOT, "models/digits/digits.onnx")
 MLP = os.path.join(ROOT, "models/mlp.json")
 # Options of compile as they are given, some with what they need, and with models other than look.json.
@@ -32,6 +33,8 @@ GIVEN = [
     ("--shape", "image=1,1,8,8", DIGITS), ("--value", "image=@zeros.npy", DIGITS), ("--handle", "v"),
     ("--string-bytes", "9"), ("--threads", "2"), ("-O", "1"), ("--fast-math",), ("--accuracy", "0"),
     ("--rounding", "double"), ("--signature", "serving_default", SIGNED),
+    ("--context", "32", LANGUAGE), ("--kv", "f16", LANGUAGE), ("--windows", "ring", LANGUAGE),
+    ("--outputs", "all,embedding", LANGUAGE), ("--slots", "2", LANGUAGE), ("--session", "no", LANGUAGE),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",),
     ("--no-prune",), ("--no-reorder",),
     ("--stream", "x:0", MLP), ("--stream-input", "image", "--dim", "batch=1", DIGITS), ("--ram", "100000"),

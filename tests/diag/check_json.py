@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,12 @@ failed = []
 
 def call(*args, **env):
     done = subprocess.run(
-        [RLXC, *map(str, args)], capture_output=True, text=True, env={**os.environ, **env}, cwd=folder
+        [RLXC, *map(str, args)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **env},
+        cwd=folder,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -161,8 +167,8 @@ def check_help(commands):
 
 
 SUCCESS = {
-    "compile": [[MODEL, "-o", "out"], [MODEL, "--stop-after", "fuse"]],
-    "run": [[MODEL, "--random", "1"]],
+    "compile": [[MODEL, "-o", "out"], ["pairs.gguf", "-o", "out"], [MODEL, "--stop-after", "fuse"]],
+    "run": [[MODEL, "--random", "1"], ["pairs.gguf", "--prompt", "The cat", "-n", "3"]],
     "verify": [[MODEL]],
     "inspect": [[MODEL], [MODEL, "--threads", "2"], [MODEL, "--stop-after", "fuse"]],
     "cache": [["--cache", "kept"], ["clear", "--cache", "kept"]],
@@ -179,10 +185,23 @@ SUCCESS = {
     "targets": [[]],
     "explain": [["E0204"]],
     "dev-validate": [["plain.c"]],
+    "tokenizer": [["tokenizer.json", "-o", "tokens"]],
+    "tokenize": [["tokenizer.json", "--text", "hello"]],
+    "grammar": [["whole.gbnf"], ["whole.gbnf", "--text", "42"]],
+    "chat": [["pairs.gguf", "--template", "plain", "-n", "1"]],
+    "perplexity": [["pairs.gguf", "--text", "talk.json"]],
+    "quantize": [["pairs.gguf", "-o", "small.gguf", "--type", "q8_0"]],
+    "template": [["tokenizer.json", "--messages", "talk.json", "--template", "chatml"]],
     "completion": [["bash"], ["zsh"], ["fish"]],
     "dev-place": [["items.csv"], ["items.csv", "items.csv"]],
 }
 with tempfile.TemporaryDirectory() as folder:
+    shutil.copy(f"{ROOT}/tests/tokens/small_tokenizer.json", f"{folder}/tokenizer.json")
+    pathlib.Path(f"{folder}/talk.json").write_text('[{"role": "user", "content": "Hi"}]', encoding="utf-8")
+    language = pathlib.Path(ROOT) / "examples/language"
+    words = [language / "make_model.py", f"{folder}/pairs.gguf", language / "sample.txt"]
+    subprocess.run([sys.executable, *words], check=True)
+    (pathlib.Path(folder) / "whole.gbnf").write_text("root ::= [0-9]+")
     (pathlib.Path(folder) / "items.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,32\n")
     (pathlib.Path(folder) / "plain.c").write_text("int f(void);\nint f(void)\n{\n    return 1;\n}\n")
     if call("dev-validate", "plain.c", RLXC_LIBCLANG="")[0] == 3:

@@ -3,6 +3,7 @@
 #include "ops_cases.h"
 
 #include "../common/rotation.h"
+#include "ir/text/text_element.h"
 #include "random_blocks.h"
 
 #include <math.h>
@@ -56,21 +57,17 @@ static int64_t type_numel(const char *begin, const char *end)
     return n;
 }
 
-// The name of that type.
-static const char *type_name(const char *begin, const char *end)
+static DType type_dtype(Arena *a, const char *begin, const char *end)
 {
     const char *p = end;
+    DType dtype = DTYPE_f32;
     while (p > begin && *p != ':')
         p--;
     while (*p == ':' || *p == ' ')
         p++;
-    return p;
-}
-
-static bool type_is_float(const char *begin, const char *end)
-{
-    const char *name = type_name(begin, end);
-    return *name == 'f' || strncmp(name, "bf16", 4) == 0;
+    const bool is_known = dtype_parse(arena_strndup(a, p, strcspn(p, "[ ")), &dtype);
+    rlx_assert(is_known);
+    return dtype;
 }
 
 static uint64_t next_bits(void *ctx)
@@ -84,12 +81,36 @@ static const BlockFormat *named_format(Arena *a, const char *text)
     return block_format(a, arena_strndup(a, text, strcspn(text, "\n")));
 }
 
-static void add_random_blocks(Arena *a, const BlockFormat *f, int64_t bytes, Rng *r, Str *s)
+// What stands behind "= random" of a constant.
+typedef struct Random {
+    const BlockFormat *format; // or NULL
+    bool is_bits;
+} Random;
+
+static void fill_random(Tensor *t, const Random *what, Rng *r)
 {
-    unsigned char *v = ARENA_ARRAY(a, unsigned char, bytes);
-    random_blocks(f, v, bytes / f->bytes, next_bits, r);
-    for (int64_t i = 0; i < bytes; i++)
-        str_printf(s, i == 0 ? "%d" : ", %d", v[i]);
+    const bool is_float = dtype_info[t->dtype].cls == DCLASS_FLOAT;
+    const uint32_t most = t->dtype == DTYPE_u32 ? UINT32_MAX : UINT8_MAX;
+    if (what->format != NULL)
+        random_blocks(what->format, t->data, t->numel / what->format->bytes, next_bits, r);
+    for (int64_t i = 0; i < t->numel && what->format == NULL; i++) {
+        if (what->is_bits)
+            tensor_set_i64(t, i, (int64_t)((next_bits(r) >> 32 ^ next_bits(r) >> 16) & most));
+        else if (is_float)
+            tensor_set_f64(t, i, (double)(float)(rng_next(r) * 2 - 1));
+        else
+            tensor_set_i64(t, i, (int64_t)(rng_next(r) * 10));
+    }
+}
+
+// As digits of their bits: decimals would take longer to print and to read than most cases take to compile.
+static void add_random(Arena *a, DType dtype, int64_t numel, const Random *what, Rng *r, Str *out)
+{
+    Tensor t = tensor_new(a, dtype, 1, &numel);
+    fill_random(&t, what, r);
+    str_add(out, "= hex\"");
+    element_print_hex(&t, out);
+    str_add(out, "\"");
 }
 
 // Replaces every " = random" by values, " = random q4_0" by blocks, " = random bits" by any bits of u8 or
@@ -100,29 +121,14 @@ const char *ops_text(Arena *a, const OpsCase *c)
     Str s = str_new(a);
     Rng r = {hash_text(text)};
     for (const char *mark = strstr(text, "= random"); mark != NULL; mark = strstr(text, "= random")) {
-        const int64_t n = type_numel(text, mark);
-        const bool is_float = type_is_float(text, mark);
+        const Random what = {mark[8] == ' ' ? named_format(a, mark + 9) : NULL,
+                             strncmp(mark + 8, " bits\n", 6) == 0};
         str_add_n(&s, text, (size_t)(mark - text));
-        const BlockFormat *format = mark[8] == ' ' ? named_format(a, mark + 9) : NULL;
-        const bool is_bits = strncmp(mark + 8, " bits\n", 6) == 0;
-        const uint32_t most = strncmp(type_name(text, mark), "u32", 3) == 0 ? UINT32_MAX : UINT8_MAX;
-        str_add(&s, "= {");
-        if (format)
-            add_random_blocks(a, format, n, &r, &s);
-        for (int64_t i = 0; i < n && !format; i++) {
-            str_add(&s, i == 0 ? "" : ", ");
-            if (is_bits)
-                str_printf(&s, "%u", (unsigned)((next_bits(&r) >> 32 ^ next_bits(&r) >> 16) & most));
-            else if (is_float)
-                str_f32(&s, (float)(rng_next(&r) * 2 - 1));
-            else
-                str_printf(&s, "%d", (int)(rng_next(&r) * 10));
-        }
-        str_add(&s, "}");
+        add_random(a, type_dtype(a, text, mark), type_numel(text, mark), &what, &r, &s);
         text = mark + strlen("= random") +
-               (is_bits  ? strlen(" bits")
-                : format ? 1 + strlen(format->name)
-                         : 0);
+               (what.is_bits          ? strlen(" bits")
+                : what.format != NULL ? 1 + strlen(what.format->name)
+                                      : 0);
     }
     str_add(&s, text);
     return arena_strdup(a, str_text(&s));

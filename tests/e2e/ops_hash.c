@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See ops_hash.h.
 #include "ops_hash.h"
+#include "ir/kernel/kernel.h"
 
 uint64_t ops_hash_numbers(uint64_t hash, const uint64_t *v, size_t n)
 {
@@ -34,6 +35,52 @@ uint64_t ops_hash_facts(const Plan *p, OpsPlaces places, uint64_t hash)
     hash = hash_ios(hash, p->sizes.data, p->sizes.len);
     const uint64_t all[] = {p->page, p->prepare.n_kernels, p->n_check_kernels, p->checks.len};
     return ops_hash_numbers(hash, all, sizeof all / sizeof *all);
+}
+
+typedef struct KernelHash {
+    OpsPlaces places;
+    uint64_t hash;
+    Str text;
+} KernelHash;
+
+static void hash_text_of(KernelHash *h, const Kernel *k)
+{
+    h->text.len = 0;
+    kernel_print(k, &h->text);
+    h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
+}
+
+static void hash_loop(KernelHash *h, const PlanLoop *l)
+{
+    const uint64_t all[] = {
+        (uint64_t)l->max_trips, l->trips, l->cond, l->arena, l->weights, l->count, l->has_cond,
+        l->is_on_device};
+    h->hash = ops_hash_numbers(h->hash, all, sizeof all / sizeof *all);
+    h->hash = hash_bytes64(l->cleared.data, l->cleared.len * sizeof *l->cleared.data, h->hash);
+    h->hash = ops_hash_facts(l->body, h->places, h->hash);
+}
+
+static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
+{
+    KernelHash *h = ctx;
+    (void)p, (void)times;
+    hash_text_of(h, k->kernel);
+    for (uint32_t i = 0; i < k->args.len; i++) {
+        const PlanArg *a = &k->args.data[i];
+        const uint64_t numbers[] = {a->buf, a->byte_offset, a->begin, a->end, a->below};
+        h->hash = ops_hash_numbers(h->hash, numbers, 5);
+    }
+    if (k->loop != NULL)
+        hash_loop(h, k->loop);
+    for (uint32_t i = 0; i < k->threads.phases.len; i++)
+        hash_text_of(h, k->threads.phases.data[i].kernel);
+}
+
+uint64_t ops_hash_kernels(Arena *scratch, const Plan *p, OpsPlaces places, uint64_t hash)
+{
+    KernelHash h = {.places = places, .hash = hash, .text = str_new(scratch)};
+    plan_walk(p, hash_kernel, &h);
+    return h.hash;
 }
 
 uint64_t ops_hash_constants(Arena *scratch, const Plan *p, uint64_t hash)

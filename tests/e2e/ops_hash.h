@@ -13,6 +13,8 @@ typedef enum OpsPlaces { OPS_APART, OPS_PLANNED } OpsPlaces;
 uint64_t ops_hash_numbers(uint64_t hash, const uint64_t *v, size_t n);
 // Of a plan, or of the body of a loop: buffers, inputs, outputs and states. Not the bodies of its loops.
 uint64_t ops_hash_facts(const Plan *p, OpsPlaces places, uint64_t hash);
+// All kernels of a plan: their text, what they are called with, and the loops around them.
+uint64_t ops_hash_kernels(Arena *scratch, const Plan *p, OpsPlaces places, uint64_t hash);
 // Constants as the kernels read them.
 uint64_t ops_hash_constants(Arena *scratch, const Plan *p, uint64_t hash);
 

@@ -28,6 +28,18 @@ static bool is_digits(const OpsConfig *c)
     return strncmp(c->name, "digits", 6) == 0;
 }
 
+// The same with the products of two bytes that the CPU has.
+static bool is_pairs(const OpsConfig *c)
+{
+    return strncmp(c->name, "pairs", 5) == 0;
+}
+
+// As few digits as there are.
+static bool is_coarse(const OpsConfig *c)
+{
+    return strstr(c->name, " coarse") != NULL;
+}
+
 // Sums are of pairs of bf16; "native" may have such registers as well, but is for plain sums.
 static bool is_matrix(const OpsConfig *c)
 {
@@ -55,15 +67,20 @@ static TargetCaps caps_of(const OpsConfig *c)
 // Digits make NaN of infinity, so cases of blocks with special values are for plain sums.
 static double accuracy_of(const char *name, const OpsConfig *config)
 {
-    if (strncmp(name, "blocks", 6) == 0 && strstr(name, "special") != NULL)
+    // Group-affine weights become blocks.
+    const bool has_blocks = strncmp(name, "blocks", 6) == 0 || strncmp(name, "affine", 6) == 0;
+    if (has_blocks && strstr(name, "special") != NULL)
         return 0;
-    return is_matrix(config) ? 1e-4 : is_digits(config) ? 1e-5 : config->winograd;
+    if (is_digits(config) || is_pairs(config) || (has_blocks && is_matrix(config)))
+        return is_coarse(config) ? 1e-2 : 1e-5;
+    return is_matrix(config) ? 1e-4 : config->winograd;
 }
 
 // Convolutions in tiles: what is not finite goes to other outputs of the tile.
 OpsTolerance ops_config_tolerance(const OpsConfig *c)
 {
-    return (OpsTolerance){.f32 = c->winograd > 4 ? 3e-5 : 1e-5, .may_spread = c->winograd || is_matrix(c)};
+    return (OpsTolerance){.f32 = is_coarse(c) ? 3e-2 : c->winograd > 4 ? 3e-5 : 1e-5,
+                          .may_spread = c->winograd || is_matrix(c)};
 }
 
 Plan *ops_plan_with(Arena *scratch, Graph *g, const PassOptions *o)

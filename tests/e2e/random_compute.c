@@ -423,6 +423,7 @@ static NodeId make_attention(Gen *e)
     node_int(&b, A_attention_left, gen_chance(e, 30) ? gen_range(e, 0, 9) : -1);
     node_int(&b, A_attention_right, gen_chance(e, 20) ? gen_range(e, 0, 9) : -1);
     node_float(&b, A_attention_softcap, gen_chance(e, 20) ? 2 : 0);
+    node_int(&b, A_attention_guard, gen_chance(e, 20));
     return node_end(&b);
 }
 

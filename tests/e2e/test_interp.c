@@ -13,7 +13,8 @@
 //   TEST_FAULTS=1 test_interp ...       GPUs only: runs each kernel of a group again without each of its
 //                                       barriers, waits and fences in turn; says which of them nobody misses
 //
-// Kernels that two configurations have in common run once.
+// Kernels that two configurations have in common run once. A case that is long takes turns: after so many
+// steps it runs in another part of the remaining configurations each day (ops_is_sampled).
 #include "../common/kept.h"
 #include "base/map.h"
 #include "interp_run.h"
@@ -43,7 +44,7 @@ static const GpuConfig gpus[] = {
     {"metal", "metal", NULL, false, false, false},
     {"apple7", "metal", "apple7", false, false, false},
 };
-enum { N_GPUS = sizeof gpus / sizeof *gpus, SLOWEST = 8 };
+enum { N_GPUS = sizeof gpus / sizeof *gpus, SLOWEST = 8, MOST_STEPS = 100000000, TURNS = 4 };
 
 typedef struct Job {
     Arena perm, scratch; // end with the job
@@ -56,6 +57,8 @@ typedef struct Job {
     OpsTolerance tolerance;
     InterpRun run;
     bool has_wgmma, has_coop, has_strips;
+    uint32_t number;      // for turns
+    uint64_t begin_steps; // before the case
     uint32_t threads;
     const Kernel *watched; // as in InterpRun
     bool *reached;
@@ -70,7 +73,7 @@ static Arena perm;
 static OpsCases cases;
 static Map seen;  // {case, hash of its kernels}
 static Kept kept; // of earlier runs of this program: {hash of the case, hash of the job}
-static uint32_t n_failed, n_jobs, n_run, n_custom, n_kept;
+static uint32_t n_failed, n_jobs, n_run, n_custom, n_kept, n_later;
 static uint64_t n_steps;
 static double run_seconds, plan_seconds;
 static Slow slowest[SLOWEST];
@@ -143,48 +146,18 @@ static void plan_gpu(Job *j, const GpuConfig *g, Graph *graph)
 
 // --- runs ----------------------------------------------------------------------------------------
 
-typedef struct KernelHash {
-    uint64_t hash;
-    Str text;
-} KernelHash;
-
 // In one arena, where a buffer lies decides what overwrites it.
 static OpsPlaces places_of(const Plan *p)
 {
     return p->caps->prefers_ints ? OPS_PLANNED : OPS_APART;
 }
 
-static void hash_loop(KernelHash *h, const PlanLoop *l)
+static void list_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
-    const uint64_t all[] = {
-        (uint64_t)l->max_trips, l->trips, l->cond, l->arena, l->weights, l->count, l->has_cond,
-        l->is_on_device};
-    h->hash = ops_hash_numbers(h->hash, all, sizeof all / sizeof *all);
-    h->hash = hash_bytes64(l->cleared.data, l->cleared.len * sizeof *l->cleared.data, h->hash);
-    h->hash = ops_hash_facts(l->body, places_of(l->body), h->hash);
-}
-
-static void hash_kernel(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
-{
-    KernelHash *h = ctx;
+    Str text = str_new(ctx);
     (void)p, (void)times;
-    h->text.len = 0;
-    kernel_print(k->kernel, &h->text);
-    if (getenv("TEST_OPS") != NULL && getenv("TEST_CONFIG") != NULL)
-        printf("%s", str_text(&h->text));
-    h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
-    for (uint32_t i = 0; i < k->args.len; i++) {
-        const PlanArg *a = &k->args.data[i];
-        const uint64_t numbers[] = {a->buf, a->byte_offset, a->begin, a->end, a->below};
-        h->hash = ops_hash_numbers(h->hash, numbers, 5);
-    }
-    if (k->loop != NULL)
-        hash_loop(h, k->loop);
-    for (uint32_t i = 0; i < k->threads.phases.len; i++) {
-        h->text.len = 0;
-        kernel_print(k->threads.phases.data[i].kernel, &h->text);
-        h->hash = hash_bytes64(str_text(&h->text), h->text.len, h->hash);
-    }
+    kernel_print(k->kernel, &text);
+    printf("%s", str_text(&text));
 }
 
 // Does a kernel ask what the GPU has?
@@ -202,12 +175,14 @@ static void find_question(const Plan *p, PlanKernel *k, uint64_t times, void *ct
 static bool is_new(Job *j)
 {
     bool has_question = false;
-    KernelHash h = {.text = str_new(&j->scratch)};
-    h.hash = ops_hash_facts(j->plan, places_of(j->plan), h.hash);
-    plan_walk(j->plan, hash_kernel, &h);
+    const OpsPlaces places = places_of(j->plan);
+    uint64_t hash = ops_hash_facts(j->plan, places, 0);
+    hash = ops_hash_kernels(&j->scratch, j->plan, places, hash);
+    hash = ops_hash_constants(&j->scratch, j->plan, hash);
+    if (getenv("TEST_OPS") != NULL && getenv("TEST_CONFIG") != NULL)
+        plan_walk(j->plan, list_kernel, &j->scratch);
     plan_walk(j->plan, find_question, &has_question);
-    h.hash = ops_hash_constants(&j->scratch, j->plan, h.hash);
-    const uint64_t key[] = {(uint64_t)(j->c - cases.data), h.hash, j->threads,
+    const uint64_t key[] = {(uint64_t)(j->c - cases.data), hash, j->threads,
                             has_question ? 1 + j->has_wgmma + 2 * (uint64_t)j->has_coop : 0};
     uint64_t unused = 0;
     if (map_get(&seen, key, sizeof key, &unused))
@@ -330,6 +305,11 @@ static const char *check_new(Job *j, Reference *ref)
     return wrong;
 }
 
+static bool has_turn(const Job *j)
+{
+    return n_steps - j->begin_steps < MOST_STEPS || ops_is_sampled(j->number, TURNS, 0);
+}
+
 // j is planned by now.
 static bool finish_job(Job *j, Reference *ref)
 {
@@ -338,10 +318,11 @@ static bool finish_job(Job *j, Reference *ref)
     if (wrong == NULL && j->has_strips && !ops_has_stages(j->plan))
         wrong = "no kernel has stages";
     if (wrong == NULL && is_new(j)) {
-        const bool is_kept = kept_has(&kept, j->key);
+        const bool is_kept = kept_has(&kept, j->key), is_later = !is_kept && !has_turn(j);
         n_kept += is_kept;
-        wrong = is_kept ? NULL : check_new(j, ref);
-        if (wrong == NULL && !is_kept)
+        n_later += is_later;
+        wrong = is_kept || is_later ? NULL : check_new(j, ref);
+        if (wrong == NULL && !is_kept && !is_later)
             kept_put(&kept, j->key);
     }
     if (wrong != NULL)
@@ -362,11 +343,13 @@ static bool run_case(uint32_t i)
     Arena a = {0};
     const OpsCase *c = &cases.data[i];
     Reference ref = ops_begin(&a, c);
+    const uint64_t begin_steps = n_steps;
     bool is_right = true;
     for (uint32_t k = 0; k < ops_n_configs + N_GPUS; k++) {
         const OpsConfig *config = k < ops_n_configs ? &ops_configs[k] : NULL;
         const GpuConfig *gpu = config == NULL ? &gpus[k - ops_n_configs] : NULL;
-        Job j = {.c = c, .config = config != NULL ? config->name : gpu->name, .threads = 1};
+        Job j = {.c = c, .config = config != NULL ? config->name : gpu->name, .number = i + k,
+                 .begin_steps = begin_steps, .threads = 1};
         CpuInfo cpu;
         if (!is_wanted(j.config) || (config != NULL && getenv("TEST_FAULTS") != NULL) ||
             (config != NULL && (!ops_config_takes(config, i, c->name) || !cpu_find(config->cpu, &cpu))))
@@ -412,6 +395,10 @@ int main(int argc, char **argv)
     printf("# %u programs planned in %.1f s, %u of them passed before\n", n_jobs, plan_seconds, n_kept);
     printf("# %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_run, run_seconds,
            (unsigned long long)n_steps, n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
+    if (n_later != 0) {
+        ops_say_sample(TURNS);
+        printf("# %u of long cases have their turn another day\n", n_later);
+    }
     const bool plants = getenv("TEST_FAULTS") != NULL;
     const bool finds =
         !plants || (all_faults.planted != 0 && all_faults.found * 100 >= all_faults.planted * FOUND_PERCENT);

@@ -26,6 +26,7 @@ except ImportError:
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LANGUAGE = ROOT / "examples/language"
 LAYERS, WIDTH = 3, 16
 
 
@@ -51,6 +52,14 @@ def make_files(folder, environment):
     for name in ("digits.json", "digits.safetensors"):
         shutil.copy(ROOT / "models/digits" / name, folder)
     shutil.copy(ROOT / "models/mlp.json", folder / "other.json")
+    shutil.copy(ROOT / "tests/tokens/small_tokenizer.json", folder / "tokenizer.json")
+    (folder / "schema.json").write_text('{"type": "integer"}')
+    (folder / "messages.json").write_text('[{"role": "user", "content": "Hello"}]')
+    (folder / "questions.txt").write_text("once\nand then\n")
+    (folder / "book.txt").write_text((LANGUAGE / "sample.txt").read_text() * 4)
+    words = [LANGUAGE / "make_model.py", folder / "model.gguf", LANGUAGE / "sample.txt"]
+    subprocess.run([sys.executable, *words], check=True)
+    shutil.copy(folder / "model.gguf", folder / "model-f16.gguf")
     (folder / "buffers.csv").write_text("id,lower,upper,size\n1,0,2,64\n2,1,3,128\n")
     for command in ("rlxc run model.onnx --input x=x.npy --output-dir values", "rlxc compile model.onnx",
                     "rlxc compile model.onnx -o out.old --name kws",

@@ -70,7 +70,7 @@ static void choose_sizes(Trip *t, ImportOptions *o)
     for (uint32_t i = 0; i < dims->symbols.len; i++) {
         const Symbol *s = &dims->symbols.data[i];
         t->values[i] = graph_find_extent(t->g, i) != NULL ? -1
-                       : s->dflt != 0                     ? s->dflt
+                       : s->has_dflt                      ? s->dflt
                        : s->min < 2 && s->max >= 2        ? 2
                                                           : s->min;
         if (t->values[i] >= 0)

@@ -114,7 +114,7 @@ static void compile_graph(Arena *a, Diag *d, Graph *g, uint64_t choice, FILE *si
                          .report = sink};
     for (uint32_t i = 0; i < g->dims->symbols.len && !way->is_dynamic; i++) {
         const Symbol *s = &g->dims->symbols.data[i];
-        vec_push(a, &o.dims, ((ImportSize){.name = s->name, .value = s->dflt != 0 ? s->dflt : s->min}));
+        vec_push(a, &o.dims, ((ImportSize){.name = s->name, .value = s->has_dflt ? s->dflt : s->min}));
     }
     Plan *plan = NULL;
     const bool ok = pipeline_run(a, d, g, &o, &plan) && emit(a, d, target, plan, &cpu);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The readers of model and weight files, and what is worth inserting into each format.
+#include "compiler/grammar/grammar.h"
+#include "compiler/import/gguf/gguf_model.h"
 #include "compiler/import/import.h"
 #include "compiler/import/onnx/onnx.h"
 #include "compiler/import/tensors/npy.h"
@@ -8,6 +10,7 @@
 #include "compiler/import/tflite/tflite.h"
 #include "compiler/rlxb/codec.h"
 #include "compiler/rlxb/rlxb.h"
+#include "compiler/vocab/vocab.h"
 #include "ir/shape/verify.h"
 #include "ir/text/text.h"
 #include "tests/fuzz/fuzz.h"
@@ -78,11 +81,52 @@ static bool read_tflite(Arena *a, Diag *d, const Bytes *in, Graph **out)
                          out);
 }
 
+static bool read_gguf(Arena *a, Diag *d, const Bytes *in, Graph **out)
+{
+    const GgufSource source = {.name = "/no/such/folder/fuzz.gguf", .data = in->data, .len = in->len};
+    return import_gguf(a, d, &source, out);
+}
+
 static bool read_npy(Arena *a, Diag *d, const Bytes *in, Graph **out)
 {
     Tensor t;
     *out = NULL;
     return npy_read(a, d, (Span){0}, "fuzz.npy", in->data, in->len, &t);
+}
+
+// A grammar, GBNF or a schema, and its own bytes and signs of JSON as a text of it.
+static bool read_grammar(Arena *a, Diag *d, const Bytes *in, Graph **out)
+{
+    const size_t bytes = RLX_PARSE_BYTES(50);
+    GrammarText text = {
+        (const char *)in->data, in->len, {.file = diag_add_file(d, "fuzz", (const char *)in->data, in->len)}};
+    Str gbnf = str_new(a);
+    rlx_grammar g;
+    rlx_parse p;
+    *out = NULL;
+    if (in->len != 0 && *text.data == '{') {
+        if (!grammar_of_schema(a, d, text, &gbnf))
+            return false;
+        text = (GrammarText){gbnf.data, gbnf.len, {.file = diag_add_file(d, "GBNF", gbnf.data, gbnf.len)}};
+    }
+    if (!grammar_read(a, d, text, &g) || rlx_parse_start(&p, &g, arena_alloc(a, bytes), bytes) != 0)
+        return d->n_errors == 0;
+    for (size_t i = 0; i + 3 < in->len; i++) {
+        const uint8_t json = (uint8_t) "[]{}\",:1a "[in->data[i] % 10];
+        (void)rlx_parse_can(&p, in->data + i, 3);
+        (void)(rlx_parse_feed(&p, &json, 1) == 0 || rlx_parse_feed(&p, in->data + i, 1) == 0);
+    }
+    return true;
+}
+
+static bool read_tokenizer(Arena *a, Diag *d, const Bytes *in, Graph **out)
+{
+    const char *text = (const char *)in->data;
+    rlx_vocab v;
+    VocabTokens tokens;
+    *out = NULL;
+    return vocab_read_json(a, d, diag_add_file(d, "tokenizer.json", text, in->len), text, in->len, &v) &&
+           vocab_cut(a, d, &v, (VocabText){text, in->len}, RLX_TOKENS_FRAME | RLX_TOKENS_CONTROL, &tokens);
 }
 
 // The graph of a file that holds only weights: each tensor, or its product with an input, is an output.
@@ -159,8 +203,19 @@ static const char rlxb_words[] =
     "\x01\x01\x01\x01 \xff\xff\xff\xff \x80 \x80\x80\x80 add matmul const loop if \x02 \x03 \x09";
 static const char tflite_words[] =
     "\x04 \x08 \x0c \x10 \xff\xff\xff\xff \xff\xff\xff\x7f \x01\x01 \x02\x03 \x80";
+static const char gguf_words[] =
+    "\x01 \x04 \x06 \x08 \x09 \x0c \x10 \x1e \x20 \xff\xff\xff\xff \xff\xff\xff\x7f \x80 llama gpt2 "
+    "phi3 olmo2 qwen3 gemma2 granite attn_q .weight .bias ffn_up output rope_freqs split.count "
+    "general.alignment linear yarn gpt-oss bert attn_sinks pooling_type";
 static const char file_words[] =
     "'shape' ( ,) True 'descr' '<f8' \"F64\" \"shape\" [0,0] { } [ ] \"data_offsets\" \"BOOL\"";
+static const char grammar_words[] = "root ::= | ( ) * + ? {2,} {0,9} [^a-z] [ ] \"a\" \\x \\u00e9 # \n . "
+                                    "\"type\" \"object\" \"array\" \"$ref\" \"#/$defs/node\" "
+                                    "\"properties\" \"required\" \"items\" \"minItems\" \"minimum\" \"enum\" "
+                                    "\"const\" true false null 99999 { } , : -1";
+static const char tokenizer_words[] = "\"byte_fallback\" true \"unk_token\" \"Metaspace\" \"Replace\" "
+                                      "\"Prepend\" \"normalizer\" \"type\" [ ] { } , : null 0 "
+                                      "\"\xe2\x96\x81\" \"<0x0A>\" \"content\" \"special\" -1 1e9";
 
 static const Format formats[] = {
     {"json", read_json, 64, json_words, NULL, NULL},
@@ -169,9 +224,12 @@ static const Format formats[] = {
     {"given", read_given, 64, onnx_words, NULL, NULL},
     {"models", read_given, 512, onnx_words, NULL, onnx_mutate},
     {"tflite", read_tflite, 64, tflite_words, NULL, NULL},
+    {"gguf", read_gguf, 64, gguf_words, NULL, NULL},
     {"npy", read_npy, 64, file_words, NULL, NULL},
     {"safetensors", read_safetensors, 64, file_words, NULL, NULL},
     {"rlxb", read_rlxb, 64, rlxb_words, seal_rlxb, NULL},
+    {"grammar", read_grammar, 64, grammar_words, NULL, NULL},
+    {"tokenizer", read_tokenizer, 64, tokenizer_words, NULL, NULL},
 };
 
 const Format *format_find(const char *name)

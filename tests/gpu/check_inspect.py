@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What rlxc inspect says about launches on a GPU: it adds up, and --plan, --no-reorder and --no-fuse change
-it. Usage: check_inspect.py RLXC; prints TAP."""
+it. Also what rlxc says where there is no NVRTC. Usage: check_inspect.py RLXC; prints TAP."""
 import json
 import os
 import subprocess
@@ -55,6 +55,16 @@ def check_decoder():
     result(want in text, "the text says the same", text)
 
 
+# A variable that names a wrong file is named in the message, not passed over.
+def check_wrong_library(folder):
+    env = {"PATH": os.environ["PATH"], "HOME": folder, "RLXC_NVRTC": os.path.join(folder, "libnvrtc.so.13")}
+    command = [RLXC, "compile", "--target", "cuda", "-o", folder, MODEL]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    said = f"$RLXC_NVRTC names '{env['RLXC_NVRTC']}'" in done.stderr
+    found = "NVRTC is in a place that every program finds" if done.returncode == 0 else ""
+    result(said or found != "", "a wrong RLXC_NVRTC is named", done.stderr, found)
+
+
 # Two chains, one after the other in the graph, which are best run side by side.
 def check_chains(folder):
     path = os.path.join(folder, "chains.rlx")
@@ -91,4 +101,5 @@ check_decoder()
 check_loops()
 with tempfile.TemporaryDirectory() as scratch:
     check_chains(scratch)
+    check_wrong_library(scratch)
 sys.exit(tap.end())

@@ -21,7 +21,7 @@ import moe_model  # noqa: E402
 import moe_rows_model  # noqa: E402
 import on_fake_cuda as fake  # noqa: E402
 from emitted import QUICK  # noqa: E402
-from rotation import part_of  # noqa: E402
+from rotation import part_of, say  # noqa: E402
 
 RLXC, TARGET = os.path.abspath(sys.argv[1]), sys.argv[2]
 LIBRARY = os.path.abspath(sys.argv[3]) if TARGET == "cuda" else ""
@@ -80,11 +80,12 @@ with tempfile.TemporaryDirectory() as top:
     for each in part_of(CASES[TARGET], 2):
         with tempfile.TemporaryDirectory() as own_folder:
             check(own_folder, *each, shim[0] if shim else "")
-    for each in ([], C), (SLOTS, CPP), ([*OPEN, *SLOTS], C):
+    say()
+    for each in [([], C), *part_of([(SLOTS, CPP), ([*OPEN, *SLOTS], C)], 2)]:
         with tempfile.TemporaryDirectory() as own_folder:
             check(own_folder, *each, shim[0] if shim else "", "moe_rows_test")
     if TARGET == "cuda":  # no device: the experts of the other side
-        for each in [], SLOTS:
+        for each in part_of([[], SLOTS], 2):
             with tempfile.TemporaryDirectory() as own_folder:
                 build(own_folder, "cuda,c", ["--gpu", "text", *each], C, [])
                 run(["./p"], own_folder)

@@ -52,6 +52,18 @@ def models():
         pools = {"kernel": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
         yield f"max_pool {t}", 64, model({"x": tensor(t, 4, 64, 112, 112)}, ("max_pool", "x", pools))
         yield f"transpose {t}", 64, model({"x": x}, ("transpose", "x", {}))
+        image, pixels = tensor(t, 32, 3, 224, 224), tensor(t, 32, 1280, 7, 7)
+        channels_last = {"perm": [0, 2, 3, 1]}
+        yield f"few channels {t}", 64, model({"x": image}, ("transpose", "x", channels_last))
+        image = tensor(t, 32, 15, 64, 64)
+        yield f"15 channels {t}", 64, model({"x": image}, ("transpose", "x", channels_last))
+        factors = {"x": pixels, "s": tensor(t, 32, 1280, 1, 1)}
+        yield f"mul by channels {t}", 64, model(factors, ("mul", "xs", {}))
+        row_above = {"pads": [0, 0, 1, 0, 0, 0, 0, 0], "mode": "constant"}
+        padded = {"x": tensor(t, 32, 8, 3136, 19), "z": tensor(t, 32, 8, 3137, 19)}
+        yield f"pad, add {t}", 64, model(padded, ("pad", "x", row_above), ("add", ["t0", "z"], {}))
+        table = {"x": tensor(t, 50272, 768), "i": tensor("i64", 32, 128)}
+        yield f"gather {t}", 64, model(table, ("gather", "xi", {}))
     sums = ("reduce_sum", "x", {"axes": [1]})
     yield "reduce_sum of long rows", 64, model({"x": tensor("f32", 9, 1 << 20)}, sums)
     yield "rms_norm of short rows", 64, model(

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A program of tests/runtime with its model compiled by --target vulkan, on the device that is there: as C
-with a sanitizer, and as C++ as if the host did not see the device's memory.
+with a sanitizer, and one of two other ways each day (rotation.py): as C with memory that the host cannot read
+fast, or as C++ as if the host did not see the device's memory.
 Usage: check_vulkan_program.py RLXC MODEL PROGRAM [OPTION...]
 
 Exit 77: there is no device, or no glslang."""
@@ -14,6 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../common"))
 from emitted import QUICK  # noqa: E402
+from rotation import part_of, say  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 MODEL, PROGRAM, OPTIONS = sys.argv[2], sys.argv[3], sys.argv[4:]
@@ -45,7 +47,9 @@ with tempfile.TemporaryDirectory() as top:
     model = f"{RUNTIME}/{MODEL}.json"
     run([RLXC, "compile", "--api=full", model, "-o", ".", "--name", MODEL, "--target", "vulkan",
          *OPTIONS], top)
-    for way, staged in zip(WAYS, STAGED):
+    ways = list(zip(WAYS, STAGED))
+    say()
+    for way, staged in [ways[0], *part_of(ways[1:], 2)]:
         sources = [f"{RUNTIME}/{PROGRAM}.c", f"{MODEL}.c", "-o", "p", "-lm", "-ldl"]
         run([*way, *staged, *WARNINGS, "-DIS_NATIVE=0", "-I.", "-I" + RUNTIME, *sources], top)
         run(["./p"], top)

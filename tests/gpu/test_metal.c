@@ -273,6 +273,9 @@ int main(int argc, char **argv)
     folder = dir;
     rlx_assert(mkdir(arena_printf(&cases.perm, "%s/empty", dir), 0700) == 0);
     write_file(arena_printf(&cases.perm, "%s/empty/metal_stdlib", dir), "", "");
+    const char *gpu = getenv("TEST_GPU");
+    gpu_keep(&cases,
+             arena_printf(&cases.perm, "metal_%s_%s_%c", gpu != NULL ? gpu : "", compiler, argv[2][0]));
     gpu_plan(&cases, "metal", gpu_read_level(&cases, argv[2]), argv + 3, argc - 3);
     const uint32_t n = cases.jobs.len;
     printf("1..%u\n", n + 1);

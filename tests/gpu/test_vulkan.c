@@ -174,6 +174,9 @@ int main(int argc, char **argv)
     host = device.stage == NULL ? device.host : malloc(MEMORY_BYTES);
     if (!has_device)
         fprintf(stderr, "SKIPPED: no Vulkan device here (tools/setup installs one): only compiling\n");
+    const char *gpu = getenv("TEST_GPU");
+    gpu_keep(&cases, arena_printf(&cases.perm, "vulkan_%s_%c_%d", gpu != NULL ? gpu : "", argv[1][0],
+                                  has_device));
     gpu_plan(&cases, "vulkan", gpu_read_level(&cases, argv[1]), argv + 2, argc - 2);
     printf("1..%u\n", cases.jobs.len);
     gpu_run(&cases, run_job, NULL);

@@ -68,10 +68,6 @@ int main(void)
 """
 
 
-class Skipped(Exception):
-    """What is missing here."""
-
-
 def linker_script():
     """That of examples/firmware, with the regions and the lines of the network."""
     text = (FIRMWARE / "board.ld").read_text()
@@ -97,6 +93,9 @@ def places_of(elf):
 
 def check_board(seed):
     rng = random.Random(seed)
+    for tool in ("arm-none-eabi-gcc", "arm-none-eabi-nm", "qemu-system-arm"):
+        if shutil.which(tool) is None:
+            raise tap.Skipped(f"no {tool} here")
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         text, *sizes = Net(seed).build()
@@ -242,6 +241,46 @@ def check_bound():
     return f"{arena} bytes in two banks, {bound} at least"
 
 
+def check_cycles():
+    """Cycles are said to be the least only where they equal the bound: all in the fast bank, or as much as
+    fits. Where large buffers leave some of it, the gap is said."""
+    with tempfile.TemporaryDirectory() as folder:
+        work, found = pathlib.Path(folder), []
+        assert compile_step(work).returncode == 0
+        for near, rom in (("64K", "64K"), ("1K", "4K"), ("1K", "6000")):
+            command = [RLXC, "inspect", work / "step.rlx", "--no-code", f"--bank=near={near},fast",
+                       "--bank=far=8K", f"--bank=rom={rom},weights,fast", "--bank=xip=64K,weights,slow"]
+            said = json.loads(checked([*command, "--json"]))
+            text = checked(command).decode()
+            for kind, names in (("ram", ("near", "far")), ("weights", ("rom", "xip"))):
+                cost = said["bank_cycles"][kind]
+                cycles = sum(b["traffic"] * b["cycles"] for b in said["banks"] if b["name"] in names)
+                fastest = sum(b["traffic"] for b in said["banks"] if b["name"] in names)
+                assert abs(cost["cost"] - cycles) <= 1 and fastest <= cost["lower_bound"] + 1, (cost, cycles)
+                assert cost["optimal"] == (cost["cost"] == cost["lower_bound"]), cost
+                line = re.search(rf"^banks of {kind}: (\d+) cycles .*optimal: (yes|not proved)", text, re.M)
+                assert line and int(line[1]) == cost["cost"], text
+                assert cost["optimal"] == (line[2] == "yes"), text
+                found.append(cost)
+        assert found[0]["optimal"] and found[1]["optimal"], found
+        assert found[3]["lower_bound"] > found[1]["lower_bound"], found  # some of the constants are slow
+        return ", ".join(f"{c['cost']} of {c['lower_bound']}" for c in found)
+
+
+def check_schedule():
+    """With --ram, no schedule takes fewer instructions than what is said to be the least."""
+    model = HERE / "../../models/digits/digits.json"
+    command = [RLXC, "inspect", model, "--json", f"--cpu={CPU}"]
+    plain = json.loads(checked([*command, "--spare-ram=0"]))
+    assert "schedule_instructions" not in plain, plain
+    small = json.loads(checked([*command, f"--ram={plain['arena_bytes'] - 2000}"]))
+    cost = small["schedule_instructions"]
+    assert cost["lower_bound"] <= cost["cost"], cost
+    assert cost["optimal"] == (cost["lower_bound"] == cost["cost"]), cost
+    assert cost["lower_bound"] <= plain["estimated_instructions"], (cost, plain["estimated_instructions"])
+    return f"{cost['cost']} instructions, {cost['lower_bound']} at least"
+
+
 def check_certificate():
     """The certificate names the banks; static blocks keep the rules of docs/VALIDATION.md."""
     with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +289,7 @@ def check_certificate():
         done = call([RLXC, "compile", work / "step.rlx", "-o", work, "--certify", "--arena=static",
                      "--bank=near=1K,fast", "--bank=far=8K", "--bank=rom=64K,weights"])
         if b"no libclang is installed" in done.stderr:
-            raise Skipped("no libclang here")
+            raise tap.Skipped("no libclang here")
         assert done.returncode == 0, done.stderr
         banks = json.loads((work / "step.certificate.json").read_text())["banks"]
         assert [bank["name"] for bank in banks] == ["near", "far", "rom"] and "bank    near: " in (
@@ -294,24 +333,12 @@ def check_refused():
 
 def main():
     checks = [("blocks of the caller and a state", check_state, ()), ("inspect", check_facts, ()),
-              ("lower bound", check_bound, ()),
+              ("lower bound", check_bound, ()), ("least cycles", check_cycles, ()),
+              ("least instructions", check_schedule, ()),
               ("certificate", check_certificate, ()), ("one bank", check_one, ()),
               ("what is refused", check_refused, ())]
-    tools = ("arm-none-eabi-gcc", "arm-none-eabi-nm", "qemu-system-arm")
-    missing = [tool for tool in tools if shutil.which(tool) is None]
     checks += [(f"network {seed} on a board", check_board, (seed,)) for seed in (2, 9, 12)]
-    for name, check, args in checks:
-        if check is check_board and missing:
-            tap.result(True, name, skipped=f"no {missing[0]} here")
-            continue
-        try:
-            said = check(*args)
-            tap.result(True, f"{name}: {said}")
-        except Skipped as why:
-            tap.result(True, name, skipped=str(why))
-        except AssertionError as error:
-            tap.result(False, name, error)
-    return tap.end()
+    return tap.run_checks(checks)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import tempfile
 ROOT = pathlib.Path(os.environ.get("RLXC_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 sys.path[:0] = [str(ROOT / "tests/common"), str(ROOT / "tests/tflite")]
 import rotation  # noqa: E402
+import tap  # noqa: E402
 from check_ops import read_npy  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
@@ -271,7 +272,7 @@ def check_ahead():
         path, arena = program(work, work / "net.rlx", "cortex-m4", sizes, fewest)
         text = (work / f"net{fewest}.c").read_text()
         assert arena <= sizes[0] + 100, f"{arena} bytes, of which the input has {sizes[0]}"
-        assert "rlx_dsp_bytes2" in text, "no windows"
+        assert "rlx_dsp_ahead" in text, "no windows"
         assert checked([path], input=inputs) == wanted, f"other results in {arena} bytes"
         return f"{arena} bytes, of which the input has {sizes[0]}"
 
@@ -321,15 +322,7 @@ def main():
     checks.append(("many layers", check_many, ()))
     if NETWORKS.is_dir():
         checks += [(name, check_network, (name, limit)) for name, limit in LIMITS.items()]
-    print(f"1..{len(checks)}")
-    failed = 0
-    for number, (name, check, args) in enumerate(checks, 1):
-        try:
-            print(f"ok {number} - {name}: {check(*args)}", flush=True)
-        except AssertionError as error:
-            failed += 1
-            print(f"not ok {number} - {name}", *str(error).splitlines(), sep="\n# ", flush=True)
-    return failed != 0
+    return tap.run_checks(checks)
 
 
 if __name__ == "__main__":

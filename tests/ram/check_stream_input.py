@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from check_ram import CPUS, NETWORKS, RLXC, Net, call, checked, read_npy, rotation  # noqa: E402
+from check_ram import CPUS, NETWORKS, RLXC, Net, call, checked, read_npy, rotation, tap  # noqa: E402
 
 HOSTS = ("generic", "native", "x86-64-v3")
 VWW_BYTES = 22400
@@ -194,6 +194,13 @@ def planar_rows(data, shape):
     return made
 
 
+def is_close(found, wanted):
+    """Floats, to a few roundings of the largest of them."""
+    pairs = list(zip(*(struct.unpack(f"<{len(v) // 4}f", v) for v in (found, wanted))))
+    largest = max(abs(w) for _, w in pairs)
+    return len(found) == len(wanted) and all(abs(f - w) <= 1e-6 * largest for f, w in pairs)
+
+
 def compare(work, text, sizes, cpu, options, inputs):
     """Bytes of both arenas; None: the network cannot take rows, which a message says."""
     (work / "net.rlx").write_text(text)
@@ -211,7 +218,9 @@ def compare(work, text, sizes, cpu, options, inputs):
     wanted = checked([plain], input=inputs)
     is_planar = "transpose(%1)" not in text and shape[0] > 1
     found = checked([path], input=planar_rows(inputs, shape) if is_planar else inputs)
-    assert found == wanted, f"other results: {taken} bytes, {whole} without"
+    # On hosts tanh is computed in vectors, whose last bit may be another one than that of a single element.
+    has_both = "tanh(" in text and cpu in HOSTS
+    assert found == wanted or (has_both and is_close(found, wanted)), f"other results: {taken} bytes, {whole}"
     return taken, whole
 
 
@@ -339,15 +348,7 @@ def main():
     for seed in range(first, first + count):
         checks.append((f"bytes {seed}", check_bytes, (seed,)))
         checks.append((f"floats {seed}", check_floats, (seed,)))
-    print(f"1..{len(checks)}")
-    failed = 0
-    for number, (name, check, args) in enumerate(checks, 1):
-        try:
-            print(f"ok {number} - {name}: {check(*args)}", flush=True)
-        except AssertionError as error:
-            failed += 1
-            print(f"not ok {number} - {name}", *str(error).splitlines(), sep="\n# ", flush=True)
-    return failed != 0
+    return tap.run_checks(checks)
 
 
 if __name__ == "__main__":

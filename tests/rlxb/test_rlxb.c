@@ -38,7 +38,7 @@ static const char *compile(Arena *a, Diag *d, Graph *g)
     PipelineOptions o = {.opt_level = 3, .accuracy = 1e-5, .caps = &caps, .report = stderr};
     for (uint32_t i = 0; i < g->dims->symbols.len; i++) {
         const Symbol *s = &g->dims->symbols.data[i];
-        vec_push(a, &o.dims, ((ImportSize){.name = s->name, .value = s->dflt != 0 ? s->dflt : s->min}));
+        vec_push(a, &o.dims, ((ImportSize){.name = s->name, .value = s->has_dflt ? s->dflt : s->min}));
     }
     const HostOptions host = {
         .name = "m", .compiler = "rlxc", .cc_flags = "", .cpu = cpu.name, .weights = WEIGHTS_FILE};

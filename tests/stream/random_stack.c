@@ -7,10 +7,17 @@
 
 enum { TIME = 96, MAX_VALUES = 24, LAYERS = 9 };
 
+// Elements along time for so many of the input.
+typedef struct Rate {
+    int64_t up, down;
+} Rate;
+
 typedef struct Stack {
     Graph *g;
     uint64_t seed;
     NodeId value[MAX_VALUES];
+    Rate rate[MAX_VALUES]; // of the values
+    Rate made;             // of what the layer at hand makes
     uint32_t n;
     bool is_padded, is_cut; // behind the end
 } Stack;
@@ -60,6 +67,7 @@ static NodeId conv(Stack *r, NodeId x, int64_t channels, int64_t stride)
     const int64_t style = pick(r, 5), before = style == 0 ? 0 : style == 1 ? reach / 2 : reach;
     const int64_t behind = style == 1 ? reach - before : style == 2 ? reach : 0;
     const int64_t time = size(r, x, 2);
+    r->made.down *= stride;
     if (style == 3)
         x = pad(r, x, before, behind);
     NodeBuild b = node_begin(r->g, OP_conv, (Span){0}, NULL);
@@ -83,6 +91,7 @@ static NodeId spread(Stack *r, NodeId x, int64_t stride)
     const int64_t channels = size(r, x, 1), k = 1 + pick(r, 2 * stride + 1);
     const int64_t before = pick(r, k < 3 ? k : 3), behind = pick(r, 2) < k - before ? pick(r, 2) : 0;
     r->is_cut = r->is_cut || behind > 0 || k < stride;
+    r->made.up *= stride;
     NodeBuild b = node_begin(r->g, OP_conv_transpose, (Span){0}, NULL);
     node_src(&b, x);
     node_src(&b, weights(r, 3, (const int64_t[]){channels, channels, k}));
@@ -95,6 +104,7 @@ static NodeId pool(Stack *r, NodeId x, int64_t stride)
 {
     const int64_t k = stride + pick(r, 3), before = pick(r, k);
     const bool is_max = pick(r, 2);
+    r->made.down *= stride;
     NodeBuild b = node_begin(r->g, is_max ? OP_max_pool : OP_avg_pool, (Span){0}, NULL);
     const AttrId kernel = is_max ? A_max_pool_kernel : A_avg_pool_kernel;
     const AttrId strides = is_max ? A_max_pool_strides : A_avg_pool_strides;
@@ -139,13 +149,15 @@ static NodeId gate(Stack *r, NodeId x)
     return pick(r, 2) ? y : graph_op2(r->g, OP_mul, y, graph_op1(r->g, OP_sigmoid, x));
 }
 
-// With an earlier value, cut to the same size and repeated to the same channels, in another way each time.
+// With an earlier value of the same rate, cut to the same size and added or put beside it.
 static NodeId join(Stack *r, NodeId x)
 {
     for (int64_t tries = 0; tries < 6; tries++) {
-        NodeId y = r->value[pick(r, r->n)];
+        const int64_t which = pick(r, r->n);
+        NodeId y = r->value[which];
+        const Rate rate = r->rate[which];
         const int64_t more = size(r, y, 2) - size(r, x, 2);
-        if (more < 0 || more > 8 || y == x)
+        if (more < 0 || more > 8 || y == x || rate.up * r->made.down != r->made.up * rate.down)
             continue;
         const int64_t from = pick(r, more + 1);
         r->is_cut = r->is_cut || from < more;
@@ -191,9 +203,13 @@ int64_t random_stack(Graph *g, uint64_t seed)
     const Shape s = {.rank = 3, .dim = {1, 1 + pick(&r, 3), TIME}};
     const uint32_t layers = 2 + (uint32_t)pick(&r, LAYERS);
     NodeId x = r.value[r.n++] = graph_input(g, "x", DTYPE_f32, &s, (Span){0});
+    r.rate[0] = (Rate){1, 1};
     for (uint32_t i = 0; i < layers; i++) {
+        const Rate before = r.made = r.rate[r.n - 1];
         const NodeId y = layer(&r, x);
-        x = y != 0 && size(&r, y, 2) >= 16 ? y : x;
+        const bool is_kept = y != 0 && size(&r, y, 2) >= 16;
+        x = is_kept ? y : x;
+        r.rate[r.n] = is_kept ? r.made : before;
         r.value[r.n++] = x;
     }
     graph_output(g, "y", x);

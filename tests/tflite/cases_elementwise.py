@@ -31,6 +31,7 @@ def binary(
     high=None,
     scales=None,
     options=None,
+    out=None,
 ):
     q = [{}, {}, {}]
     if t in ("i8", "u8", "i16"):
@@ -39,7 +40,7 @@ def binary(
             q = [q[0], q[0], q[0]]
     a = c.x(t, list(shapes[0]), low=low, high=high, **q[0])
     b = c.x(t, list(shapes[1]), low=low, high=high, **q[1])
-    shape = shapes[0] if len(shapes[0]) >= len(shapes[1]) else shapes[1]
+    shape = out or (shapes[0] if len(shapes[0]) >= len(shapes[1]) else shapes[1])
     y = c.y(result or t, list(shape), **({} if result else q[2]))
     c.op(number, [a, b], [y], options_type, options or ({} if act is None else {0: i8(act)}))
 
@@ -50,6 +51,11 @@ for name, number, options_type in (("add", 0, 11), ("sub", 41, 28), ("mul", 18, 
         case(f"{name}_{t}", tolerance)(lambda c, n=number, o=options_type, t=t: binary(c, n, o, t))
         case(f"{name}_broadcast_{t}", tolerance)(
             lambda c, n=number, o=options_type, t=t: binary(c, n, o, t, shapes=((2, 3, 4), (4,)))
+        )
+        case(f"{name}_5d_{t}", tolerance)(
+            lambda c, n=number, o=options_type, t=t: binary(
+                c, n, o, t, shapes=((2, 1, 3, 1, 4), (3, 1, 2, 1)), out=(2, 3, 3, 2, 4)
+            )
         )
         if t != "i32":
             case(f"{name}_relu_{t}", tolerance)(

@@ -113,7 +113,7 @@ def _(c):
 
 
 def move(c, number, options_type, in_shape, out_shape, constants=(), options=None, t="f32", q=None):
-    q = q or ({} if t != "i8" else Q)
+    q = q or {"i8": Q, "i16": {"scale": 0.05, "zero": 0}}.get(t, {})
     x = c.x(t, list(in_shape), **q)
     extra = [c.c("i32", list(shape), list(data)) for shape, data in constants]
     c.op(number, [x, *extra], [c.y(t, list(out_shape), **q)], options_type, options)
@@ -151,6 +151,14 @@ MOVES = {
         [((3,), (0, 0, 1)), ((3,), (0, 0, 4)), ((3,), (1, 1, 1))],
         {2: ("i32", 1), 3: ("i32", 2)},
     ),
+    "strided_slice_ellipsis": (
+        45,
+        32,
+        (2, 3, 4, 2),
+        (3, 4, 1),
+        [((3,), (-1, 0, -1)), ((3,), (0, 0, 0)), ((3,), (1, 1, -2))],
+        {1: ("i32", 4), 2: ("i32", 2), 4: ("i32", 1)},
+    ),
     "tile": (69, 51, (2, 3), (4, 9), [((2,), (2, 3))], None),
     "reverse": (105, 81, (2, 3, 4), (2, 3, 4), [((1,), (1,))], None),
     "broadcast_to": (130, 104, (3, 1), (2, 3, 4), [((3,), (2, 3, 4))], None),
@@ -173,8 +181,9 @@ MOVES = {
     "bilinear_smaller": (23, 15, (1, 7, 8, 2), (1, 3, 5, 2), [((2,), (3, 5))], None),
 }
 for name, (number, options_type, a, b, constants, options) in MOVES.items():
-    for t in ("f32", "i8", "i32"):
-        if t == "i32" and ("linear" in name or "nearest" in name or "pad" in name):
+    for t in ("f32", "i8", "i32", "i16"):
+        is_resize = "linear" in name or "nearest" in name
+        if (t == "i32" and (is_resize or "pad" in name)) or (t == "i16" and not is_resize):
             continue
         tolerance = FLOAT if "linear" in name and t == "f32" else 0
         case(f"{name}_{t}", tolerance)(

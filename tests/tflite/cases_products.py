@@ -76,6 +76,7 @@ for name, kwargs in {
     "conv_relu6": {"act": 3},
     "conv_relu1": {"act": 2},
     "conv_dilated": {"dilation": (2, 2), "pad": 1},
+    "conv_dilated_stride": {"dilation": (2, 3), "stride": (2, 1), "size": (9, 8)},
     "conv_wide": {"kernel": (4, 2), "stride": (2, 2), "size": (9, 8)},
     "conv_groups": {"depth": 4, "groups": 2},
 }.items():
@@ -131,18 +132,18 @@ case("depthwise_i16")(lambda c: depthwise(c, "i16"))
 case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
 
 
-def transpose_conv(c, x_type, *, pad=0, strides=(2, 2), has_bias=True, size=(4, 3), kernel=(3, 3)):
+def transpose_conv(c, x_type, *, pad=0, strides=(2, 2), has_bias=True, size=(4, 3), kernel=(3, 3), out=3):
     out_size = [n * s if pad == 0 else (n - 1) * s + k for n, s, k in zip(size, strides, kernel)]
-    weight_scale = [0.01 + 0.004 * i for i in range(3)]
+    weight_scale = [0.01 + 0.004 * i for i in range(out)]
     w_type = "f32" if x_type == "f32" else "i8"
     tensors = [
-        c.c("i32", [4], [1, *out_size, 3]),
-        c.c(w_type, [3, *kernel, 2], **scales(w_type, weight_scale)),
+        c.c("i32", [4], [1, *out_size, out]),
+        c.c(w_type, [out, *kernel, 2], **scales(w_type, weight_scale)),
         c.x(x_type, [1, *size, 2], **scales(x_type, 0.05, 7)),
     ]
     if has_bias:
-        tensors.append(bias(c, x_type, 3, [0.05 * s for s in weight_scale], most=100, most_real=1))
-    y = c.y(x_type, [1, *out_size, 3], **scales(x_type, 0.02 if x_type == "i16" else 0.07, -2))
+        tensors.append(bias(c, x_type, out, [0.05 * s for s in weight_scale], most=100, most_real=1))
+    y = c.y(x_type, [1, *out_size, out], **scales(x_type, 0.02 if x_type == "i16" else 0.07, -2))
     window_op(c, 67, [*tensors, y], 49, pad, strides, [])
 
 
@@ -156,6 +157,11 @@ for strides, kernel in (((1, 1), (3, 2)), ((3, 2), (2, 5)), ((1, 3), (4, 3)), ((
     for pad in 0, 1:
         name = f"transpose_conv_{'x'.join(map(str, strides + kernel))}_{('same', 'valid')[pad]}"
         case(name)(lambda c, s=strides, k=kernel, p=pad: transpose_conv(c, "i8", pad=p, strides=s, kernel=k))
+# Fewer taps than strides: with padding SAME, the first eight channels round otherwise than the rest.
+for pad in 0, 1:
+    case(f"transpose_conv_sparse_{('same', 'valid')[pad]}")(
+        lambda c, p=pad: transpose_conv(c, "i8", pad=p, strides=(2, 3), kernel=(1, 2), out=11, size=(6, 6))
+    )
 
 
 def pool(c, number, x_type, *, kernel=(2, 2), stride=(2, 2), pad=0, act=0, size=(7, 6)):
@@ -196,6 +202,7 @@ def fully(
     out=5,
     channels=False,
     asymmetric=False,
+    bias_type=None,
 ):
     w_type = w_type or ("f32" if x_type == "f32" else "i8")
     scale = [0.01 + 0.003 * i for i in range(out)] if channels else 0.02
@@ -205,7 +212,7 @@ def fully(
     ]
     if has_bias:
         bias_scale = [0.05 * s for s in scale] if channels else 0.001
-        inputs.append(bias(c, x_type, out, bias_scale, most=300, most_real=2))
+        inputs.append(bias(c, bias_type or x_type, out, bias_scale, most=300, most_real=2))
     y = c.y(
         x_type,
         [*rows, out] if keep else [3, out],
@@ -223,8 +230,11 @@ case("fully_channels_i8")(lambda c: fully(c, "i8", channels=True))
 case("fully_keep_i8")(lambda c: fully(c, "i8", rows=(1, 3), keep=True))
 case("fully_u8")(lambda c: fully(c, "u8", "u8"))
 case("fully_i16")(lambda c: fully(c, "i16"))
-case("fully_i4")(lambda c: fully(c, "i8", "i4", out=60))
-case("fully_i4_channels", 1)(lambda c: fully(c, "i8", "i4", out=60, channels=True))
+for name, kwargs in {"": {}, "_channels": {"channels": True}, "_no_bias": {"has_bias": False}}.items():
+    case("fully_i4" + name)(lambda c, k=kwargs: fully(c, "i8", "i4", out=60, **k))
+    case(f"fully_i4{name}_even")(lambda c, k=kwargs: fully(c, "i8", "i4", out=60, inner=8, **k))
+    case(f"fully_i16{name}_many")(lambda c, k=kwargs: fully(c, "i16", out=60, inner=3, **k))
+case("fully_i16_narrow")(lambda c: fully(c, "i16", out=60, inner=3, bias_type="i8"))
 case("fully_hybrid", FLOAT)(lambda c: fully(c, "f32", "i8"))
 case("fully_hybrid_asymmetric", FLOAT)(lambda c: fully(c, "f32", "i8", asymmetric=True))
 case("fully_hybrid_channels", FLOAT)(lambda c: fully(c, "f32", "i8", channels=True))

@@ -105,6 +105,14 @@ REFUSED = {
         one_operator(22, [BYTES, ("i32", [1], {"data": [2]}), ("i8", [2], {"scale": 1.0, "zero": 0})]),
         None,
     ),
+    "sums of two zero points": (
+        one_operator(106, [BYTES, BYTES, ("i8", [2], {"scale": 0.5, "zero": 1}), BYTES], 82),
+        "operands 0 and 2 must have the same scale and zero point",
+    ),
+    "sums of halfwords": (
+        one_operator(106, [("i16", [2], {"scale": 0.5, "zero": 0})] * 3, 82),
+        "of 8 bits",
+    ),
     "axis": (one_operator(70, [F2, ("i32", [1], {"data": [7]}), F2]), "axis 7 is out of range"),
     "many axes": (
         one_operator(22, [F2, ("i32", [9], {"data": [1] * 8 + [2]}), F2]),

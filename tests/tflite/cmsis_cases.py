@@ -382,9 +382,42 @@ def activations(c, d):
 GATES = ("input", "forget", "cell", "output")
 
 
+def integer_lstm(c, d):
+    """The data has factors; one of the scales that they come from is free."""
+    type_name, values = d.array("input_tensor", "input")
+    units, width, batch = d.hidden_size, d.input_size, d.batch_size
+    outer = [d.time_steps, batch] if d.time_major else [batch, d.time_steps]
+    x_scale, gate_scale = 2.0**-10, 2.0**-12
+    state_scale = 2.0**-30 / real_of(d.output_multiplier, d.output_shift)
+    x = c.x(type_name, [*outer, width], values=values, scale=x_scale, zero=-d.input_zero_point)
+
+    def weights(kind, shape, scale):
+        for gate in GATES:
+            name = f"{gate}_gate_{kind}"
+            factor = real_of(d.numbers[f"{name}_multiplier"], d.numbers[f"{name}_shift"])
+            data = d.array(f"{name}_weights")[1]
+            yield c.c("i8", shape, data, scale=factor * gate_scale / scale, zero=0)
+
+    def biases():
+        for gate in GATES:
+            kind, data = d.array(f"{gate}_gate_bias")
+            yield c.c(kind, [units], data, scale=x_scale, zero=0)
+
+    result = {"scale": state_scale, "zero": d.output_zero_point}
+    operands = [x, *weights("input", [units, width], x_scale), *weights("hidden", [units] * 2, state_scale)]
+    operands += [-1] * 3 + [*biases(), -1, -1]
+    operands.append(c.temporary(type_name, [batch, units], variable=True, **result))
+    cell = {"scale": 2.0**-30 / real_of(d.input_to_cell_multiplier, d.input_to_cell_shift), "zero": 0}
+    operands.append(c.temporary("i16", [batch, units], variable=True, **cell))
+    clip = 0 if d.cell_clip == 32767 else d.cell_clip * cell["scale"]
+    y = c.result([*outer, units], **result)
+    c.op(44, operands + [-1] * 4, [y], 71, {0: i8(4), 1: f32(clip), 3: i8(d.time_major)})
+
+
 def lstm(c, d):
     if "output_multiplier" in d.numbers:
-        raise Unreadable("this test makes no models of LSTMs on integers")
+        integer_lstm(c, d)
+        return
     type_name, _ = d.array("input")
     units, width, batch = d.hidden_size, d.input_size, d.batch_size
     outer = [d.time_steps, batch] if d.time_major else [batch, d.time_steps]

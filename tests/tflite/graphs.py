@@ -129,16 +129,27 @@ LSTM_WEIGHTS = [0.011, 0.006, 0.013, 0.008, 0.005, 0.012, 0.007, 0.009]  # scale
 LSTM_RESULTS = {
     "plain": [-19, 19, 9, -26, 17, -19, 56, 14, -31, -5, -50, 37, -18, 4, -18, -27, 20, -18],
     "clipped": [-4, -4, -3, -17, 3, -4, 47, 33, 14, -49, 35, 7, 48, 15, 0, 78, 20, 8, 6, 61, -27, -6, -6, 5],
+    "plain wide": [
+        -2520, 472, -5999, -6703, 286, -7480, -9013, 19, -8024, 2607, 317, -3459, -2151, 605, -7325,
+        -1140, 1004, -7782,
+    ],
+    "clipped wide": [
+        -812, -518, 5834, -2200, -490, 8508, -3869, -1529, 9837, -3274, 4718, 7490, -220, -1323, 16082,
+        -4485, -1326, 8902, -127, -1584, 5530, -8383, -2415, 8574,
+    ],
 }
 
 
 def lstm(kind):
-    """A LSTM of bytes: 2 batches of 3 steps in batch order, or 4 steps in time order with a clipped cell."""
-    steps, batch, inputs, units = (3, 2, 4, 3) if kind == "plain" else (4, 1, 5, 6)
-    shape = [batch, steps] if kind == "plain" else [steps, batch]
+    """A LSTM of bytes, or wide, of 16 bits: 2 batches of 3 steps in batch order, or 4 steps in time order
+    with a clipped cell."""
+    is_plain, is_wide = kind.startswith("plain"), kind.endswith("wide")
+    steps, batch, inputs, units = (3, 2, 4, 3) if is_plain else (4, 1, 5, 6)
+    shape = [batch, steps] if is_plain else [steps, batch]
+    number, most, x_scale = ("i16", 32767, 0.00004) if is_wide else ("i8", 127, 0.02)
     model = Model()
     g = model.graph()
-    x = g.tensor("x", "i8", [*shape, inputs], scale=0.02, zero=-7)
+    x = g.tensor("x", number, [*shape, inputs], scale=x_scale, zero=0 if is_wide else -7)
     sizes = [inputs] * 4 + [units] * 4
     operands = [x]
     for k, scale in enumerate(LSTM_WEIGHTS):
@@ -146,19 +157,21 @@ def lstm(kind):
         operands.append(g.tensor(f"w{k}", "i8", [units, sizes[k]], data=data, scale=scale, zero=0))
     operands += [-1] * 3
     for k in range(4):
-        scale = 0.02 * LSTM_WEIGHTS[k]
-        data = whole(20 + k, units, 3000)
-        operands.append(g.tensor(f"b{k}", "i32", [units], data=data, scale=scale, zero=0))
-    state = g.tensor("state", "i8", [batch, units], scale=1 / 128, zero=5, variable=True)
+        scale = x_scale * LSTM_WEIGHTS[k]
+        data = [150 * v for v in whole(20 + k, units, 16000)] if is_wide else whole(20 + k, units, 3000)
+        bias_number = "i64" if is_wide else "i32"
+        operands.append(g.tensor(f"b{k}", bias_number, [units], data=data, scale=scale, zero=0))
+    result = {"scale": 1 / 32768, "zero": 0} if is_wide else {"scale": 1 / 128, "zero": 5}
+    state = g.tensor("state", number, [batch, units], variable=True, **result)
     cell = g.tensor(
-        "cell", "i16", [batch, units], scale=2.0 ** (-12 if kind == "plain" else -14), zero=0, variable=True
+        "cell", "i16", [batch, units], scale=2.0 ** (-12 if is_plain else -14), zero=0, variable=True
     )
-    y = g.tensor("y", "i8", [*shape, units], scale=1 / 128, zero=5)
-    options = {0: ("i8", 4), 1: ("f32", 0.0 if kind == "plain" else 0.75), 3: ("u8", kind != "plain")}
+    y = g.tensor("y", number, [*shape, units], **result)
+    options = {0: ("i8", 4), 1: ("f32", 0.0 if is_plain else 0.75), 3: ("u8", not is_plain)}
     g.operator(44, [*operands, -1, -1, state, cell, -1, -1, -1, -1], [y], 71, options)
     g.inputs, g.outputs = [x], [y]
-    values = whole(40, steps * batch * inputs, 127)
-    return model, [("x", "i8", [*shape, inputs], values)], {"y": LSTM_RESULTS[kind]}, []
+    values = whole(40, steps * batch * inputs, most)
+    return model, [("x", number, [*shape, inputs], values)], {"y": LSTM_RESULTS[kind]}, []
 
 
 def lstm_of_reals():
@@ -208,9 +221,25 @@ def custom(takes_bytes):
     return model, [("x", "f32", [2], [1.0, 4.0])], expected, ["--allow-custom", "--custom", declared]
 
 
+def sum_of_bytes():
+    """ADD_N of three operands: scales 0.5 and 0.75, zero points -3 and 7."""
+    model = Model()
+    g = model.graph()
+    values = [[-128, -3, 0, 9, 100, 127], [-128, -3, 4, -77, 26, 127], [-128, -3, -9, 1, 55, 127]]
+    g.inputs = [g.tensor(f"x{i}", "i8", [6], scale=0.5, zero=-3) for i in range(3)]
+    g.outputs = [g.tensor("y", "i8", [6], scale=0.75, zero=7)]
+    g.operator(106, g.inputs, g.outputs, 82)
+    feeds = [(f"x{i}", "i8", [6], v) for i, v in enumerate(values)]
+    steps = [round(sum(v + 3 for v in column) / 1.5) + 7 for column in zip(*values)]
+    return model, feeds, {"y": [min(127, max(-128, step)) for step in steps]}, []
+
+
 GRAPHS = {
+    "sum_of_bytes": sum_of_bytes,
     "lstm_bytes": lambda: lstm("plain"),
     "lstm_bytes_clipped": lambda: lstm("clipped"),
+    "lstm_wide": lambda: lstm("plain wide"),
+    "lstm_wide_clipped": lambda: lstm("clipped wide"),
     "lstm_clipped": lstm_of_reals,
     "custom": lambda: custom(False),
     "custom_bytes": lambda: custom(True),

@@ -183,7 +183,11 @@ static void test_symbols(void **state)
     assert_int_equal(s[1].min, 1);
     assert_true(s[1].max == DIM_MAX_VALUE);
     assert_int_equal(s[1].multiple, 1);
-    assert_int_equal(s[1].dflt, 0);
+    assert_true(s[0].has_dflt && !s[1].has_dflt);
+    g = import_good("{'rlxc':1,'symbols':{'p':{'min':0,'max':8,'default':0}},"
+                    "'inputs':{'x':{'dtype':'f32','shape':['p']}},'outputs':['x']}");
+    s = g->dims->symbols.data;
+    assert_true(s[0].has_dflt && s[0].dflt == 0 && s[0].min == 0);
     g = import_good("{'rlxc':1,'inputs':{'x':{'dtype':'f32','shape':['free']}},'outputs':['x']}");
     assert_string_equal(type_of(g, 0), "f32[free]");
 }

@@ -290,12 +290,16 @@ static const char values[] = "kernel k0_values\n"
                              "  store w[0] = 0.1\n"
                              "  %12 = load f16 w[0]\n"
                              "  %13 = cast f32 %12\n"
-                             "  store y[9] = %13\n";
+                             "  store y[9] = %13\n"
+                             "  %14 = even zip f32x4 %1 %2\n"
+                             "  store y[10] = %14\n"
+                             "  %15 = odd zip f32x4 %1 %2\n"
+                             "  store y[14] = %15\n";
 
 static void test_values(void **state)
 {
     static const float x[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    static const float want[] = {1, 5, 2, 6, 3, 7, 0, 8, 8, 0.0999755859375f};
+    static const float want[] = {1, 5, 2, 6, 3, 7, 0, 8, 8, 0.0999755859375f, 1, 3, 5, 7, 2, 0, 6, 8};
     static const int32_t numbers[] = {2, 0x41000000, 2, 2, INT32_MIN + 1};
     (void)state;
     bench_memory(0, sizeof x, x);

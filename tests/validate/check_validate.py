@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The rules of docs/VALIDATION.md. Faults that are planted in emitted C are found, each by its rule; all
-models keep the rules with many options; the bound of the stack holds against gcc's figures; certificates are
-the same wherever they are made. Usage: check_validate.py RLXC"""
+models keep the rules, also with some of many options, which change from day to day (rotation.py) as those of
+real networks do; the bound of the stack holds against gcc's figures; certificates are the same wherever they
+are made. Usage: check_validate.py RLXC"""
 import glob
 import hashlib
 import json
@@ -12,6 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
+from rotation import part_of, say  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
@@ -161,7 +165,7 @@ def variants():
     ]
     for i, m in enumerate(models):  # each model as it is, and with some of the options in turn
         yield m, []
-        for k in range(4):
+        for k in part_of(range(4), 2):
             yield m, options[1 + (i + 2 * k) % (len(options) - 1)]
     runtime = ROOT + "/tests/runtime/"
     yield runtime + "everything.json", ["--dynamic"]
@@ -192,6 +196,7 @@ def certify(model, options, folder, name="m"):
 
 
 def check_emitted(folder):
+    say()
     for model, options in variants():
         c = certify(model, options, folder)
         if c is None:
@@ -207,7 +212,7 @@ def check_emitted(folder):
         print("../shared/models/onnx: skipped, not here")
     for model in networks:
         sizes = SIZES.get(os.path.basename(os.path.dirname(model)), [])
-        for options in ([], ["--cpu", "x86-64-v3", "--threads", "2"]):
+        for options in part_of([[], ["--cpu", "x86-64-v3", "--threads", "2"]], 2):
             certify(model, sizes + options, folder)
     check_firmware_networks(folder)
 
@@ -220,7 +225,7 @@ def check_firmware_networks(folder):
         print("../shared/models/mlperf_tiny: skipped, not here")
         return
     for model in networks:
-        for cpu in ("cortex-m4", "cortex-m55", "rv32imafcv"):
+        for cpu in part_of(["cortex-m4", "cortex-m55", "rv32imafcv"], 3):
             certify(model, ["--cpu", cpu], folder)
     streamed = ["--cpu", "cortex-m4", "--stream-input", "input_1_int8", "--ram", "22400"]
     certify(f"{TINY}/vww_96_int8.tflite", streamed, folder)

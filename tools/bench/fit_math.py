@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the polynomials of codegen/prelude/c_math.inc and prints them as f32 constants (needs mpmath).
+"""Fits the polynomials of codegen/prelude/c_math.inc and prints them as constants (needs mpmath).
 
 Minimax by reweighted least squares (Lawson) in 50 digits, then the coefficients are rounded from the lowest
-degree up, and the rest is fitted again after each rounding, so that later coefficients absorb what the earlie
-              r
-ones lost.
+degree up, and the rest is fitted again after each rounding, so that later coefficients absorb what the
+earlier ones lost.
 """
 import struct
 
-from mpmath import asin, atan, cos, erf, erfc, exp, expm1, fabs, log, log1p, lu_solve, matrix, mp, mpf, pi
-from mpmath import sin, sinh, sqrt, tan, tanh
+from mpmath import asin, atan, atanh, cos, erf, erfc, exp, expm1, fabs, log, log1p, lu_solve, matrix, mp
+from mpmath import mpf, pi, sin, sinh, sqrt, tan, tanh
 
 mp.dps = 50
 POINTS, ROUNDS = 120, 12
@@ -19,6 +18,10 @@ TABLE_POINTS = 32  # of a piece
 
 def f32(x):
     return mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
+
+
+def f64(x):
+    return mpf(float(x))
 
 
 def chebyshev(lo, hi, count):
@@ -52,8 +55,8 @@ def lawson(target, weight, powers, points):
     return best
 
 
-def rounded_fit(target, weight, points, degree, first=0):
-    """({power: f32 coefficient}, largest weighted error)"""
+def rounded_fit(target, weight, points, degree, first=0, number=f32):
+    """({power: coefficient}, largest weighted error); `number` rounds to the type of coefficients."""
     fixed = {}
 
     def rest(t):
@@ -61,7 +64,7 @@ def rounded_fit(target, weight, points, degree, first=0):
 
     for k in range(first, degree + 1):
         error, c = lawson(rest, weight, list(range(k, degree + 1)), points)
-        fixed[k] = f32(c[0])
+        fixed[k] = number(c[0])
     return fixed, max(fabs(weight(t) * rest(t)) for t in points)
 
 
@@ -70,6 +73,14 @@ def fit(name, target, weight, lo, hi, degree, first=0):
     print(f"{name}: largest error 2^{mp.nstr(log(last, 2), 4)}")
     for k, c in fixed.items():
         print(f"    t^{k - first}: {float(c).hex()}  {float(c):.9g}f")
+
+
+def fit_wide(name, target, weight, lo, hi, degree):
+    """A polynomial with coefficients of double."""
+    fixed, last = rounded_fit(target, weight, chebyshev(lo, hi, POINTS), degree, number=f64)
+    print(f"{name}: largest error 2^{mp.nstr(log(last, 2), 4)}")
+    for k, c in fixed.items():
+        print(f"    t^{k}: {float(c)!r}")
 
 
 def fit_table(name, target, weight, pieces, degree):
@@ -133,8 +144,11 @@ def main():
     fit("exp: (e^r - 1 - r) / r^2", lambda r: exp(r) - 1 - r, lambda r: 1 / exp(r), -h, h, 6, 2)
     fit("expm1: (expm1(r) - r) / r^2", lambda r: expm1(r) - r,
         lambda r: 1 / (fabs(expm1(r)) + mpf("1e-9")), -h, h, 7, 2)
-    fit("tanh: (tanh(x) / x - 1) / x^2, t = x^2", lambda t: (tanh(sqrt(t)) / sqrt(t) - 1) / t, lambda t: t,
+    fit("tanh: (tanh(x) / x - 1) / x^2, t = x^2", lambda t: (tanh(sqrt(t)) / sqrt(t) - 1) / t,
+        lambda t: t * sqrt(t) / tanh(sqrt(t)), mpf("1e-9"), mpf("0.5625"), 4)
+    fit("tanh of GPUs, below 0.545", lambda t: (tanh(sqrt(t)) / sqrt(t) - 1) / t, lambda t: t,
         mpf("1e-9"), mpf("0.30"), 4)
+    fit("tanh: expm1(2 r) / r", lambda r: expm1(2 * r), lambda r: 1 / exp(2 * r), -h / 2, h / 2, 5, 1)
     fit("erf: erf(x) / x - 1, t = x^2", lambda t: erf(sqrt(t)) / sqrt(t) - 1,
         lambda t: sqrt(t) / erf(sqrt(t)),
         mpf("1e-12"), mpf("0.8464"), 6)
@@ -148,6 +162,13 @@ def main():
     circle()
     tail = lambda a: erfc(a / root) / 2  # noqa: E731
     fit_table("erfc(a / sqrt(2)) / 2, 32 pieces", tail, lambda a: max(a, mpf("0.6")), normal_tail(), 4)
+    fit("gelu: (erfc(a / sqrt(2)) / 2)^(-1/4)", lambda a: tail(a) ** mpf("-0.25"),
+        lambda a: 4 * (a + mpf("0.02")) * tail(a) ** mpf("1.25"), mpf("1e-6"), mpf("5.6"), 11)
+    ratio = (root - 1) / (root + 1)
+    fit_wide("pow: log2((1 + s) / (1 - s)) / s, t = s^2",
+             lambda t: 2 * atanh(sqrt(t)) / sqrt(t) / log(mpf(2)),
+             lambda t: sqrt(t) / atanh(sqrt(t)), mpf("1e-9"), ratio**2, 5)
+    fit_wide("pow: 2^r", lambda r: mpf(2) ** r, lambda r: 1 / mpf(2) ** r, mpf(-0.5), mpf(0.5), 7)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ VECTOR(cosh)
 VECTOR(asinh)
 VECTOR(acosh)
 VECTOR(atanh)
+extern double pow(double, double) __attribute__((simd("notinbranch"), const));
 #endif
 #endif
 
@@ -75,6 +76,44 @@ EXACT(acosh, acosh(a))
 EXACT(atanh, atanh(a))
 EXACT(selu, 1.0507009873554805 * (a < 0 ? 1.6732632423543772 * expm1(a) : a))
 
+// From -151 to 129: what 2 is raised to where a power is neither 0 nor infinite, and a little beyond.
+static float near_power(float x, uint32_t random)
+{
+    const double power = (double)random / 0x1p32 * 280 - 151;
+    return (float)(power / log2(fabs((double)x)));
+}
+
+void ulp_exponents(const float *x, float *e)
+{
+    static const float ends[] = {0, -0.0f, 1, -1, 0.5f, -0.5f, 2, 3, INFINITY, -INFINITY, NAN, 0x1p24f, -3};
+    for (int i = 0; i < ULP_BLOCK; i++) {
+        uint32_t bits, random;
+        memcpy(&bits, &x[i], sizeof bits);
+        random = (bits ^ bits >> 16) * 0x85ebca6bu;
+        random = (random ^ random >> 13) * 0xc2b2ae35u;
+        random ^= random >> 16;
+        const uint32_t rest = random * 0x9e3779b1u;
+        if (random % 8 == 0)
+            memcpy(&e[i], &rest, sizeof rest);
+        else if (random % 8 == 1)
+            e[i] = (float)((int)(rest >> 24) - 128);
+        else if (random % 8 == 2)
+            e[i] = ends[rest % (sizeof ends / sizeof *ends)];
+        else
+            e[i] = near_power(x[i], rest);
+        // Of signalling NaN, C does not say what their power of 0 is.
+        if (isnan(x[i]) || isnan(e[i]))
+            e[i] = (bits & 0x7fc00000) == 0x7f800000 ? 2 : isnan(e[i]) ? NAN : e[i];
+    }
+}
+
+static void exact_pow(const float *x, double *y)
+{
+    static _Thread_local float e[ULP_BLOCK];
+    ulp_exponents(x, e);
+    _Pragma("omp simd") for (int i = 0; i < ULP_BLOCK; i++) y[i] = pow((double)x[i], (double)e[i]);
+}
+
 static const struct {
     const char *name;
     UlpExact exact;
@@ -94,6 +133,7 @@ static const struct {
     {"atan", exact_atan},         {"sinh", exact_sinh},
     {"cosh", exact_cosh},         {"asinh", exact_asinh},
     {"acosh", exact_acosh},       {"atanh", exact_atanh},
+    {"pow", exact_pow},
 };
 
 UlpExact ulp_exact(const char *name)

@@ -19,6 +19,9 @@ typedef struct UlpWorst {
 typedef void (*UlpExact)(const float *x, double *y);
 // NULL when there is no function of that name.
 UlpExact ulp_exact(const char *name);
+// The exponents of a block of bases: an eighth of any bits, some whole numbers and ends, and for the others a
+// power that is no overflow.
+void ulp_exponents(const float *x, float *e);
 // Adds a block of results to the worst. A unit is the distance of two f32 at the exact value, or at `least`
 // where that is larger (0: 2^-149 for all denormals).
 void ulp_measure(const float *x, const float *got, const double *exact, double least, UlpWorst *w);

@@ -32,14 +32,15 @@ static const Function functions[] = {
     {OP_tanh, 0, 0},       {OP_erf, 0, 0},         {OP_sqrt, 0.5, 0},   {OP_floor, 1e-9, 0},
     {OP_ceil, 1e-9, 0},    {OP_trunc, 1e-9, 0},    {OP_round, 1e-9, 0}, {OP_abs, 1e-9, 0},
     {OP_sigmoid, 1.75, 0}, {OP_silu, 1.8, 0},      {OP_gelu_erf, 2, 0.5}, {OP_gelu_tanh, 2, 0.25},
-    {OP_softplus, 2, 0},   {OP_mish, 4, 0x1p-100}, {OP_selu, 2, 0},     {OP_sin, 0, 0},
+    {OP_softplus, 2, 0},   {OP_mish, 4.75, 0x1p-100}, {OP_selu, 2, 0},     {OP_sin, 0, 0},
     {OP_cos, 0, 0},        {OP_tan, 0, 0},         {OP_asin, 0, 0},     {OP_acos, 0, 0},
     {OP_atan, 0, 0},       {OP_sinh, 0, 0},        {OP_cosh, 0, 0},     {OP_asinh, 0, 0},
-    {OP_acosh, 0, 0},      {OP_atanh, 0, 0},
+    {OP_acosh, 0, 0},      {OP_atanh, 0, 0},      {OP_pow, 0, 0},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-typedef void (*Run)(const float *x, float *y, ptrdiff_t n);
+// `e` has the second operands of a function that has two.
+typedef void (*Run)(const float *x, const float *e, float *y, ptrdiff_t n);
 
 typedef struct Variant {
     const char *name, *cpu, *flags;
@@ -87,16 +88,19 @@ static void print_function(Arena *a, const Function *f, uint8_t lanes, Str *out)
     kernel_param(k, "x", DTYPE_f32, false, true);
     kernel_param(k, "y", DTYPE_f32, true, false);
     kernel_param(k, "n", DTYPE_i32, false, true);
+    kernel_param(k, "e", DTYPE_f32, false, true);
     const KRef n = k_cast(k, k_load(k, 2, k_index(k, 0), 1, 1), KT_INDEX);
     const KRef i = k_for(k, k_index(k, 0), n, lanes, KFOR_PARALLEL, "i");
-    const KRef x = k_load(k, 0, i, lanes, lanes);
-    k_store(k, 1, i, k_form(k, op_info[f->op].kernel, &x, DTYPE_f32), lanes);
+    KRef x[2] = {k_load(k, 0, i, lanes, lanes)};
+    if (op_info[f->op].max_src == 2)
+        x[1] = k_load(k, 3, i, lanes, lanes);
+    k_store(k, 1, i, k_form(k, op_info[f->op].kernel, x, DTYPE_f32), lanes);
     k_end(k);
     cfamily_print_kernel(target_find("c"), k, out);
     str_printf(out,
-               "void run_%s(const float *x, float *y, ptrdiff_t n);\n"
-               "void run_%s(const float *x, float *y, ptrdiff_t n)\n{\n"
-               "    const int32_t count = (int32_t)n;\n    k_%s(x, y, &count);\n}\n",
+               "void run_%s(const float *x, const float *e, float *y, ptrdiff_t n);\n"
+               "void run_%s(const float *x, const float *e, float *y, ptrdiff_t n)\n{\n"
+               "    const int32_t count = (int32_t)n;\n    k_%s(x, y, &count, e);\n}\n",
                name, name, name);
 }
 
@@ -153,7 +157,7 @@ static void add_near(Arena *a, Scan *s, float x)
 
 static void add_ranges(Arena *a, Scan *s, uint32_t step)
 {
-    static const float places[] = {0.0625f,  9.02f,    3.93f,    5.8125f, 87.0f,   0.545f, 0.92f, 0.29f,
+    static const float places[] = {0.0625f,  9.02f,    3.93f,    5.8125f, 87.0f,   0.75f, 0.92f, 0.29f,
                                    0.414f,   0.5f,     3.95f,    5.5f,    9.0f,    19.0f,  20.0f, 44.0f,
                                    87.3365f, 88.3763f, 88.7228f, 89.0f,   103.97f, 104.0f, 121.0f,
                                    2.4142f,  89.416f,  8192.0f};
@@ -171,13 +175,14 @@ static void add_ranges(Arena *a, Scan *s, uint32_t step)
 
 static void scan_block(Worker *w, const float *x)
 {
-    static _Thread_local float y[ULP_BLOCK];
+    static _Thread_local float y[ULP_BLOCK], e[ULP_BLOCK];
     static _Thread_local double exact[ULP_BLOCK];
     w->scan->exact(x, exact);
+    ulp_exponents(x, e);
     for (int v = 0; v < N_VARIANTS; v++) {
         if (variants[v].lib.lib == NULL)
             continue;
-        variants[v].run[w->scan->index](x, y, ULP_BLOCK);
+        variants[v].run[w->scan->index](x, e, y, ULP_BLOCK);
         ulp_measure(x, y, exact, w->scan->f->least, &w->worst[v]);
     }
 }
@@ -231,14 +236,15 @@ static double seconds(void)
 static double speed(Run run, ptrdiff_t n)
 {
     static float x[MANY] __attribute__((aligned(64))), y[MANY] __attribute__((aligned(64)));
+    static float e[MANY] __attribute__((aligned(64)));
     const int repeat = (int)(MANY / n);
     double best = HUGE_VAL;
     for (ptrdiff_t i = 0; i < n; i++)
-        x[i] = (float)((double)(i * 7919 % 8191) / 1024 - 4); // from -4 to 4
+        x[i] = (float)((double)(i * 7919 % 8191) / 1024 - 4), e[i] = fabsf(x[i]) / 2; // from -4 to 4
     for (int round = 0; round < 40; round++) {
         const double start = seconds();
         for (int i = 0; i < repeat; i++)
-            run(x, y, n);
+            run(x, e, y, n);
         const double s = (seconds() - start) / repeat;
         best = s < best ? s : best;
     }

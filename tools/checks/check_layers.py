@@ -7,6 +7,7 @@ circle of includes leads from a room back to itself. Includes name the folder, a
 the meson.build of its layer. Each folder has a README.md that says what lives there, what comes
 in, what goes out and what may be touched. `check_layers.py --self-test` proves that each rule can fail.
 """
+import posixpath
 import re
 import sys
 
@@ -37,8 +38,9 @@ def check_includes(path, text, known):
         target, line = match.group(1), text.count("\n", 0, match.start()) + 1
         if target in GENERATED:
             continue
-        if layer == "runtime-lite" and "/" not in target:
-            target = "runtime-lite/" + target  # users copy these files without our folders
+        if layer == "runtime-lite" and ("/" not in target or target.startswith("../")):
+            # users copy these files without our folders
+            target = posixpath.normpath(path.rpartition("/")[0] + "/" + target)
         if target.split("/")[0] not in MAY_INCLUDE[layer]:
             problems.append(f'{path}:{line}: {layer} must not include "{match.group(1)}"')
         elif target not in known:

@@ -12,14 +12,16 @@ import sys
 import csource
 
 MAX_WIDTH, MAX_FILE, MAX_FUNCTION = 110, 600, 60
-PLAIN_TEXT = (".c", ".h", ".def", ".py", ".md", ".sh", ".build", ".txt", ".cl", ".cu", ".comp", ".glsl")
+PLAIN_TEXT = (".c", ".h", ".def", ".py", ".md", ".sh", ".build", ".txt", ".cl", ".cu", ".comp", ".glsl",
+              ".inc")
 CODE = (".c", ".h", ".def", ".py", ".sh", ".build")
-WIDE = (".def", ".md", ".txt")      # tables and prose
-LONG = (".def", ".md")
+WIDE = (".def", ".inc", ".md", ".txt")      # tables and prose
+LONG = (".def", ".inc", ".md")
 DATA_FOLDERS = ("tests/golden/", "tests/ir/", "tests/diag/", "tests/json/", "tests/conformance/", "models/")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 OUR_T = re.compile(r"\}\s*\w+_t\s*;|\btypedef\b[^;{}]*\b\w+_t\s*;|\b(?:struct|union|enum)\s+\w+_t\s*\{")
 ALLOCATING = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|printf|puts|putchar)\s*\(")
+PIECE = re.compile(r"^//@ (.+)$", re.M)
 UNSAFE = re.compile(r"(?<![\w.>])(gets|strcpy|strcat|v?sprintf|strtok|ato[ilf]|rand|alloca)\s*\(")
 
 
@@ -98,8 +100,16 @@ def check_calls(path, text):
     return problems
 
 
+def check_pieces(path, text):
+    """Of preludes: only the first of a name would count."""
+    marks = [m for m in PIECE.finditer(text) if m.group(1) != "*"] if path.endswith(".inc") else []
+    first = {m.group(1): m.start() for m in reversed(marks)}
+    return [at(path, text, m.start(), f"the piece {m.group(1)} is there already")
+            for m in marks if first[m.group(1)] != m.start()]
+
+
 RULES = (check_width, check_white_space, check_header, check_length, check_functions, check_names,
-         check_calls)
+         check_calls, check_pieces)
 
 
 def check_file(path, text):
@@ -140,6 +150,7 @@ BAD = (
     ("ir/a.c", HEAD + "void f(void)\n{\n    free(p);\n}\n", check_calls),
     ("runtime-lite/a.h", HEAD + "void *p = malloc (3);\n", check_calls),
     ("compiler/a.c", HEAD + "int n = atoi(text);\n", check_calls),
+    ("codegen/prelude/a.inc", HEAD + "//@ a\nint a;\n//@ b\nint b;\n//@ a\nint a;\n", check_pieces),
 )
 
 

@@ -39,8 +39,8 @@ static void *launches(rlx_ctx *ctx)
         return chained;
     c->launched = rlx_cuda_graph_of(ctx, c);
     nothing.begin = nothing.end = 0;
-    if (c->launched == NULL || rlx_cuda_aim(c, c->program, 0, nothing) != RLX_OK ||
-        rlx_cuda_aim(c, c->program, 1, nothing) != RLX_OK)
+    if (c->launched == NULL || rlx_cuda_aim(c, c->program, 0, nothing, NULL) != RLX_OK ||
+        rlx_cuda_aim(c, c->program, 1, nothing, NULL) != RLX_OK)
         return NULL;
     return c->launched->exec;
 }

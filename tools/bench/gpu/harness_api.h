@@ -29,6 +29,17 @@ int bench_read_state(rlx_ctx *ctx, const char *name, void *data, size_t bytes)
     return rlx_read_handle(ctx, name, data, bytes);
 }
 
+// Where the next run in place reads input `slot`, and where a run left output `slot`, both of the host.
+void *bench_input(rlx_ctx *ctx, unsigned slot)
+{
+    return rlx_input(ctx, slot);
+}
+
+const void *bench_output(rlx_ctx *ctx, unsigned slot)
+{
+    return rlx_output(ctx, slot);
+}
+
 int bench_run(rlx_ctx *ctx)
 {
     return rlx_run(ctx);

@@ -37,7 +37,18 @@ def result(graph, value, dtype, shape):
 
 
 class Ours:
-    def __init__(self, graph, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda", files=()):
+    def __init__(self, *args, **options):
+        self._compile(*args, **options)
+        self.start()
+
+    @classmethod
+    def prepared(cls, *args, **options):
+        """The compiled graph, which uses the device only from start() on."""
+        self = cls.__new__(cls)
+        self._compile(*args, **options)
+        return self
+
+    def _compile(self, graph, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda", files=()):
         """files: those that the graph names."""
         rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
         self.folder = tempfile.TemporaryDirectory()
@@ -46,21 +57,23 @@ class Ours:
             shutil.copy(path, folder)
         (folder / f"{name}.json").write_text(json.dumps({"rlxc": 1, "name": name} | graph))
         command = [str(rlxc), "compile", f"{name}.json", "-o", ".", "--name", name]
-        command += ["--target", target, "--json", *options, *(["--gpu", gpu] if gpu else [])]
+        command += ["--target", target, "--api=full", "--json", *options, *(["--gpu", gpu] if gpu else [])]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr)
         self.made = json.loads(done.stdout)
-        command = ["cc", "-O1", "-w", "-shared", "-fPIC", "-include", f"{name}.c"]
+        command = ["cc", "-O1", "-w", "-shared", "-fPIC", "-Wl,-z,defs", "-include", f"{name}.c"]
         command += [str(HERE / HARNESS[target]), "-o", f"{name}.so", "-lm", "-ldl"]
         subprocess.run(command, check=True, cwd=folder)
-        self.lib = ctypes.CDLL(str(folder / f"{name}.so"))
+        self.name, self.lib = name, ctypes.CDLL(str(folder / f"{name}.so"))
+
+    def start(self):
         self.lib.bench_ctx_bytes.restype = ctypes.c_size_t
         self.ctx = ctypes.create_string_buffer(self.lib.bench_ctx_bytes())
         self.blocks = [numpy.zeros(self.made[b] + 64, numpy.uint8) for b in ("arena_bytes", "state_bytes")]
         at = [b.ctypes.data + -b.ctypes.data % 64 for b in self.blocks]
         sizes = [ctypes.c_size_t(self.made[b]) for b in ("arena_bytes", "state_bytes")]
-        init = getattr(self.lib, f"{name}_init")
+        init = getattr(self.lib, f"{self.name}_init")
         self._check(init(self.ctx, ctypes.c_void_p(at[0]), sizes[0], ctypes.c_void_p(at[1]), sizes[1]))
 
     def _check(self, status):
@@ -75,6 +88,18 @@ class Ours:
                 self.ctx, name.encode(), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
             )
         )
+
+    def set_input(self, slot, array):
+        """For the next run, which consumes it."""
+        array = numpy.ascontiguousarray(array)
+        self.lib.bench_input.restype = ctypes.c_void_p
+        ctypes.memmove(self.lib.bench_input(self.ctx, slot), array.ctypes.data, array.nbytes)
+
+    def read_output(self, slot, dtype, shape):
+        out = numpy.empty(shape, dtype)
+        self.lib.bench_output.restype = ctypes.c_void_p
+        ctypes.memmove(out.ctypes.data, self.lib.bench_output(self.ctx, slot), out.nbytes)
+        return out
 
     def read_state(self, name, dtype, shape):
         out = numpy.empty(shape, dtype)

@@ -13,6 +13,7 @@ The facts are sizes alone, so that a case can be made in every element type."""
 
 import hashlib
 import json
+import math
 
 VIEWS = {"view", "_unsafe_view", "unsqueeze", "squeeze", "reshape", "alias", "detach"}
 UNARY = {
@@ -340,15 +341,18 @@ def of_nodes(nodes):
 
 
 def settle_rows(shapes, steps):
-    """Operands of a product's epilogue as rows: [batch, tokens, n] is [batch * tokens, n] there."""
+    """Operands of a product's epilogue as rows: [batch, tokens, n] is [batch * tokens, n] there. The epilogue
+    ends before an operand that repeats in another way than every row does."""
     if steps[0][0] != "linear":
         return
     rows, n = shapes[0][0], steps[0][1]["w"][1]
     for i in range(1, len(shapes)):
-        size = 1
-        for s in shapes[i]:
-            size *= s
+        size = math.prod(shapes[i])
         shapes[i] = [rows, n] if size == rows * n else shapes[i][-1:] if size == shapes[i][-1] else shapes[i]
+        if len(shapes[i]) > 1 and shapes[i] != [rows, n]:
+            first = next(at for at, (_, facts) in enumerate(steps) if facts.get("with") == i)
+            del shapes[i:], steps[first:]
+            return
 
 
 def alone(node):

@@ -335,9 +335,9 @@ def inputs_of(case, dtype):
         if i == 0 and case["steps"][0][0] in INTEGERS:
             found[f"x{i}"] = rng.integers(0, case["steps"][0][1]["w"][0], shape)
             continue
-        x = rng.standard_normal(shape, np.float32)
+        x = np.asarray(rng.standard_normal(shape, np.float32))
         x = np.abs(x) + np.float32(0.1) if is_positive else x
         if any(s[0] == "div" and s[1].get("with") == i for s in case["steps"]):
             x = np.abs(x) + np.float32(0.5)
-        found[f"x{i}"] = x.astype(np.float16) if dtype == "f16" else x
+        found[f"x{i}"] = np.asarray(x, np.float16 if dtype == "f16" else np.float32)
     return found

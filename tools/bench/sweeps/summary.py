@@ -14,12 +14,13 @@ def line(row):
         return head + "FAILED: " + row.get("failed", "?")
     theirs = "  ".join(f"{n} {ms:.4f}" for n, ms in row["peers"].items())
     ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
-    return head + f"ours {row['ours_ms']:.4f} ms  {theirs}  ratio {ratio}"
+    shortest = f" ({row['of_best']:.2f} by the shortest times)" if row.get("of_best") else ""
+    return head + f"ours {row['ours_ms']:.4f} ms  {theirs}  ratio {ratio}{shortest}"
 
 
-def figures(rows):
+def figures(rows, key="ratio"):
     """(cases, geometric mean, fifth percentile, share below LOW, least) of rows that have a ratio."""
-    ratios = [r["ratio"] for r in rows if r.get("ratio")]
+    ratios = [r[key] for r in rows if r.get(key)]
     if not ratios:
         return 0, None, None, None, None
     below = sum(r < LOW for r in ratios) / len(ratios)
@@ -41,6 +42,8 @@ def document(rows):
         out.append(f"{family:12} {dtype:5} {text(figures(members))}")
     for (dtype,), members in sorted(stats.group(rows, ("dtype",)).items()):
         out.append(f"{'all':12} {dtype:5} {text(figures(members))}")
+        if any(r.get("of_best") for r in members):
+            out.append(f"{'  shortest':12} {dtype:5} {text(figures(members, 'of_best'))}")
     timed = sorted((r for r in rows if r.get("ratio")), key=lambda r: r["ratio"])
     out += ["", f"The worst {min(N_WORST, len(timed))}:"]
     for row in timed[:N_WORST]:

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what clients get: JSON, and events with JSON where the answer comes in parts.
+#include "server.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *model_name = "model";
+
+static char *printed(cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    if (text == NULL)
+        abort(); // no memory
+    return text;
+}
+
+char *answer_error(int status, const char *why)
+{
+    cJSON *json = cJSON_CreateObject(), *error = cJSON_AddObjectToObject(json, "error");
+    cJSON_AddStringToObject(error, "message", why);
+    cJSON_AddStringToObject(error, "type", status < 500 ? "invalid_request_error" : "server_error");
+    cJSON_AddNullToObject(error, "param");
+    cJSON_AddNumberToObject(error, "code", status);
+    return printed(json);
+}
+
+char *answer_models(void)
+{
+    cJSON *json = cJSON_CreateObject(), *data, *model = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "object", "list");
+    data = cJSON_AddArrayToObject(json, "data");
+    cJSON_AddStringToObject(model, "id", model_name);
+    cJSON_AddStringToObject(model, "object", "model");
+    cJSON_AddNumberToObject(model, "created", 0);
+    cJSON_AddStringToObject(model, "owned_by", "rlxc");
+    cJSON_AddItemToArray(data, model);
+    return printed(json);
+}
+
+char *answer_health(Load load)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "status", "ok");
+    cJSON_AddNumberToObject(json, "running", load.running);
+    cJSON_AddNumberToObject(json, "waiting", load.waiting);
+    cJSON_AddNumberToObject(json, "tokens", (double)load.tokens);
+    return printed(json);
+}
+
+static void add_usage(cJSON *json, const Request *r)
+{
+    cJSON *usage = cJSON_AddObjectToObject(json, "usage");
+    cJSON_AddNumberToObject(usage, "prompt_tokens", (double)r->n_tokens);
+    cJSON_AddNumberToObject(usage, "completion_tokens", (double)r->n_answer);
+    cJSON_AddNumberToObject(usage, "total_tokens", (double)(r->n_tokens + r->n_answer));
+}
+
+// An answer or a part of one, with an empty list of choices.
+static cJSON *head(const Request *r, cJSON **choices)
+{
+    cJSON *json = cJSON_CreateObject();
+    const char *chat = r->is_stream ? "chat.completion.chunk" : "chat.completion";
+    cJSON_AddStringToObject(json, "id", r->id);
+    cJSON_AddStringToObject(json, "object", r->is_chat ? chat : "text_completion");
+    cJSON_AddNumberToObject(json, "created", (double)time(NULL));
+    cJSON_AddStringToObject(json, "model", model_name);
+    *choices = cJSON_AddArrayToObject(json, "choices");
+    return json;
+}
+
+// A choice with a text, which may be NULL: none.
+static void add_choice(cJSON *choices, const Request *r, const char *text, const char *finish)
+{
+    cJSON *choice = cJSON_CreateObject();
+    cJSON_AddNumberToObject(choice, "index", 0);
+    if (r->is_chat) {
+        cJSON *message = cJSON_AddObjectToObject(choice, r->is_stream ? "delta" : "message");
+        if (!r->is_stream || r->n_answer == 0)
+            cJSON_AddStringToObject(message, "role", "assistant");
+        if (text != NULL)
+            cJSON_AddStringToObject(message, "content", text);
+    } else {
+        cJSON_AddStringToObject(choice, "text", text == NULL ? "" : text);
+    }
+    cJSON_AddNullToObject(choice, "logprobs");
+    if (finish == NULL)
+        cJSON_AddNullToObject(choice, "finish_reason");
+    else
+        cJSON_AddStringToObject(choice, "finish_reason", finish);
+    cJSON_AddItemToArray(choices, choice);
+}
+
+char *answer_whole(const Request *r)
+{
+    cJSON *choices, *json = head(r, &choices);
+    add_choice(choices, r, r->text.n == 0 ? "" : r->text.data, r->finish);
+    add_usage(json, r);
+    return printed(json);
+}
+
+static void add_event(Request *r, const char *data)
+{
+    text_add(&r->text, "data: ", 6);
+    text_add(&r->text, data, strlen(data));
+    text_add(&r->text, "\n\n", 2);
+}
+
+static void add_json_event(Request *r, cJSON *json)
+{
+    char *data = printed(json);
+    add_event(r, data);
+    free(data);
+}
+
+void answer_begin(Request *r)
+{
+    cJSON *choices, *json;
+    if (!r->is_stream || !r->is_chat)
+        return;
+    json = head(r, &choices);
+    add_choice(choices, r, "", NULL);
+    add_json_event(r, json);
+}
+
+void answer_add(Request *r, const char *text, size_t n)
+{
+    cJSON *choices, *json;
+    Text part = {NULL, 0, 0};
+    if (n == 0)
+        return;
+    if (!r->is_stream) {
+        text_add(&r->text, text, n);
+        return;
+    }
+    text_add(&part, text, n);
+    json = head(r, &choices);
+    add_choice(choices, r, part.data, NULL);
+    add_json_event(r, json);
+    free(part.data);
+}
+
+void answer_end(Request *r)
+{
+    cJSON *choices, *json;
+    if (!r->is_stream || r->finish == NULL)
+        return;
+    json = head(r, &choices);
+    add_choice(choices, r, NULL, r->finish);
+    add_json_event(r, json);
+    if (r->has_usage) {
+        json = head(r, &choices);
+        add_usage(json, r);
+        add_json_event(r, json);
+    }
+    add_event(r, "[DONE]");
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the server share: a request from its text to its answer.
+#ifndef SERVER_H
+#define SERVER_H
+
+#include "model.h"
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+enum {
+    MOST_BODY = 1 << 20,    // bytes of a request
+    MOST_CONNECTIONS = 128, // at the same time
+    MOST_WAITING = 64,      // requests for which no slot is free
+    MOST_STOPS = RLX_SESSION_MOST_STOPS,
+    ANSWER_SECONDS = 600 // for an answer to be made
+};
+#ifndef READ_SECONDS
+#define READ_SECONDS 15 // for a whole request to come, or a finished answer to go
+#endif
+
+typedef struct Text {
+    char *data;
+    size_t n, room;
+} Text;
+
+typedef enum State { WAITING, RUNNING, DONE } State;
+
+typedef struct Request {
+    struct Request *next; // that waits
+    State state;
+    int is_chat, is_stream, has_usage;
+    cJSON *json;                   // what came; stops point into it
+    int32_t tokens[MODEL_CONTEXT]; // of the prompt
+    int64_t n_tokens, most;        // most: tokens of the answer
+    const char *stops[MOST_STOPS];
+    size_t n_stops;
+    rlx_sampling sampling;
+    int64_t n_answer;   // tokens
+    const char *finish; // "stop" or "length", once it is DONE; NULL: it was given up
+    Text text;          // of the answer, or the events with it
+    size_t n_sent;      // of them
+    char id[40];
+    time_t begin;
+    int fd;
+} Request;
+
+typedef struct Load {
+    int running, waiting; // requests
+    uint64_t tokens;      // of all answers so far
+} Load;
+
+// Monotonic seconds.
+time_t now(void);
+void text_add(Text *t, const char *data, size_t n);
+
+// requests.c. An HTTP status: 200, or another one and what is wrong.
+int request_read(Request *r, const char *body, size_t n, const char **why);
+
+// answers.c. The model's name is that of the program's option.
+extern const char *model_name;
+char *answer_error(int status, const char *why);
+char *answer_models(void);
+char *answer_health(Load load);
+char *answer_whole(const Request *r);
+void answer_begin(Request *r);                           // events of a stream
+void answer_add(Request *r, const char *text, size_t n); // also of a whole answer
+void answer_end(Request *r);
+
+// engine.c
+int engine_open(void);      // a status of sessions
+int engine_add(Request *r); // 0: too many wait
+void engine_cancel(Request *r);
+Load engine_load(void);
+void engine_step(void);     // one token for each request, or a part of its prompt
+
+// http.c
+int http_serve(uint16_t port); // until a signal ends it. 0: the port cannot be used
+
+#endif

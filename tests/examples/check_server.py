@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""examples/server under the sanitizers: the same answers as rlxc gives, whole and as events, one by one and
+many at once; what clients of OpenAI's package see, where it is installed; clients that go away; and requests
+that are wrong or meant to harm. Exits with 77 without libmicrohttpd. Usage: check_server.py RLXC"""
+
+import concurrent.futures
+import http.client
+import json
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+RLXC = pathlib.Path(sys.argv[1]).resolve()
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CONTEXT, SLOTS, READ_SECONDS, PATIENCE = 8192, 2, 3, 120
+CFLAGS = "-O1 -g -Wall -Wextra -Wconversion -Werror -fsanitize=address,undefined"
+CFLAGS += f" -DREAD_SECONDS={READ_SECONDS}"
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+
+
+def build(folder):
+    for name in ("server", "language"):
+        shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("build"))
+    words = ["make", f"RLXC={RLXC}", f"CFLAGS={CFLAGS}", f"SLOTS={SLOTS}", f"CONTEXT={CONTEXT}"]
+    done = subprocess.run(words, cwd=folder / "server", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "server/build"
+
+
+class Server:
+    def __init__(self, folder):
+        self.model = folder / "sample.gguf"
+        self.log = open(folder / "log", "w+", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [folder / "server", "--port", "0"], stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
+        self.url = self.process.stdout.readline().strip()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def ask(self, path, body=None, method=None):
+        """The status, and the JSON."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        c.request(method or ("GET" if body is None else "POST"), path, body=data)
+        answer = c.getresponse()
+        text = answer.read()
+        c.close()
+        return answer.status, json.loads(text)
+
+    def events(self, path, body):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        c.request("POST", path, body=json.dumps(body | {"stream": True}).encode())
+        text = c.getresponse().read().decode()
+        parts = [part.removeprefix("data: ") for part in text.split("\n\n")]
+        assert parts[-2:] == ["[DONE]", ""], text
+        return [json.loads(part) for part in parts[:-2]]
+
+    def health(self):
+        status, said = self.ask("/health")
+        assert status == 200 and said["status"] == "ok"
+        return said
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(PATIENCE)
+        self.log.seek(0)
+        said = self.log.read()
+        assert code == 0 and "Sanitizer" not in said and "runtime error" not in said, (code, said[-3000:])
+
+
+def rlxc_text(server, *words, given=""):
+    done = subprocess.run([RLXC, *words], input=given.encode(), capture_output=True, check=True)
+    return done.stdout.decode().removesuffix("\n")
+
+
+def check_answers(server):
+    body = {"prompt": "The cat", "max_tokens": 8, "temperature": 0}
+    expected = rlxc_text(server, "run", server.model, "--prompt", "The cat", "-n", "8", "--temperature", "0")
+    status, said = server.ask(TEXT, body)
+    assert status == 200 and said["object"] == "text_completion", said
+    assert said["choices"][0]["text"] == expected and said["choices"][0]["finish_reason"] == "length", said
+    assert said["usage"] == {"prompt_tokens": 3, "completion_tokens": 8, "total_tokens": 11}
+    parts = server.events(TEXT, body)
+    assert "".join(p["choices"][0]["text"] for p in parts) == expected
+    stopped = server.ask(TEXT, body | {"stop": [" is"]})[1]["choices"][0]
+    assert stopped["text"] == expected.partition(" is")[0] and stopped["finish_reason"] == "stop", stopped
+    assert server.ask("/v1/models")[1]["data"][0]["id"] == "model"
+
+
+def check_chat(server):
+    words = ["chat", server.model, "-n", "8", "--temperature", "0"]
+    expected = rlxc_text(server, *words, given="The cat\n")
+    messages = [{"role": "user", "content": [{"type": "text", "text": "The cat"}]}]
+    body = {"messages": messages, "max_tokens": 8, "temperature": 0}
+    body["stream_options"] = {"include_usage": True}
+    said = server.ask(CHAT, body)[1]
+    assert said["choices"][0]["message"] == {"role": "assistant", "content": expected}, (said, expected)
+    parts = server.events(CHAT, body)
+    assert parts[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}, parts[0]
+    assert "".join(p["choices"][0]["delta"].get("content", "") for p in parts[:-1]) == expected
+    assert parts[-1]["choices"] == [] and parts[-1]["usage"] == said["usage"], parts[-1]
+    both = rlxc_text(server, *words, given="The cat\nIn the\n").split("\n")
+    messages += [{"role": "assistant", "content": both[0]}, {"role": "user", "content": "In the"}]
+    assert server.ask(CHAT, body)[1]["choices"][0]["message"]["content"] == both[1]
+
+
+def check_many(server):
+    """More than there are slots: the answers are those of each alone."""
+    prompts = [(i, f"The {word}") for i in range(4) for word in ("cat", "old")]
+    bodies = [{"prompt": prompt, "max_tokens": 5 + 9 * i, "seed": i} for i, prompt in prompts]
+    alone = [server.ask(TEXT, body)[1]["choices"][0]["text"] for body in bodies]
+    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+        together = list(pool.map(lambda body: server.ask(TEXT, body)[1]["choices"][0]["text"], bodies))
+    assert together == alone and len(set(alone)) > 3, (alone, together)
+
+
+def wait_until_idle(server):
+    end = time.monotonic() + PATIENCE
+    while (load := server.health())["running"] + load["waiting"] != 0:
+        assert time.monotonic() < end, load
+        time.sleep(0.05)
+    return load
+
+
+def check_cancelled(server):
+    """Clients that go away: their answers end long before the context does."""
+    before = wait_until_idle(server)["tokens"]
+    clients = []
+    for stream in (True, True, False, False):
+        body = json.dumps({"prompt": "The cat", "max_tokens": 10**6, "temperature": 0, "stream": stream})
+        c = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        c.sendall(f"POST {TEXT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        clients.append(c)
+    for c in clients[:2]:
+        assert c.recv(64).startswith(b"HTTP/1.1 200")
+    for c in clients:
+        c.close()
+    assert wait_until_idle(server)["tokens"] - before < CONTEXT // 2
+
+
+def check_wrong(server):
+    message = {"role": "user", "content": "Hi"}
+    wrong = [b"", b"{", b"[]", b"null", b'{"prompt": "\xff"}', b'{"prompt": "\xed\xa0\x80"}',
+             b'{"prompt": "a\\u0000"}', b'{"prompt": "a"} x', b"[" * 100000, b'{"a":' * 100000,
+             {"prompt": 1}, {"prompt": []}, {"prompt": ["a", "b"]}, {"prompt": "the " * 20000}]  # fmt: skip
+    settings = [("max_tokens", 0), ("max_tokens", "9"), ("temperature", -1), ("top_p", 3), ("n", 2),
+                ("stop", [""]), ("stop", ["x"] * 17), ("stop", "x" * 600), ("stop", {"a": 1}), ("stream", 1),
+                ("logprobs", 5)]  # fmt: skip
+    wrong += [{"prompt": "a", name: value} for name, value in settings]
+    chats = [{}, {"messages": []}, {"messages": {}}, {"messages": [1]}, {"messages": [{"role": "user"}]},
+             {"messages": [{"role": "cat", "content": "a"}]}, {"messages": [{"role": "user", "content": 1}]},
+             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+             {"messages": [message], "tools": [{"type": "function"}]},
+             {"messages": [message], "response_format": {"type": "json_object"}}]  # fmt: skip
+    for path, bodies in ((TEXT, wrong), (CHAT, chats)):
+        for body in bodies:
+            status, said = server.ask(path, body, "POST")
+            assert status == 400 and said["error"]["message"], (body, status, said)
+    assert server.ask("/nothing")[0] == 404 and server.ask(TEXT)[0] == 405
+    assert server.ask("/health", {})[0] == 405
+    for body in ({"prompt": "a", "stop": None, "seed": None}, {"prompt": ["\u4e00\U0001f600"]}):
+        assert server.ask(TEXT, body | {"max_tokens": 2})[0] == 200
+
+
+def raw(server, data):
+    """What comes back, until the server closes."""
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as c:
+        said = b""
+        try:
+            c.sendall(data)
+            while part := c.recv(65536):
+                said += part
+        except OSError:
+            pass
+        return said
+
+
+def check_hostile(server):
+    head = f"POST {TEXT} HTTP/1.1\r\nHost: x\r\n".encode()
+    assert b" 413 " in raw(server, head + b"Content-Length: 99999999999\r\nConnection: close\r\n\r\n")
+    chunks = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    assert b" 200 " not in raw(server, chunks + (b"10000\r\n" + b"x" * 0x10000 + b"\r\n") * 30)
+    long = b"GET /health HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 10**6 + b"\r\n\r\n"
+    assert b" 200 " not in raw(server, long)
+    rng = random.Random(4)
+    for _ in range(30):
+        raw(server, bytes(rng.randrange(256) for _ in range(rng.randrange(1, 400))) + b"\r\n\r\n")
+    server.health()
+
+
+def check_slow(server):
+    """Requests that never end are closed in time, and as many connections as there may be stop nobody for
+    longer."""
+    slow = []
+    for i in range(200):
+        c = socket.socket()
+        c.settimeout(PATIENCE)
+        c.connect(("127.0.0.1", server.port))
+        slow.append(c)
+        if i < 100:
+            c.sendall(f"POST {TEXT} HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{{".encode())
+    begin = time.monotonic()
+    for c in slow[:3]:
+        try:
+            while time.monotonic() - begin < PATIENCE:
+                c.settimeout(0.2)
+                try:
+                    if c.recv(1) == b"":
+                        break
+                except TimeoutError:
+                    c.sendall(b" ")  # a byte now and then
+        except OSError:
+            pass
+    assert time.monotonic() - begin < PATIENCE
+    for c in slow:
+        c.close()
+    server.health()
+
+
+def check_openai(server):
+    try:
+        import openai
+    except ImportError:
+        print("without the package openai")
+        return
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=PATIENCE, max_retries=0)
+    messages = [{"role": "user", "content": "The cat"}]
+    settings = {"model": "model", "messages": messages, "max_tokens": 8, "temperature": 0}
+    whole = client.chat.completions.create(**settings)
+    text = whole.choices[0].message.content
+    assert whole.usage.completion_tokens == 8 and whole.choices[0].finish_reason == "length"
+    parts = client.chat.completions.create(**settings, stream=True, stream_options={"include_usage": True})
+    assert "".join(p.choices[0].delta.content or "" for p in parts if p.choices) == text
+    plain = client.completions.create(model="model", prompt="The cat", max_tokens=4, stop=["\n"])
+    assert plain.choices[0].text and [m.id for m in client.models.list()] == ["model"]
+    try:
+        client.completions.create(model="model", prompt="The cat", n=2)
+        raise AssertionError("n=2 was taken")
+    except openai.BadRequestError as error:
+        assert "one answer" in str(error), error
+    stream = client.completions.create(model="model", prompt="The cat", max_tokens=10**6, stream=True)
+    next(iter(stream))
+    stream.close()
+    wait_until_idle(server)
+
+
+def main():
+    found = subprocess.run(["pkg-config", "--exists", "libmicrohttpd", "libcjson"], check=False)
+    if found.returncode != 0:
+        print("skipped: no libmicrohttpd and cJSON")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(build(pathlib.Path(folder)))
+        try:
+            for check in (check_answers, check_chat, check_many, check_wrong, check_cancelled, check_hostile,
+                          check_slow, check_openai):  # fmt: skip
+                begin = time.monotonic()
+                check(server)
+                print(f"{check.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
+            server.end()
+        finally:
+            server.process.kill()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

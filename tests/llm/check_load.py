@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that pack the weights of a GGUF file themselves (`rlxc compile --weights load`; load_test.c says
+what they promise): the weights are those that the compiler packs, of every format of blocks, for the file
+that was compiled with and for another one; other models, cut and damaged files are refused.
+Usage: check_load.py RLXC"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "common")]
+try:
+    import numpy
+except ImportError:
+    import in_venv
+
+    in_venv.enter_or_skip("numpy")
+import gguf_file  # noqa: E402
+import models  # noqa: E402
+import small_vocab  # noqa: E402
+import tap  # noqa: E402
+from emitted import SANITIZE, flags_of  # noqa: E402
+from reference import Reference  # noqa: E402
+
+RLXC = os.path.abspath(sys.argv[1])
+FOLDER = tempfile.TemporaryDirectory()
+STRICT = ["-std=c99", "-D_POSIX_C_SOURCE=200112L", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+SETTINGS, VOCABULARY, TENSORS, VALUES, FORMAT = -44, -45, -46, -47, -42
+# of each type with blocks that rlxc packs: number, elements and bytes of a block
+TYPES = [(2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (10, 256, 84), (11, 256, 110),
+         (12, 256, 144), (13, 256, 176), (14, 256, 210), (20, 32, 18), (23, 256, 136),
+         (35, 256, 66), (39, 32, 17)]
+
+
+def all_formats(seed):
+    """A llama with blocks of random bytes, a product of each type, and a table of frequencies."""
+    model = models.llama(width=256, heads=4, kv=2, head=64, ffn=256, freqs=True)
+    rng, types = numpy.random.default_rng(seed), iter(TYPES)
+    for i, (name, shape, kind, content) in enumerate(model.tensors):
+        if len(shape) == 2 and name.startswith("blk."):
+            number, elements, size = next(types)
+            blocks = rng.integers(0, 256, shape[0] * shape[1] // elements * size, "u1")
+            model.tensors[i] = (name, shape, number, blocks.tobytes())
+        elif name.endswith("norm.weight"):
+            model.tensors[i] = (name, shape, kind, rng.random(shape, "f4").tobytes())
+    assert next(types, None) is None
+    return model
+
+
+def place(name):
+    folder = pathlib.Path(FOLDER.name, name)
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def write(path, model):
+    path.write_bytes(model.file())
+    return path
+
+
+def with_vocabulary(model):
+    model.entries |= small_vocab.entries()
+    return model
+
+
+def compile_model(path, out, weights, *options):
+    sizes = ["--context", "48", *options]
+    command = [RLXC, "compile", path, "-o", out, "--name", "m", "--weights", weights, *sizes]
+    done = subprocess.run(command, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def build(folder):
+    command = ["cc", *flags_of(folder / "m.c", "-O0"), *STRICT, *SANITIZE, "-I.", "m.c", HERE / "load_test.c"]
+    done = subprocess.run([*command, "-o", "p", "-lm"], cwd=folder, capture_output=True, timeout=500)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+
+
+def run(folder, mode, *files):
+    done = subprocess.run([folder / "p", mode, *files], capture_output=True, timeout=300)
+    assert done.returncode == 0, f"{mode}: {done.returncode} {done.stderr.decode()[-3000:]}"
+    return done.stdout
+
+
+def packed(path, *options):
+    """The weights as the compiler packs them."""
+    folder = place("packed")
+    compile_model(path, folder, "file", *options)
+    return (folder / "m.weights").read_bytes()[:-8]
+
+
+def check_weights(folder, path, *options):
+    expected = packed(path, *options)
+    assert run(folder, "weights", path)[:len(expected)] == expected, path
+
+
+def status(folder, model):
+    return int(run(folder, "status", write(folder / "other.gguf", model)))
+
+
+def test_formats():
+    folder = place("formats")
+    one, two = (write(folder / f"{i}.gguf", all_formats(i)) for i in (1, 2))
+    compile_model(one, folder, "load")
+    build(folder)
+    check_weights(folder, one)
+    check_weights(folder, two)
+    run(folder, "cut", one)
+    run(folder, "damage", one)
+    run(folder, "arguments", one)
+
+
+def test_others():
+    """Files that are not like the one that was compiled with."""
+    folder = place("formats")
+    (folder / "text.gguf").write_text("no model")
+    assert int(run(folder, "status", folder / "text.gguf")) == FORMAT
+    other = all_formats(1)
+    other.number("rope.freq_base", 12345.0)
+    assert status(folder, other) == SETTINGS
+    other = all_formats(1)
+    other.entries |= small_vocab.entries()
+    assert status(folder, other) == VOCABULARY
+    other = all_formats(1)
+    other.entries["general.name"] = "a name and no more"
+    assert status(folder, other) == 0
+    for change in (lambda t: t.pop(), lambda t: t.append(t[0]), lambda t: t.reverse() or t.pop(),
+                   lambda t: t.append(("more", (32,), gguf_file.F32, bytes(128)))):
+        other = all_formats(1)
+        change(other.tensors)
+        assert status(folder, other) == TENSORS
+    other = all_formats(1)
+    i = [name for name, *_ in other.tensors].index("rope_freqs.weight")
+    name, shape, kind, content = other.tensors[i]
+    other.tensors[i] = (name, shape, kind, (numpy.frombuffer(content, "<f4") * 2).tobytes())
+    assert status(folder, other) == VALUES
+    other = all_formats(1)
+    other.tensors.reverse()
+    assert status(folder, other) == 0
+
+
+def test_sessions():
+    folder = place("sessions")
+    model = with_vocabulary(models.MODELS["llama_q8_0"]())
+    one = write(folder / "1.gguf", model)
+    model.tensors = [(*t[:3], t[3][::-1] if t[0].endswith("norm.weight") else t[3]) for t in model.tensors]
+    two = write(folder / "2.gguf", model)
+    compile_model(one, folder, "load", "--cpu", "native")
+    build(folder)
+    got = numpy.array(run(folder, "logits", one).split(), "f8")
+    expected = Reference(model).logits([1, 30, 9, 44, 17, 60, 3])[-1]
+    assert numpy.linalg.norm(got - expected) <= 1e-5 * numpy.linalg.norm(expected)
+    run(folder, "sessions", one, two)
+
+
+def test_experts():
+    folder = place("experts")
+    path = write(folder / "1.gguf", models.MODELS["mixtral_q8_0"]())
+    compile_model(path, folder, "load")
+    build(folder)
+    check_weights(folder, path)
+
+
+def refused(path, *options):
+    command = [RLXC, *options[:1], path, "--weights", "load", *options[1:]]
+    done = subprocess.run(command, capture_output=True, timeout=300)
+    assert done.returncode != 0, done
+    return done.stderr.decode()
+
+
+def test_refused():
+    folder = place("refused")
+    path = write(folder / "1.gguf", models.MODELS["llama_q8_0"]())
+    assert "--weights load: expected compile or inspect with it" in refused(path, "verify")
+    assert "not with GPU targets" in refused(path, "inspect", "--target", "vulkan")
+    assert "weights in the program" in refused(path, "inspect", "--arena", "static")
+    graph = folder / "g.rlx"
+    graph.write_text('graph "g" {\n  %1 = input "x" : f32[4]\n  %2 = exp(%1)\n  output "y" = %2\n}\n')
+    assert "GGUF" in refused(graph, "inspect")
+    large = models.llama(width=1024, heads=8, kv=8, head=128, ffn=3072)
+    message = refused(write(folder / "f32.gguf", large), "inspect")
+    assert "expected weights in blocks" in message, message
+
+
+def test_inspect():
+    """The memory that inspect prints is that of the code."""
+    folder = place("formats")
+    inspect = [RLXC, "inspect", folder / "1.gguf", "--weights", "load", "--context", "48", "--no-code"]
+    done = subprocess.run([*inspect, "--json"], capture_output=True, check=True, timeout=300)
+    said = next(line for line in (folder / "m.h").read_text().splitlines() if "M_WEIGHT_BYTES" in line)
+    assert said.split()[2].rstrip("u") in done.stdout.decode(), said
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run_tests(globals()))
