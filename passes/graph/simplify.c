@@ -20,7 +20,8 @@ typedef struct Driver {
     VEC(NodeId) pending; // of drop_use and add_use
 } Driver;
 
-static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights, simplify_shuffled};
+static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights, simplify_shuffled,
+                                      simplify_rows};
 
 // The functions for an op that is not elementwise, in the order in which they are tried.
 enum { MAX_FNS = 2 };
@@ -28,8 +29,8 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_reshape] = {simplify_reshape},
     [OP_transpose] = {simplify_transpose, simplify_transposes},
     [OP_expand] = {simplify_expand},
-    [OP_cast] = {simplify_cast},
-    [OP_bitcast] = {simplify_bitcast},
+    [OP_cast] = {simplify_cast, simplify_rows},
+    [OP_bitcast] = {simplify_bitcast, simplify_rows},
     [OP_copy] = {simplify_copy},
     [OP_reduce_sum] = {simplify_reduce},
     [OP_reduce_mean] = {simplify_reduce},

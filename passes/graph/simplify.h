@@ -44,6 +44,9 @@ NodeId simplify_shuffle(const Simplify *s, NodeId id);
 // An elementwise op with constants comes before the shuffle of its other operand.
 NodeId simplify_shuffled(const Simplify *s, NodeId id);
 
+// simplify_rows.c: what follows products of rows of bytes comes before the reshape behind them
+NodeId simplify_rows(const Simplify *s, NodeId id);
+
 // simplify_weights.c: constants behind a convolution or matmul into its weights
 NodeId simplify_weights(const Simplify *s, NodeId id);
 
