@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See device_matrix.h.
 #include "ir/interp/device_matrix.h"
+#include "ir/graph/small_float.h"
 
 #include <string.h>
 
@@ -16,6 +17,10 @@ enum {
 
 float matrix_number(DType type, uint32_t bits)
 {
+    if (dtype_info[type].bytes == 1)
+        return type == DTYPE_i8   ? (float)(int8_t)bits
+               : type == DTYPE_u8 ? (float)(uint8_t)bits
+                                  : (float)small_float_widen(type, (uint8_t)bits);
     // An f16 has its exponent 112 lower than an f32; the product is exact.
     const uint32_t sign = (bits & 0x8000u) << 16, rest = (bits & 0x7fffu) << 13;
     const uint32_t word = type == DTYPE_bf16 ? bits << 16 : rest;
@@ -34,15 +39,16 @@ float matrix_number(DType type, uint32_t bits)
 // Four columns at a time: compilers do not do so by themselves where tests are compiled.
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 
-void matrix_product(float *sums, const float *a, const float *b, uint32_t rows, uint32_t n)
+void matrix_product(float *sums, const float *a, const float *b, MatrixSize size)
 {
+    const uint32_t n = size.n;
     rlx_assert(n % 4 == 0);
-    for (uint32_t row = 0; row < rows; row++)
+    for (uint32_t row = 0; row < size.rows; row++)
         for (uint32_t i = 0; i < n; i += 4) {
             Four *to = (Four *)(void *)(sums + (size_t)row * n + i);
             Four sum = *to;
-            for (uint32_t k = 0; k < MATRIX_K; k++)
-                sum += a[row * MATRIX_K + k] * *(const Four *)(const void *)(b + (size_t)k * n + i);
+            for (uint32_t k = 0; k < size.steps; k++)
+                sum += a[row * size.steps + k] * *(const Four *)(const void *)(b + (size_t)k * n + i);
             *to = sum;
         }
 }
@@ -54,14 +60,15 @@ uint64_t matrix_desc_bits(const MatrixDesc *d)
            (uint64_t)(d->stride / UNIT) << STRIDE_AT | kind << SWIZZLE_AT;
 }
 
-MatrixDesc matrix_desc_of(uint64_t bits, bool is_mn)
+MatrixDesc matrix_desc_of(uint64_t bits, bool is_mn, uint32_t bytes)
 {
     static const uint32_t swizzle[] = {0, 128, 64, 32};
     return (MatrixDesc){.address = (uint32_t)(bits & UNIT_MASK) * UNIT,
                         .lead = (uint32_t)(bits >> LEAD_AT & UNIT_MASK) * UNIT,
                         .stride = (uint32_t)(bits >> STRIDE_AT & UNIT_MASK) * UNIT,
                         .swizzle = swizzle[bits >> SWIZZLE_AT],
-                        .is_mn = is_mn};
+                        .is_mn = is_mn,
+                        .bytes = bytes};
 }
 
 // Rows of the swizzle's bytes, eight of them one after the other. Next to each other in them are steps (then
@@ -70,7 +77,7 @@ MatrixDesc matrix_desc_of(uint64_t bits, bool is_mn)
 uint32_t matrix_desc_place(const MatrixDesc *d, uint32_t i, uint32_t k)
 {
     const uint32_t row_bytes = d->swizzle == 0 ? GROUP_ROW : d->swizzle;
-    const uint32_t along = 2 * (d->is_mn ? i : k), line = d->is_mn ? k : i;
+    const uint32_t along = d->bytes * (d->is_mn ? i : k), line = d->is_mn ? k : i;
     const uint32_t beyond =
         d->is_mn || d->swizzle == 0 ? along / row_bytes * d->lead : along / row_bytes * row_bytes;
     const uint32_t at =

@@ -8,14 +8,15 @@
 #include "ir/kernel/device.h"
 
 enum {
-    MATRIX_K = 16,       // steps of a product
+    MATRIX_K = 16,       // steps of a product of 16-bit numbers
+    MATRIX_MAX_K = 32,   // and of bytes
     MATRIX_WGMMA_M = 64, // rows of wgmma
     MATRIX_MAX_N = 256,  // and columns
     MATRIX_LANES = 32,
     MATRIX_QUAD = 4 // lanes that have a row of a fragment
 };
 
-// Of the bits of a bf16 or f16.
+// Of the bits of a bf16 or f16, of an integer or float of 8 bits.
 float matrix_number(DType type, uint32_t bits);
 
 // Row and column of sum i of a lane, of 16 rows and 8 columns for every four sums.
@@ -43,22 +44,27 @@ static inline uint32_t matrix_b_step(uint32_t lane, uint32_t word)
     return lane % MATRIX_QUAD * 2 + word * 8;
 }
 
-// sums[row * n + column] += a[row * MATRIX_K + k] * b[k * n + column], in rising k.
-void matrix_product(float *sums, const float *a, const float *b, uint32_t rows, uint32_t n);
+typedef struct MatrixSize {
+    uint32_t rows, n, steps;
+} MatrixSize;
+
+// sums[row * n + column] += a[row * steps + k] * b[k * n + column], in rising k.
+void matrix_product(float *sums, const float *a, const float *b, MatrixSize size);
 
 // A matrix in shared memory as wgmma finds it: what a descriptor says.
 typedef struct MatrixDesc {
     uint32_t address, lead, stride; // bytes
     uint32_t swizzle;               // bytes of a swizzled row: 128, 64, 32; 0: none
     bool is_mn;                     // rows (of a) or columns (of b), not steps, are next to each other
+    uint32_t bytes;                 // of an element
 } MatrixDesc;
 
 // The bits of a descriptor, and back. The address counts in 16 bytes up to 256 KB.
 uint64_t matrix_desc_bits(const MatrixDesc *d);
-MatrixDesc matrix_desc_of(uint64_t bits, bool is_mn);
+MatrixDesc matrix_desc_of(uint64_t bits, bool is_mn, uint32_t bytes);
 
-// Byte address of the eight numbers that are next to each other in memory: of row (or column) i and step k,
-// where i (is_mn) or k (else) is a multiple of 8.
+// Byte address of the 16 bytes of numbers that are next to each other in memory: of row (or column) i and
+// step k, where i (is_mn) or k (else) is a multiple of so many.
 uint32_t matrix_desc_place(const MatrixDesc *d, uint32_t i, uint32_t k);
 
 // Where a byte of rows of `swizzle` bytes is: the address' bits from 4 on, exclusive or'ed with those from 7

@@ -114,7 +114,7 @@ static bool multiply_warp(const Call *c, const Fragments *f, uint32_t warp)
         for (uint32_t i = 0; i < SUMS; i++)
             p.sums[matrix_sum_row(lane, i) * MMA_COLUMNS + matrix_sum_column(lane, i)] = d[lane].f[i];
     }
-    matrix_product(p.sums, p.a, p.b, MMA_ROWS, MMA_COLUMNS);
+    matrix_product(p.sums, p.a, p.b, (MatrixSize){MMA_ROWS, MMA_COLUMNS, MATRIX_K});
     for (uint32_t lane = 0; lane < MATRIX_LANES; lane++)
         for (uint32_t i = 0; i < SUMS; i++) {
             const uint32_t row = matrix_sum_row(lane, i), column = matrix_sum_column(lane, i);
@@ -414,7 +414,7 @@ static bool coop_multiply(const Call *c, uint32_t warp)
                 call_fail(c, warp, "sums that nobody set to 0");
                 return false;
             }
-            matrix_product(s->at, a[i], b, COOP, COOP);
+            matrix_product(s->at, a[i], b, (MatrixSize){COOP, COOP, COOP});
         }
     }
     return true;

@@ -57,7 +57,7 @@ static bool put_numbers(const Call *c, uint32_t t, uint32_t rank, uint32_t array
     bool is_poison[LINE_WORDS];
     if (!call_elements(c, array, t, call_int(c, array + 1, t), LINE_WORDS, &from))
         return false;
-    memcpy(words, from.f, sizeof words);
+    memcpy(words, from.r, sizeof words);
     for (uint32_t i = 0; i < LINE_WORDS; i++) {
         if (from.state[i] == ELEMENT_PENDING) {
             call_fail(c, t, "a sum is stored that has not been waited for");
@@ -74,6 +74,11 @@ CallResult interp_cluster_put4(Call *c)
         if (!put_numbers(c, t, (uint32_t)call_int(c, 1, t), 2))
             break;
     return CALL_DONE;
+}
+
+CallResult interp_cluster_put_words(Call *c)
+{
+    return interp_cluster_put4(c);
 }
 
 CallResult interp_shared_put4(Call *c)
@@ -125,6 +130,11 @@ CallResult interp_shared_get4(Call *c)
         if (!get_words(c, t, call_int(c, 1, t), call_int(c, 2, t), LINE_WORDS, LINE))
             break;
     return CALL_DONE;
+}
+
+CallResult interp_shared_get_words(Call *c)
+{
+    return interp_shared_get4(c);
 }
 
 CallResult interp_shared_words(Call *c)

@@ -12,7 +12,7 @@ enum {
     MAX_SUMS = MATRIX_MAX_N / 2, // of a thread
     A_WORDS = 4,
     CHUNK_BYTES = 16, // that are next to each other in any order
-    CHUNK = 8,
+    STEP_BYTES = 32,  // of k in a product
     MAX_ARRAYS = 2,    // of sums
     MAX_OPERANDS = 32, // in registers
     MAX_GROUPS = 4     // of products that have not ended
@@ -81,17 +81,25 @@ CallResult interp_wgmma_desc_plain(Call *c)
 
 // --- operands ------------------------------------------------------------------------------------
 
-// Numbers of both operands, steps of b by rows, and what of them is poison.
+// Numbers of both operands, steps of b by rows, and what of them is poison. Sums of bytes are those of one
+// product, which f32 holds.
 typedef struct Product {
     KWgmma w;
     uint32_t first; // thread
-    float a[MATRIX_WGMMA_M * MATRIX_K], b[MATRIX_K * MATRIX_MAX_N], sums[MATRIX_WGMMA_M * MATRIX_MAX_N];
+    float a[MATRIX_WGMMA_M * MATRIX_MAX_K], b[MATRIX_MAX_K * MATRIX_MAX_N];
+    float sums[MATRIX_WGMMA_M * MATRIX_MAX_N];
     bool is_bad_row[MATRIX_WGMMA_M], is_bad_column[MATRIX_MAX_N];
 } Product;
+
+static uint32_t steps_of(const Product *p)
+{
+    return STEP_BYTES / dtype_info[p->w.type].bytes;
+}
 
 // `n` rows or columns of an operand in shared memory. Row i, step k goes to at[i * by_row + k * by_step].
 typedef struct Target {
     float *at;
+    DType type;
     uint32_t n, by_row, by_step;
     bool *is_bad;
 } Target;
@@ -101,20 +109,22 @@ static void put_number(const Target *to, uint32_t row, uint32_t step, float v)
     to->at[row * to->by_row + step * to->by_step] = v;
 }
 
-// Eight numbers of row i and steps from k on, or (is_mn) of step k and rows from i on.
+// 16 bytes of numbers of row i and steps from k on, or (is_mn) of step k and rows from i on.
 static bool read_chunk(const Call *c, const Product *p, const MatrixDesc *d, uint32_t who, const Target *to,
                        uint32_t i, uint32_t k)
 {
     const uint32_t rank = machine_group_of(c->m, p->first), address = matrix_desc_place(d, i, k);
-    uint16_t bits[CHUNK];
+    unsigned char bytes[CHUNK_BYTES];
     bool poison = false;
-    if (!shared_read(c, who, rank, address, bits, CHUNK_BYTES, &poison))
+    if (!shared_read(c, who, rank, address, bytes, CHUNK_BYTES, &poison))
         return false;
-    for (uint32_t e = 0; e < CHUNK; e++) {
+    for (uint32_t e = 0; e < CHUNK_BYTES / d->bytes; e++) {
         const uint32_t row = d->is_mn ? i + e : i;
         bool is_bad = false;
-        put_number(to, row, d->is_mn ? k : k + e, matrix_number(p->w.type, bits[e]));
-        if (poison && !shared_read(c, who, rank, address + 2 * e, &bits[e], 2, &is_bad))
+        uint16_t bits = 0;
+        memcpy(&bits, bytes + (size_t)e * d->bytes, d->bytes);
+        put_number(to, row, d->is_mn ? k : k + e, matrix_number(to->type, bits));
+        if (poison && !shared_read(c, who, rank, address + d->bytes * e, &bits, d->bytes, &is_bad))
             return false;
         to->is_bad[row] |= is_bad;
     }
@@ -123,13 +133,14 @@ static bool read_chunk(const Call *c, const Product *p, const MatrixDesc *d, uin
 
 static bool read_shared(const Call *c, const Product *p, const MatrixDesc *d, uint32_t who, const Target *to)
 {
-    const uint32_t row_step = d->is_mn ? CHUNK : 1, k_step = d->is_mn ? 1 : CHUNK;
+    const uint32_t chunk = CHUNK_BYTES / d->bytes;
+    const uint32_t row_step = d->is_mn ? chunk : 1, k_step = d->is_mn ? 1 : chunk;
     if (d->is_mn && d->swizzle != 128) {
         call_fail(c, p->first, "a matrix by steps without the swizzle of 128 bytes");
         return false;
     }
     for (uint32_t i = 0; i < to->n; i += row_step)
-        for (uint32_t k = 0; k < MATRIX_K; k += k_step)
+        for (uint32_t k = 0; k < steps_of(p); k += k_step)
             if (!read_chunk(c, p, d, who, to, i, k))
                 return false;
     return true;
@@ -152,15 +163,17 @@ static bool take_a(const Call *c, Product *p, uint32_t who)
     uint64_t bits = 0;
     if (!uniform(c, p->first, 1, &bits))
         return false;
-    const MatrixDesc d = matrix_desc_of(bits, p->w.a_is_mn);
-    return read_shared(c, p, &d, who, &(Target){p->a, MATRIX_WGMMA_M, MATRIX_K, 1, p->is_bad_row});
+    const MatrixDesc d = matrix_desc_of(bits, p->w.a_is_mn, dtype_info[p->w.type].bytes);
+    return read_shared(c, p, &d, who,
+                       &(Target){p->a, p->w.type, MATRIX_WGMMA_M, steps_of(p), 1, p->is_bad_row});
 }
 
 static bool read_b(const Call *c, Product *p, uint64_t bits, uint32_t who)
 {
-    const MatrixDesc d = matrix_desc_of(bits, p->w.b_is_mn);
+    const DType type = kwgmma_b_type(p->w);
+    const MatrixDesc d = matrix_desc_of(bits, p->w.b_is_mn, dtype_info[type].bytes);
     const uint32_t n = (uint32_t)p->w.n;
-    return read_shared(c, p, &d, who, &(Target){p->b, n, 1, n, p->is_bad_column});
+    return read_shared(c, p, &d, who, &(Target){p->b, type, n, 1, n, p->is_bad_column});
 }
 
 // --- registers -----------------------------------------------------------------------------------
@@ -283,7 +296,7 @@ static void take_sums(Product *p, const Elements *d, bool adds)
 {
     const uint32_t n = (uint32_t)p->w.n;
     memset(p->sums, 0, sizeof(float) * MATRIX_WGMMA_M * n);
-    for (uint32_t t = 0; adds && t < WARPGROUP; t++)
+    for (uint32_t t = 0; adds && !kwgmma_has_words(p->w.type) && t < WARPGROUP; t++)
         for (uint32_t i = 0; i < n / 2; i++)
             p->sums[sum_row(t, i) * n + matrix_sum_column(t % MATRIX_LANES, i)] = d[t].f[i];
 }
@@ -295,7 +308,10 @@ static void give_sums(const Product *p, const Elements *d, Use *u, bool adds)
         for (uint32_t i = 0; i < n / 2; i++) {
             const uint32_t row = sum_row(t, i), column = matrix_sum_column(t % MATRIX_LANES, i);
             const bool is_bad = p->is_bad_row[row] || p->is_bad_column[column];
-            d[t].f[i] = p->sums[row * n + column];
+            if (kwgmma_has_words(p->w.type))
+                d[t].r[i] = (adds ? d[t].r[i] : 0) + (uint32_t)(int32_t)p->sums[row * n + column];
+            else
+                d[t].f[i] = p->sums[row * n + column];
             u->is_poison[t * u->n + i] = is_bad || (adds && u->is_poison[t * u->n + i]);
         }
 }
@@ -335,7 +351,7 @@ static bool multiply(const Call *c, uint32_t first, bool is_r)
     if (!read_b(c, &p, b, who))
         return false;
     take_sums(&p, d, adds != 0);
-    matrix_product(p.sums, p.a, p.b, MATRIX_WGMMA_M, n);
+    matrix_product(p.sums, p.a, p.b, (MatrixSize){MATRIX_WGMMA_M, n, steps_of(&p)});
     give_sums(&p, d, sums, adds != 0);
     return true;
 }
@@ -351,6 +367,11 @@ static CallResult multiply_all(Call *c, bool is_r)
 }
 
 CallResult interp_wgmma(Call *c)
+{
+    return multiply_all(c, false);
+}
+
+CallResult interp_wgmma_bytes(Call *c)
 {
     return multiply_all(c, false);
 }

@@ -283,7 +283,7 @@ static Operand operand_of(Resolver *r, char letter, KRef of, KRef ref)
 // Functions by which the copy engine or wgmma read what threads may have written.
 static bool wants_fences(KDevice f)
 {
-    return f == KDEV_wgmma || f == KDEV_wgmma_r || f == KDEV_bulk_store ||
+    return f == KDEV_wgmma || f == KDEV_wgmma_bytes || f == KDEV_wgmma_r || f == KDEV_bulk_store ||
            (f >= KDEV_tma_store_2d && f <= KDEV_tma_store_4d);
 }
 

@@ -87,16 +87,26 @@ static inline int64_t kdev_far(const KDeviceAccess *a, const int64_t *values, in
            i / times * (a->again != 0 ? values[a->far] : 0);
 }
 
-// d (64 rows, n columns, by thread as mma.m16n8 has them) = a * b + (add ? d : 0), 16 steps of k. Operands
-// are descriptors of memory with the 128-byte swizzle; a may be registers: 4 words from a_at on. is_mn: the
-// matrix's rows or columns, not k, are next to each other in memory.
+// d (64 rows, n columns, by thread as mma.m16n8 has them) = a * b + (add ? d : 0), so many steps of k as
+// there are in 32 bytes. Operands are descriptors of memory with the 128-byte swizzle; a may be registers: 4
+// words from a_at on. is_mn: the matrix's rows or columns, not k, are next to each other in memory, which
+// elements of 8 bits may not be. Sums of integers are words that wrap (KDEV_wgmma_bytes), all others f32.
 typedef struct KWgmma {
-    DType type; // bf16 or f16
+    DType type;   // bf16, f16; i8, u8; f8e4m3fn, f8e5m2
+    DType b_type; // of 8 bits: of b, where it is another one than that of a; else 0
     int64_t n;
     bool a_is_mn, b_is_mn;
 } KWgmma;
 int64_t kwgmma_constant(KWgmma w);
 KWgmma kwgmma_of(int64_t constant);
+static inline DType kwgmma_b_type(KWgmma w)
+{
+    return w.b_type != 0 ? w.b_type : w.type;
+}
+static inline bool kwgmma_has_words(DType type) // sums are words
+{
+    return type == DTYPE_i8 || type == DTYPE_u8;
+}
 void k_wgmma(Kernel *k, KWgmma w, KRef d, KRef a, KRef b, KRef add);
 void k_wgmma_r(Kernel *k, KWgmma w, KRef d, KRef a, KRef a_at, KRef b, KRef add);
 

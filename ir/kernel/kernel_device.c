@@ -69,15 +69,37 @@ KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i)
     return (const KRef[LIST]){part->a, part->b, part->c}[i % LIST];
 }
 
+// Types by number. Constants have that of a in bit 9 and those from 12 on, and from 15 on how that of b
+// differs.
+static const DType wgmma_types[] = {DTYPE_bf16, DTYPE_f16, DTYPE_i8, DTYPE_u8, DTYPE_f8e4m3fn, DTYPE_f8e5m2};
+enum { N_WGMMA_TYPES = sizeof wgmma_types / sizeof *wgmma_types };
+
+static int64_t wgmma_type(DType type)
+{
+    int64_t i = 0;
+    while (i < N_WGMMA_TYPES && wgmma_types[i] != type)
+        i++;
+    rlx_assert(i < N_WGMMA_TYPES);
+    return i;
+}
+
 int64_t kwgmma_constant(KWgmma w)
 {
-    rlx_assert(w.n % 8 == 0 && w.n >= 8 && w.n <= 256 && (w.type == DTYPE_bf16 || w.type == DTYPE_f16));
-    return w.n | (int64_t)(w.type == DTYPE_f16) << 9 | (int64_t)w.a_is_mn << 10 | (int64_t)w.b_is_mn << 11;
+    rlx_assert(w.n % 8 == 0 && w.n >= 8 && w.n <= 256);
+    const DType b = kwgmma_b_type(w);
+    rlx_assert(dtype_info[b].bytes == dtype_info[w.type].bytes);
+    rlx_assert(kwgmma_has_words(w.type) == kwgmma_has_words(b));
+    rlx_assert(dtype_info[b].bytes == 2 ? b == w.type : !w.a_is_mn && !w.b_is_mn);
+    const int64_t type = wgmma_type(w.type);
+    return w.n | (type & 1) << 9 | (int64_t)w.a_is_mn << 10 | (int64_t)w.b_is_mn << 11 | type >> 1 << 12 |
+           (type ^ wgmma_type(b)) << 15;
 }
 
 KWgmma kwgmma_of(int64_t c)
 {
-    return (KWgmma){.type = (c >> 9 & 1) != 0 ? DTYPE_f16 : DTYPE_bf16,
+    const int64_t type = (c >> 9 & 1) | (c >> 12 & 7) << 1;
+    return (KWgmma){.type = wgmma_types[type],
+                    .b_type = wgmma_types[type ^ (c >> 15 & 7)],
                     .n = c & 511,
                     .a_is_mn = (c >> 10 & 1) != 0,
                     .b_is_mn = (c >> 11 & 1) != 0};
@@ -85,7 +107,7 @@ KWgmma kwgmma_of(int64_t c)
 
 void k_wgmma(Kernel *k, KWgmma w, KRef d, KRef a, KRef b, KRef add)
 {
-    k_device_list(k, KDEV_wgmma, kwgmma_constant(w),
+    k_device_list(k, kwgmma_has_words(w.type) ? KDEV_wgmma_bytes : KDEV_wgmma, kwgmma_constant(w),
                   (const KRef[KDEV_MAX_OPERANDS + 1]){d, a, b, add});
 }
 

@@ -74,7 +74,8 @@ NodeId simplify_rows(const Simplify *s, NodeId id)
     NodeId src[3] = {0};
     for (uint32_t i = 0; i < n.n_src; i++) {
         const Node *x = graph_node(s->g, n.src[i]);
-        const bool is_reshape = x->op == OP_reshape && shape_equal(graph_node(s->g, x->src[0])->shape, &shape);
+        const bool is_reshape =
+            x->op == OP_reshape && shape_equal(graph_node(s->g, x->src[0])->shape, &shape);
         src[i] = is_reshape ? x->src[0] : as_images(s, n.src[i], &rows, &shape);
         if (src[i] == 0)
             return id;

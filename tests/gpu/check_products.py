@@ -35,6 +35,9 @@ BLOCKS = [
     (2048, 4096, 4096, "iq4_nl", 32, 18, "bf16"),
 ]
 
+# Rows, columns, k of bytes, with what makes bytes of the sums again.
+BYTES = [(16384, 512, 512), (50184, 576, 192), (64, 128, 2048)]
+
 
 def load_nvrtc():
     library = os.environ.get("RLXC_NVRTC")
@@ -64,6 +67,18 @@ def blocks_graph_of(m, n, k, name, elements, size, dtype):
     params = {"x": {"dtype": dtype, "shape": [m, k]}, "w": {"dtype": "u8", "shape": [n, k // elements, size]}}
     nodes = [{"name": "c", "op": "block_matmul", "inputs": ["x", "w"], "format": name}]
     return {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": ["c"]}
+
+
+def bytes_graph_of(m, n, k):
+    w = {"dtype": "i8", "shape": [n, k, 1], "data": [i * 37 % 251 - 125 for i in range(n * k)]}
+    nodes = [{"name": "c", "op": "int_conv", "inputs": ["x", "w"]}]
+    nodes += [{"name": "f", "op": "cast", "inputs": ["c"], "to": "f32"}]
+    nodes += [{"name": "s", "op": "mul", "inputs": ["f", 0.001]}]
+    nodes += [{"name": "r", "op": "round", "inputs": ["s"]}]
+    nodes += [{"name": "y", "op": "cast", "inputs": ["r"], "to": "i8"}]
+    params = {"x": {"dtype": "i8", "shape": [m, k, 1]}}
+    graph = {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": ["y"]}
+    return {**graph, "weights": {"w": w}}
 
 
 def check_single_blocks():
@@ -115,11 +130,12 @@ def main():
     blocks = list(check_single_blocks())
     graphs = [(case, graph_of(*case)) for case in PRODUCTS]
     graphs += [(case, blocks_graph_of(*case)) for case in BLOCKS]
+    graphs += [(case, bytes_graph_of(*case)) for case in BYTES]
     print(f"1..{len(graphs) + len(blocks)}")
     for i, (case, graph) in enumerate(graphs):
         text = text_of(graph)
         wrong = wrong_in(*log_of(nvrtc, text, "sm_90a"))
-        if case in BLOCKS and "rlx_wgmma_n" not in text:
+        if case in BLOCKS + BYTES and "rlx_wgmma_n" not in text:
             wrong = "does not use matrix units"
         failed += wrong != ""
         print(f"{'not ' if wrong else ''}ok {i + 1} - product {case}{': ' + wrong if wrong else ''}")

@@ -48,7 +48,7 @@ static Operands new_operands(const char *name)
                       .number = k_number(k, DTYPE_f32, 2),
                       .condition = k_expr(k, "$ < 8", i),
                       .numbers = k_array(k, DTYPE_f32, 128),
-                      .words = k_array(k, DTYPE_u32, 32),
+                      .words = k_array(k, DTYPE_u32, 128),
                       .variable = k_var(k, k_index(k, 0), "v"),
                       .address = k_address(k, x, i)};
 }
@@ -62,7 +62,11 @@ static void add_call(const Operands *o, KDevice f)
                      ? k_index(o->k, 0)
                      : operand_of(o, info->operands[i]);
     if (info->result == KDEV_VOID) {
-        const KWgmma w = {.type = DTYPE_f16, .n = 256, .b_is_mn = true};
+        const bool has_words = f == KDEV_wgmma_bytes;
+        const KWgmma w = {.type = has_words ? DTYPE_u8 : DTYPE_f16,
+                          .b_type = has_words ? DTYPE_i8 : DTYPE_f16,
+                          .n = 256,
+                          .b_is_mn = !has_words};
         k_device_list(o->k, f, info->constant == KDEV_PRODUCT ? kwgmma_constant(w) : 24, src);
         return;
     }
@@ -88,6 +92,18 @@ static const char *all_kernels(void)
                               .a_is_mn = (which & 2) != 0,
                               .b_is_mn = (which & 4) != 0};
             k_wgmma(o.k, w, o.numbers, o.word64, o.word64, o.condition);
+        }
+        for (int which = 0; f == KDEV_wgmma && which < 4; which++) {
+            const KWgmma w = {.type = which & 1 ? DTYPE_f8e4m3fn : DTYPE_f8e5m2,
+                              .b_type = which & 2 ? DTYPE_f8e4m3fn : DTYPE_f8e5m2,
+                              .n = 256};
+            k_wgmma(o.k, w, o.numbers, o.word64, o.word64, o.condition);
+        }
+        for (int which = 0; f == KDEV_wgmma_bytes && which < 4; which++) {
+            const KWgmma w = {.type = which & 1 ? DTYPE_i8 : DTYPE_u8,
+                              .b_type = which & 2 ? DTYPE_i8 : DTYPE_u8,
+                              .n = 256};
+            k_wgmma(o.k, w, o.words, o.word64, o.word64, o.condition);
         }
         k_end(o.k);
         const char *wrong = kernel_verify(o.k);

@@ -12,9 +12,9 @@
 static void test_numbers(void **state)
 {
     (void)state;
-    static const DType types[] = {DTYPE_f16, DTYPE_bf16};
-    for (uint32_t t = 0; t < 2; t++)
-        for (uint32_t bits = 0; bits < 1u << 16; bits++) {
+    static const DType types[] = {DTYPE_f16, DTYPE_bf16, DTYPE_f8e4m3fn, DTYPE_f8e5m2};
+    for (uint32_t t = 0; t < 4; t++)
+        for (uint32_t bits = 0; bits < 1u << 8 * dtype_info[types[t]].bytes; bits++) {
             const double expected = small_float_widen(types[t], bits);
             const float found = matrix_number(types[t], bits);
             if (isnan(expected))
@@ -30,11 +30,16 @@ static void test_desc_rows(void **state)
     (void)state;
     for (uint32_t step = 0; step < 4; step++) {
         const MatrixDesc made = {.address = 2048 + 32 * step, .lead = 16, .stride = 1024, .swizzle = 128};
-        const MatrixDesc d = matrix_desc_of(matrix_desc_bits(&made), false);
+        const MatrixDesc d = matrix_desc_of(matrix_desc_bits(&made), false, 2);
         for (uint32_t row = 0; row < 64; row++)
             for (uint32_t k = 0; k < 16; k += 8)
                 assert_int_equal(matrix_desc_place(&d, row, k),
                                  2048 + row * 128 + ((2 * step + k / 8) ^ row % 8) * 16);
+        const MatrixDesc bytes = matrix_desc_of(matrix_desc_bits(&made), false, 1);
+        for (uint32_t row = 0; row < 64; row++)
+            for (uint32_t k = 0; k < 32; k += 16)
+                assert_int_equal(matrix_desc_place(&bytes, row, k),
+                                 2048 + row * 128 + ((2 * step + k / 16) ^ row % 8) * 16);
     }
 }
 
@@ -45,7 +50,7 @@ static void test_desc_columns(void **state)
     for (uint32_t step = 0; step < 4; step++) {
         const MatrixDesc made = {
             .address = 1024 + 16 * 128 * step, .lead = 8192, .stride = 1024, .swizzle = 128};
-        const MatrixDesc d = matrix_desc_of(matrix_desc_bits(&made), true);
+        const MatrixDesc d = matrix_desc_of(matrix_desc_bits(&made), true, 2);
         for (uint32_t column = 0; column < 256; column += 8)
             for (uint32_t k = 0; k < 16; k++)
                 assert_int_equal(matrix_desc_place(&d, column, k), 1024 + column / 64 * 8192 +
@@ -61,8 +66,8 @@ static void test_desc_narrow(void **state)
     (void)state;
     const MatrixDesc plain = {.address = 512, .lead = 1024, .stride = 128};
     const MatrixDesc half = {.address = 512, .lead = 16, .stride = 512, .swizzle = 64};
-    const MatrixDesc a = matrix_desc_of(matrix_desc_bits(&plain), false);
-    const MatrixDesc b = matrix_desc_of(matrix_desc_bits(&half), false);
+    const MatrixDesc a = matrix_desc_of(matrix_desc_bits(&plain), false, 2);
+    const MatrixDesc b = matrix_desc_of(matrix_desc_bits(&half), false, 2);
     for (uint32_t row = 0; row < 64; row++)
         for (uint32_t k = 0; k < 16; k += 8) {
             assert_int_equal(matrix_desc_place(&a, row, k), 512 + k / 8 * 1024 + row * 16);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of 16-bit floats on the matrix units of a GPU: products of the input's pixels under each tap
-// of the kernel, which the copy engine finds itself (gpu_matmul.h, GpuImage), with weights as [outputs, taps,
-// channels]. Sums in f32, tap by tap, channels rising; the bias is added last.
+// Convolutions of 16-bit floats and of bytes on the matrix units of a GPU: products of the input's pixels
+// under each tap of the kernel, which the copy engine finds itself (gpu_matmul.h, GpuImage), with weights as
+// [outputs, taps, channels]. Sums in f32, tap by tap, channels rising; the bias is added last. Sums of bytes
+// are exact (gpu_int_conv.c).
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include <string.h>
 
 enum {
-    MAP_STEP = GPU_CHUNK, // elements of 16 bytes
     MIN_CORNER = -128,    // of tensor maps of rank 4
     MAX_CORNER = 127,
     MAX_STRIDE = 8,
@@ -16,18 +16,22 @@ enum {
 
 // Weights in the order in which k runs.
 typedef struct TapOrder {
-    const uint16_t *from; // [outputs, channels, taps]
+    const unsigned char *from; // [outputs, channels, taps]
     int64_t outputs, channels, taps;
+    int64_t bytes; // of an element
+    int64_t pitch; // elements of an output, of which what is behind the last channel is 0
 } TapOrder;
 
 static void fill_taps(const void *ctx, void *out)
 {
     const TapOrder *t = ctx;
-    uint16_t *to = out;
-    for (int64_t o = 0; o < t->outputs; o++)
+    unsigned char *to = out;
+    memset(to, 0, (size_t)(t->outputs * t->pitch * t->bytes));
+    for (int64_t o = 0; o < t->outputs; o++, to += t->pitch * t->bytes)
         for (int64_t tap = 0; tap < t->taps; tap++)
             for (int64_t c = 0; c < t->channels; c++)
-                *to++ = t->from[(o * t->channels + c) * t->taps + tap];
+                memcpy(to + (tap * t->channels + c) * t->bytes,
+                       t->from + ((o * t->channels + c) * t->taps + tap) * t->bytes, (size_t)t->bytes);
 }
 
 static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
@@ -55,14 +59,30 @@ static bool fits_maps(const TileShape *s)
            s->sh <= MAX_STRIDE;
 }
 
+static int64_t element_bytes(const Lower *l, const Conv *c)
+{
+    return dtype_info[lower_node(l, c->x)->dtype].bytes;
+}
+
 // Channels of a pixel next to each other, pixels and rows at whole steps of the copy engine.
 static bool is_image(const Lower *l, const Conv *c)
 {
     const Loc *x = lower_loc(l, c->x);
-    return c->s.n_outer == 0 && c->group == 1 && c->shuffle == 1 && c->s.ic % GPU_CHUNK == 0 &&
-           c->stride_c == 1 &&
-           c->stride_w % MAP_STEP == 0 && c->stride_h % MAP_STEP == 0 && c->stride_n % MAP_STEP == 0 &&
-           x->offset % MAP_STEP == 0 && lower_can_map(l, x->buf) && fits_maps(&c->s);
+    const int64_t step = GPU_CHUNK_BYTES / element_bytes(l, c);
+    return c->s.n_outer == 0 && c->group == 1 && c->shuffle == 1 && c->s.ic % step == 0 && c->stride_c == 1 &&
+           c->stride_w % step == 0 && c->stride_h % step == 0 && c->stride_n % step == 0 &&
+           x->offset % step == 0 && lower_can_map(l, x->buf) && fits_maps(&c->s);
+}
+
+// Bytes whose pixels are the rows of a matrix, if all of them lie in one row.
+static bool is_matrix(const Conv *c)
+{
+    const TileShape *s = &c->s;
+    const int64_t rows = c->stride_w * s->w;
+    return c->bytes != NULL && s->n_outer == 0 && s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 &&
+           s->pad_h == 0 && s->pad_w == 0 && s->h == s->in_h && s->w == s->in_w && c->stride_c == 1 &&
+           c->group == 1 && (s->h == 1 || c->stride_h == rows) &&
+           (s->n == 1 || c->stride_n == (s->w * s->h == 1 ? c->stride_n : rows * s->h));
 }
 
 bool conv_joins_pixels(Lower *l, Domain *d)
@@ -81,14 +101,22 @@ bool conv_joins_pixels(Lower *l, Domain *d)
 static GpuMatrix weights_of(Lower *l, const Conv *c, int64_t taps)
 {
     GpuMatrix m = {.id = c->w, .loc = lower_loc(l, c->w), .outer = taps * c->s.ic, .k = 1};
-    if (taps == 1)
+    if (taps == 1 && c->bytes == NULL)
         return m;
     const Node *w = lower_node(l, c->w);
     TapOrder *order = ARENA_NEW(l->pass->perm, TapOrder);
     Loc *loc = ARENA_NEW(l->pass->perm, Loc);
-    *order = (TapOrder){node_attr(w, A_const_data)->u.blob, c->s.oc, c->s.ic, taps};
+    const int64_t bytes = dtype_info[w->dtype].bytes, step = GPU_CHUNK_BYTES / bytes;
+    m.outer = ceil_div(m.outer, step) * step;
+    *order = (TapOrder){.from = c->bytes != NULL ? c->bytes->weights
+                                                 : node_attr(w, A_const_data)->u.blob,
+                        .outputs = c->s.oc,
+                        .channels = c->s.ic,
+                        .taps = taps,
+                        .bytes = bytes,
+                        .pitch = m.outer};
     m.packed = 1 + lower_param_filled(l, "taps", (DType)w->dtype, fill_taps, order,
-                                 (uint64_t)(c->s.oc * m.outer) * dtype_info[w->dtype].bytes);
+                                 (uint64_t)(c->s.oc * m.outer * bytes));
     *loc = (Loc){.buf = l->pk->args.data[m.packed - 1].buf};
     m.loc = loc;
     return m;
@@ -122,12 +150,12 @@ static GpuImage image_of(const Conv *c)
 
 // Where a row of the kernel lies in the input as it is, its taps are channels of one tap: pixels that
 // overlap, whose channels fill rows of shared memory.
-static Conv join_taps(const Conv *c)
+static Conv join_taps(const Lower *l, const Conv *c)
 {
     Conv out = *c;
     TileShape *s = &out.s;
-    if (s->ic % GPU_TILE_K == 0 || s->kw == 1 || s->dw != 1 || s->pad_w != 0 || c->stride_c != 1 ||
-        c->stride_w != s->ic || (s->w - 1) * s->sw + s->kw > s->in_w)
+    if (s->ic * element_bytes(l, c) % GPU_ROW_BYTES == 0 || s->kw == 1 || s->dw != 1 || s->pad_w != 0 ||
+        c->stride_c != 1 || c->stride_w != s->ic || (s->w - 1) * s->sw + s->kw > s->in_w)
         return out;
     out.stride_w *= s->sw;
     s->ic *= s->kw;
@@ -136,15 +164,35 @@ static Conv join_taps(const Conv *c)
     return out;
 }
 
+// Does no tap lie outside of the image?
+static bool is_inside(const TileShape *s)
+{
+    return s->pad_h == 0 && s->pad_w == 0 && (s->h - 1) * s->sh + (s->kh - 1) * s->dh < s->in_h &&
+           (s->w - 1) * s->sw + (s->kw - 1) * s->dw < s->in_w;
+}
+
+static int64_t row_stride(const Conv *c)
+{
+    return c->s.w > 1 ? c->stride_w : c->s.h > 1 ? c->stride_h : c->stride_n;
+}
+
+static bool has_operands(const Lower *l, const Conv *c)
+{
+    const int type = lower_node(l, l->anchor)->dtype;
+    if (c->bytes != NULL) // weights were constants; images end with zeros
+        return c->bytes->zero == 0 || is_inside(&c->s);
+    return k_is_half(type) && lower_node(l, c->w)->dtype == type && lower_node(l, c->x)->dtype == type &&
+           (c->s.kh * c->s.kw == 1 || node_is_const(l->g, c->w));
+}
+
 bool gpu_conv_lower(Lower *l, const Conv *c)
 {
-    const Node *node = lower_node(l, l->anchor), *w = lower_node(l, c->w);
     const int64_t taps = c->s.kh * c->s.kw;
     rlx_assert(taps >= 1 && c->group >= 1);
-    const Conv joined = join_taps(c);
-    if (!l->caps->has_mma || !k_is_half(node->dtype) || w->dtype != node->dtype ||
-        lower_node(l, c->x)->dtype != node->dtype || c->s.oc < MIN_OUTPUTS || !is_image(l, &joined) ||
-        (taps > 1 && !node_is_const(l->g, c->w)))
+    const Conv joined = join_taps(l, c);
+    const bool is_rows = is_matrix(c);
+    if (!l->caps->has_mma || !has_operands(l, c) || c->s.oc < MIN_OUTPUTS ||
+        !(is_rows || is_image(l, &joined)))
         return false;
     Domain d = conv_out_domain(l);
     if (!conv_joins_pixels(l, &d))
@@ -156,9 +204,10 @@ bool gpu_conv_lower(Lower *l, const Conv *c)
                    .k = taps * c->s.ic,
                    .d = &d,
                    .point = point_of,
-                   .image = &image,
-                   .bias = c->bias};
-    p.a = (GpuMatrix){.id = c->x, .loc = lower_loc(l, c->x), .k = 1};
+                   .image = is_rows ? NULL : &image,
+                   .bias = c->bias,
+                   .bytes = c->bytes};
+    p.a = (GpuMatrix){.id = c->x, .loc = lower_loc(l, c->x), .outer = is_rows ? row_stride(c) : 0, .k = 1};
     p.b = weights_of(l, c, taps);
     p.c = result_of(l, &d);
     if (!gpu_matmul_fits(&p))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// int_conv on matrix units of GPUs, as a product of windows of bytes (gpu_window_conv.c). Constant weights
+// int_conv on matrix units of GPUs, as a product of images that the copy engine reads (gpu_conv.c), or of
+// windows of bytes (gpu_window_conv.c). Constant weights
 // lose their zero points at compile time. The zero point of the input stays in it, and is what windows read
 // outside of the image: it times the sum of a channel's weights is taken from that channel's sums, at compile
 // time if it is constant.
@@ -40,6 +41,38 @@ static void add_begins(Lower *l, const Node *n, const int32_t *weights, GpuBytes
         bytes->sums = 1 + lower_param_data(l, "sums", DTYPE_i32, sums, (uint64_t)channels * sizeof *sums);
 }
 
+// One spatial axis is w; more than two are left to gpu_window_conv_lower.
+static void add_shape(const Lower *l, const Node *n, Conv *c)
+{
+    const Shape *x = lower_node(l, c->x)->shape, *w = lower_node(l, c->w)->shape;
+    const Loc *loc = lower_loc(l, c->x);
+    const WindowForm form = window_form(n);
+    const uint32_t spatial = x->rank - 2, last = spatial - 1;
+    c->s = (TileShape){.n_outer = spatial > 2 ? spatial - 2 : 0,
+                       .n = x->dim[0],
+                       .ic = w->dim[1],
+                       .oc = w->dim[0] / c->group,
+                       .w = n->shape->dim[last + 2],
+                       .in_w = x->dim[last + 2],
+                       .kw = w->dim[last + 2],
+                       .sw = form.stride[last],
+                       .dw = form.dilation[last],
+                       .pad_w = form.pad[last],
+                       .h = 1, .in_h = 1, .kh = 1, .sh = 1, .dh = 1};
+    c->stride_n = loc->stride[0];
+    c->stride_c = loc->stride[1];
+    c->stride_w = loc->stride[last + 2];
+    if (spatial < 2)
+        return;
+    c->s.h = n->shape->dim[last + 1];
+    c->s.in_h = x->dim[last + 1];
+    c->s.kh = w->dim[last + 1];
+    c->s.sh = form.stride[last - 1];
+    c->s.dh = form.dilation[last - 1];
+    c->s.pad_h = form.pad[last - 1];
+    c->stride_h = loc->stride[last + 1];
+}
+
 bool gpu_int_conv_lower(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -57,8 +90,10 @@ bool gpu_int_conv_lower(Lower *l)
                       .zero = n->n_src > 3 ? n->src[3] : 0,
                       .has_signed_weights = tensor_byte_type(weights, values.numel) == DTYPE_i8};
     Conv c = {.x = n->src[0], .w = n->src[1], .group = group, .shuffle = 1, .bytes = &bytes};
-    c.s.n = lower_node(l, c.x)->shape->dim[0];
+    add_shape(l, n, &c);
     add_begins(l, n, weights, &bytes);
+    if (gpu_conv_lower(l, &c))
+        return true;
     const Domain d = conv_out_domain(l);
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);

@@ -4,6 +4,7 @@
 // run gpu_matmul_wgmma.c, others gpu_matmul_mma.c, in groups of the same size.
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "ir/kernel/device.h"
+#include "passes/lower/operand.h"
 
 enum {
     RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
@@ -13,21 +14,22 @@ enum {
 
 // --- what fits -----------------------------------------------------------------------------------
 
-static bool is_map_step(int64_t elements)
+static bool is_map_step(int64_t bytes)
 {
-    return elements > 0 && elements * 2 % MAP_ALIGN == 0;
+    return bytes > 0 && bytes % MAP_ALIGN == 0;
 }
 
 // One axis is dense, the others are whole steps of the copy engine.
 static bool is_mappable(const GpuMatmul *p, const GpuMatrix *x)
 {
+    const int64_t bytes = gpu_element_bytes(p);
     uint32_t rank = 2;
-    if ((x->k != 1 && x->outer != 1) || !is_map_step(x->k == 1 ? x->outer : x->k) ||
-        x->loc->offset * 2 % MAP_ALIGN != 0)
+    if ((x->k != 1 && x->outer != 1) || !is_map_step((x->k == 1 ? x->outer : x->k) * bytes) ||
+        x->loc->offset * bytes % MAP_ALIGN != 0)
         return false;
     for (uint32_t i = 0; i < p->n_batch; i++) {
         rank += x->batch[i] != 0;
-        if (x->batch[i] != 0 && !is_map_step(x->batch[i]))
+        if (x->batch[i] != 0 && !is_map_step(x->batch[i] * bytes))
             return false;
     }
     return rank <= 4 && lower_can_map(p->l, x->loc->buf);
@@ -38,12 +40,27 @@ DType gpu_matmul_type(const GpuMatmul *p)
     return (DType)lower_node(p->l, p->a.id)->dtype;
 }
 
+DType gpu_matmul_b_type(const GpuMatmul *p)
+{
+    if (p->bytes == NULL)
+        return gpu_matmul_type(p);
+    return p->bytes->has_signed_weights ? DTYPE_i8 : DTYPE_u8;
+}
+
+// Bytes are next to each other along k on both sides.
+static bool has_operands(const GpuMatmul *p)
+{
+    const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
+    if (p->bytes != NULL)
+        return (type == DTYPE_i8 || type == DTYPE_u8) && p->a.k == 1 && p->b.k == 1 && p->rows == 0;
+    return k_is_half(type) && lower_node(p->l, p->b.id)->dtype == type &&
+           (anchor == type || anchor == DTYPE_f32);
+}
+
 bool gpu_matmul_fits(const GpuMatmul *p)
 {
     rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
-    const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
-    if (!p->l->caps->has_mma || !k_is_half(type) || lower_node(p->l, p->b.id)->dtype != type ||
-        (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
+    if (!p->l->caps->has_mma || !has_operands(p) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
         return false;
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
@@ -98,11 +115,26 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
     return p->point(p, at->batch, r, c);
 }
 
+void gpu_tile_begin(GpuEmit *e)
+{
+    const GpuBytes *b = e->p->bytes;
+    if (b != NULL && b->sums != 0)
+        e->zero = operand_scalar(e->l, b->zero, k_index(e->k, 0), DTYPE_i32);
+}
+
+KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, KRef zero, KRef column, KRef sum)
+{
+    sum = k_add(k, k_bitcast(k, sum, DTYPE_i32), k_load(k, bytes->begin, column, 1, 1));
+    return bytes->sums == 0 ? sum : k_sub(k, sum, k_mul(k, zero, k_load(k, bytes->sums - 1, column, 1, 1)));
+}
+
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
 {
     rlx_assert(sum != 0 && e->p->d != NULL);
     const NodeId bias = e->p->bias;
     Kernel *k = e->k;
+    if (e->p->bytes != NULL)
+        sum = gpu_byte_sum(k, e->p->bytes, e->zero, at.idx[1], sum);
     if (bias != 0) {
         const uint32_t param = lower_param(e->l, bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);
@@ -174,24 +206,28 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
 
 // --- the kernel ----------------------------------------------------------------------------------
 
-// n elements of k, or columns of the result, and `outer` of the other axis; boxes are 64 along the dense one.
+// n elements of k, or columns of the result, and `outer` of the other axis; boxes are rows of 128 bytes along
+// the dense one.
 static uint32_t map_of(const GpuEmit *e, const GpuMatrix *x, int64_t n, int64_t outer, int64_t box)
 {
     const GpuMatmul *p = e->p;
     const bool is_dense = x->k == 1;
+    const DType type = x == &p->b ? gpu_matmul_b_type(p) : gpu_matmul_type(p);
+    const uint64_t bytes = dtype_info[type].bytes;
+    const uint32_t row = GPU_ROW_BYTES / (uint32_t)bytes;
     PlanTensorMap m = {.buf = x->loc->buf,
-                       .byte_offset = (uint64_t)x->loc->offset * 2,
-                       .type = gpu_matmul_type(p),
+                       .byte_offset = (uint64_t)x->loc->offset * bytes,
+                       .type = type,
                        .rank = 2,
                        .dim = {(uint64_t)(is_dense ? n : outer), (uint64_t)(is_dense ? outer : n)},
-                       .stride = {0, (uint64_t)(is_dense ? x->outer : x->k) * 2},
-                       .box = {GPU_TILE_K, is_dense ? (uint32_t)box : GPU_TILE_K},
-                       .swizzle = 128};
+                       .stride = {0, (uint64_t)(is_dense ? x->outer : x->k) * bytes},
+                       .box = {row, is_dense ? (uint32_t)box : row},
+                       .swizzle = GPU_ROW_BYTES};
     for (uint32_t i = p->n_batch; i-- > 0;) {
         if (x->batch[i] == 0)
             continue;
         m.dim[m.rank] = (uint64_t)p->batch[i];
-        m.stride[m.rank] = (uint64_t)x->batch[i] * 2;
+        m.stride[m.rank] = (uint64_t)x->batch[i] * bytes;
         m.box[m.rank++] = 1;
     }
     return lower_param_map(e->l, &m);
@@ -212,7 +248,7 @@ static void add_maps(GpuEmit *e)
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
     e->map_b = map_of(e, &p->b, p->k, p->n, e->tile.columns / e->tile.pair);
-    e->stores_boxes = e->tile.splits == 1 && e->tile.columns % 64 == 0 && p->c.k == 1 &&
+    e->stores_boxes = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 && p->c.k == 1 &&
                       is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
@@ -225,11 +261,12 @@ void gpu_matmul_emit(const GpuMatmul *p)
     Lower *l = p->l;
     Kernel *k = l->k;
     GpuEmit e = {.p = p, .l = l, .k = k, .tile = gpu_tile_choose(p)};
+    e.sum = p->bytes != NULL ? DTYPE_u32 : DTYPE_f32;
     const int64_t cluster = e.tile.splits * e.tile.pair;
     e.rows = gpu_tile_rows(e.tile);
     e.m_tiles = ceil_div(p->m, e.rows * e.tile.pair);
     e.n_tiles = ceil_div(p->n, e.tile.columns);
-    e.steps = ceil_div(p->k, GPU_TILE_K);
+    e.steps = ceil_div(p->k, gpu_tile_k(p));
     rlx_assert(e.rows >= 1 && cluster >= 1);
     e.tiles = e.m_tiles * e.n_tiles * gpu_matmul_count(p);
     const GpuMachine *m = l->caps->gpu;

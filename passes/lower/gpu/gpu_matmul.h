@@ -85,7 +85,7 @@ typedef struct GpuTile {
     int16_t columns;
 } GpuTile;
 
-// Operands of 16-bit floats on matrix units: can the copy engine read them?
+// Operands of 16-bit floats or of bytes on matrix units: can the copy engine read them?
 bool gpu_matmul_fits(const GpuMatmul *p);
 void gpu_matmul_emit(const GpuMatmul *p);
 // The product for all floats, on GPUs whose groups share memory. gpu_simt_fits: is there enough to do for
@@ -96,7 +96,15 @@ void gpu_matmul_simt(const GpuMatmul *p);
 
 // --- between the files of the schedule -----------------------------------------------------------
 
-enum { GPU_TILE_K = 64, GPU_CHUNK = 8, GPU_WARPGROUP = 128 };
+// A step of a tile is rows of 128 bytes, which the copy engine swizzles by 16.
+enum {
+    GPU_ROW_BYTES = 128,
+    GPU_CHUNK_BYTES = 16,
+    GPU_UNIT_BYTES_K = 32, // of k in a product of wgmma
+    GPU_TILE_K = 64,       // elements of 16 bits
+    GPU_CHUNK = 8,
+    GPU_WARPGROUP = 128
+};
 
 typedef struct GpuPlace {
     KRef m, n; // first row and column of a tile
@@ -116,6 +124,8 @@ typedef struct GpuEmit {
     bool stores_boxes;                            // the copy engine writes the result
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
+    DType sum;                                    // of sums: f32, or u32 where they are of bytes
+    KRef zero;                                    // of bytes: the zero point of a, as i32
 } GpuEmit;
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
@@ -128,7 +138,29 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
-DType gpu_matmul_type(const GpuMatmul *p); // of both operands
+DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of bytes: of a
+DType gpu_matmul_b_type(const GpuMatmul *p);
+// Behind the wait for other kernels: what is read for all tiles.
+void gpu_tile_begin(GpuEmit *e);
+// The sum of numbers less their zero points, of that of bytes; zero: of a, as i32.
+KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, KRef zero, KRef column, KRef sum);
+
+static inline int64_t gpu_element_bytes(const GpuMatmul *p)
+{
+    return dtype_info[gpu_matmul_type(p)].bytes;
+}
+static inline int64_t gpu_tile_k(const GpuMatmul *p) // steps of k of a slot
+{
+    return GPU_ROW_BYTES / gpu_element_bytes(p);
+}
+static inline int64_t gpu_chunk(const GpuMatmul *p)
+{
+    return GPU_CHUNK_BYTES / gpu_element_bytes(p);
+}
+static inline int64_t gpu_unit_k(const GpuMatmul *p)
+{
+    return GPU_UNIT_BYTES_K / gpu_element_bytes(p);
+}
 
 // Products of the batch.
 static inline int64_t gpu_matmul_count(const GpuMatmul *p)
@@ -149,27 +181,27 @@ static inline int64_t gpu_tile_rows(GpuTile t)
 }
 static inline int64_t gpu_tile_slot(GpuTile t) // bytes of a slot of shared memory
 {
-    return (gpu_tile_rows(t) + t.columns) * GPU_TILE_K * 2;
+    return (gpu_tile_rows(t) + t.columns) * GPU_ROW_BYTES;
 }
 static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
 }
-// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K or half of it are swizzled. Of an
+// Elements of k in a row of a slot of shared memory: rows of gpu_tile_k or half of it are swizzled. Of an
 // image whose channels fill neither there are columns of chunks. The slot has as many such parts as fill
-// GPU_TILE_K.
+// gpu_tile_k.
 static inline int64_t gpu_row_width(const GpuMatmul *p)
 {
-    return p->image == NULL || p->image->channels % GPU_TILE_K == 0 ? GPU_TILE_K
-           : p->image->channels % (GPU_TILE_K / 2) == 0             ? GPU_TILE_K / 2
-                                                                    : GPU_CHUNK;
+    const int64_t whole = gpu_tile_k(p);
+    return p->image == NULL || p->image->channels % whole == 0 ? whole
+           : p->image->channels % (whole / 2) == 0             ? whole / 2
+                                                               : gpu_chunk(p);
 }
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
 GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
-// Copies the tile's rows from `pixel` on, GPU_TILE_K steps of k from `from` on, to shared memory.
+// Copies the tile's rows from `pixel` on, gpu_tile_k steps of k from `from` on, to shared memory.
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
-// What wgmma reads of it, where rows are shorter than GPU_TILE_K: 64 rows from `block` on; 16 * i steps of k
-// on.
+// What wgmma reads of it, where rows are shorter than gpu_tile_k: 64 rows from `block` on; i products on.
 KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block);
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
 // The element at a row and a step of k; clears *is_in where there is none.
@@ -191,6 +223,25 @@ typedef struct GpuSquare {
 bool gpu_coop_fits(const GpuMatmul *p);
 int64_t gpu_coop_words(int64_t tile);
 void gpu_coop_tile(const GpuSquare *s);
+
+// Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
+typedef struct GpuFragment {
+    KRef row, column, lane, warp;
+} GpuFragment;
+// Of thread `own` of a warpgroup that has block `block` of 64 rows.
+GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block);
+// Shared memory of what is stored.
+int64_t gpu_result_bytes(GpuTile t, bool stores_boxes);
+// A box of an operand or of the result: at[0]: address, at[1], at[2]: place along the inner and the outer
+// axis of the matrix of a batch entry, at[3]: barrier of what is loaded, 0: it is stored. What is loaded of B
+// goes to both groups of a pair.
+void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, const GpuPlace *place);
+// What is made of a thread's sums: by blocks of 64 columns; of four sums from `from` on; of all, one by one.
+void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
+                      KRef sums);
+void gpu_store_four(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums, KRef from,
+                    KRef column);
+void gpu_store_directly(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums);
 
 void gpu_matmul_wgmma(GpuEmit *e);
 void gpu_matmul_mma(GpuEmit *e);

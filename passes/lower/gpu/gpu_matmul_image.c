@@ -8,18 +8,18 @@ PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
 {
     rlx_assert(p->image != NULL && rows > 0);
     const GpuImage *g = p->image;
-    const int64_t width = gpu_row_width(p);
+    const int64_t width = gpu_row_width(p), bytes = gpu_element_bytes(p);
     PlanTensorMap m = {.buf = p->a.loc->buf,
-                       .byte_offset = (uint64_t)p->a.loc->offset * 2,
+                       .byte_offset = (uint64_t)(p->a.loc->offset * bytes),
                        .type = gpu_matmul_type(p),
                        .rank = 4,
                        .dim = {(uint64_t)g->channels},
                        .box = {(uint32_t)width, (uint32_t)rows},
-                       .swizzle = width == GPU_CHUNK ? 0 : (uint32_t)width * 2,
+                       .swizzle = width == gpu_chunk(p) ? 0 : (uint32_t)(width * bytes),
                        .is_image = true};
     for (uint32_t i = 0; i < 3; i++) {
         m.dim[i + 1] = (uint64_t)g->in[i];
-        m.stride[i + 1] = (uint64_t)g->stride[i] * 2;
+        m.stride[i + 1] = (uint64_t)(g->stride[i] * bytes);
     }
     for (uint32_t i = 0; i < 2; i++) {
         m.low[i] = (int32_t)-g->pad[i];
@@ -64,38 +64,39 @@ static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
 {
     Kernel *k = e->k;
-    const int64_t width = gpu_row_width(e->p);
-    rlx_assert(width >= 1 && GPU_TILE_K % width == 0);
-    if (width == GPU_TILE_K) {
+    const int64_t width = gpu_row_width(e->p), whole = gpu_tile_k(e->p);
+    rlx_assert(width >= 1 && whole % width == 0);
+    if (width == whole) {
         load_box(e, pixel, to, from, bar);
         return;
     }
-    const KRef i = k_loop(k, GPU_TILE_K / width, KFOR_UNROLL, "part");
+    const KRef i = k_loop(k, whole / width, KFOR_UNROLL, "part");
     const KRef part = k_expr(k, "$ * # + $", i, width, from);
     GpuPixel at = *pixel;
-    if (e->p->k % GPU_TILE_K != 0) { // behind the last tap are zeros: of an image that there is not
+    if (e->p->k % whole != 0) { // behind the last tap are zeros: of an image that there is not
         const KRef is_in = k_expr(k, "$ < #", part, e->p->k);
         at.image = k_select(k, is_in, pixel->image, k_index(k, e->p->image->in[2]));
     }
-    load_box(e, &at, k_expr(k, "$ * # + $", i, e->rows * width * 2, to), part, bar);
+    load_box(e, &at, k_expr(k, "$ * # + $", i, e->rows * width * gpu_element_bytes(e->p), to), part, bar);
     k_end(k);
 }
 
 KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
 {
     Kernel *k = e->k;
-    const int64_t row = gpu_row_width(e->p) * 2;
+    const int64_t row = gpu_row_width(e->p) * gpu_element_bytes(e->p);
     rlx_assert(e->rows % 8 == 0);
-    return k_call(k, row == GPU_CHUNK * 2 ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
+    return k_call(k, row == GPU_CHUNK_BYTES ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
                   k_expr(k, "$ * # + $", block, 64 * row, slot), k_index(k, e->rows * row),
                   k_index(k, 8 * row));
 }
 
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
 {
-    rlx_assert(i >= 0 && i * 16 < GPU_TILE_K);
-    const int64_t width = gpu_row_width(e->p), at = i * 16;
-    const int64_t by = (at / width * e->rows * width + at % width) * 2 / 16;
+    rlx_assert(i >= 0 && i * gpu_unit_k(e->p) < gpu_tile_k(e->p));
+    const int64_t width = gpu_row_width(e->p), at = i * gpu_unit_k(e->p);
+    const int64_t by =
+        (at / width * e->rows * width + at % width) * gpu_element_bytes(e->p) / GPU_CHUNK_BYTES;
     return by == 0 ? desc : k_add(e->k, desc, k_integer(e->k, DTYPE_u64, by));
 }
 

@@ -6,11 +6,7 @@
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 
-enum {
-    ROW_BYTES = GPU_TILE_K * 2,
-    CHUNK = 8, // elements of a copy
-    BLOCK_BYTES = 64 * ROW_BYTES
-};
+enum { ROW_BYTES = GPU_ROW_BYTES, BLOCK_BYTES = 64 * ROW_BYTES };
 
 static int64_t slot_bytes(const GpuEmit *e)
 {
@@ -24,13 +20,13 @@ static int64_t slots_of(const GpuEmit *e)
 }
 
 // Byte address of 16 bytes of an operand in a slot: of the row or column i, and of step j of k; one of the
-// two is a multiple of 8, the one that is dense.
+// two is a multiple of gpu_chunk, the one that is dense.
 static KRef chunk_address(const GpuEmit *e, const GpuMatrix *x, KRef base, KRef i, KRef j)
 {
     Kernel *k = e->k;
     const KRef line = x->k == 1 ? i : j, along = x->k == 1 ? j : i;
     const KRef block = x->k == 1 ? base : k_expr(k, "$ / 64 * # + $", along, BLOCK_BYTES, base);
-    const KRef chunk = k_expr(k, "$ / # % 8", along, CHUNK);
+    const KRef chunk = k_expr(k, "$ / # % 8", along, gpu_chunk(e->p));
     return k_expr(k, "$ * # + $ + $ * 16", line, ROW_BYTES, block, k_xor(k, chunk, k_expr(k, "$ % 8", line)));
 }
 
@@ -62,10 +58,10 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
 {
     Kernel *k = e->k;
     const bool is_k_dense = o->x->k == 1;
-    const int64_t across = is_k_dense ? GPU_TILE_K / CHUNK : o->tile / CHUNK;
-    const int64_t chunks = o->tile * GPU_TILE_K / CHUNK;
+    const int64_t length = gpu_chunk(e->p), across = (is_k_dense ? gpu_tile_k(e->p) : o->tile) / length;
+    const int64_t chunks = o->tile * gpu_tile_k(e->p) / length;
     const KRef c = k_for(k, e->thread, k_index(k, chunks), k->group, KFOR_SERIAL, "chunk");
-    const KRef line = k_expr(k, "$ / #", c, across), along = k_expr(k, "$ % # * #", c, across, CHUNK);
+    const KRef line = k_expr(k, "$ / #", c, across), along = k_expr(k, "$ % # * #", c, across, length);
     const KRef i = is_k_dense ? line : along, j = is_k_dense ? along : line;
     const KRef row = k_add(k, o->first, i), step = k_add(k, from, j), zero = k_index(k, 0);
     const KRef lines = k_index(k, is_k_dense ? o->size : e->p->k);
@@ -75,7 +71,7 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
     const bool is_image = e->p->image != NULL && o->x == &e->p->a;
     const KRef index = is_image ? gpu_image_index(e, row, step, &is_in)
                                 : k_expr(k, "$ * # + ($ * # + $)", row, o->x->outer, step, o->x->k, o->base);
-    const KRef bytes = k_expr(k, "min($, #) * 2", left, CHUNK);
+    const KRef bytes = k_expr(k, "min($, #) * #", left, length, gpu_element_bytes(e->p));
     k_device(k, KDEV_cp_async16, chunk_address(e, o->x, to, i, j),
              k_address(k, o->param, k_select(k, is_in, index, zero)), k_select(k, is_in, bytes, zero));
     k_end(k);
@@ -90,7 +86,7 @@ static void copy_step(const GpuEmit *e, const Copies *c, KRef step)
 {
     Kernel *k = e->k;
     const KRef to = k_expr(k, "$ % # * # + $", step, slots_of(e), slot_bytes(e), e->shared);
-    const KRef from = k_expr(k, "$ * #", step, GPU_TILE_K);
+    const KRef from = k_expr(k, "$ * #", step, gpu_tile_k(e->p));
     k_if(k, k_expr(k, "$ < #", step, e->steps));
     copy_operand(e, &c->a, from, to);
     copy_operand(e, &c->b, from, k_expr(k, "$ + #", to, e->rows * ROW_BYTES));
@@ -98,8 +94,8 @@ static void copy_step(const GpuEmit *e, const Copies *c, KRef step)
     k_device_with(k, KDEV_cp_async_commit, 0);
 }
 
-// Four matrices of 8 x 8: 16 rows (or columns) from i on, 16 steps from j on, in the order in which mma wants
-// them: of a by rows first, of b by steps first.
+// Four matrices of 8 rows of 16 bytes: 16 rows (or columns) from i on, 32 bytes of steps from j on, in the
+// order in which mma wants them: of a by rows first, of b by steps first.
 static void load_fragment(const GpuEmit *e, const GpuMatrix *x, KRef words, KRef base, KRef i, KRef j)
 {
     Kernel *k = e->k;
@@ -107,7 +103,8 @@ static void load_fragment(const GpuEmit *e, const GpuMatrix *x, KRef words, KRef
     const KRef lane = k_expr(k, "$ % 32", e->thread), low = k_expr(k, "$ % 8", lane);
     const KRef odd = k_expr(k, "$ / 8 % 2 * 8", lane);
     const KRef high = k_expr(k, "$ / 16 * 8", lane);
-    const KRef by_row = is_a ? odd : high, by_step = is_a ? high : odd;
+    const KRef by_row = is_a ? odd : high;
+    const KRef by_step = k_expr(k, "$ * #", is_a ? high : odd, gpu_chunk(e->p) / GPU_CHUNK);
     const KRef row = k_add(k, i, x->k == 1 ? k_add(k, by_row, low) : by_row);
     const KRef step = k_add(k, j, x->k == 1 ? by_step : k_add(k, by_step, low));
     k_device(k, x->k == 1 ? KDEV_ldmatrix4 : KDEV_ldmatrix4_t, words, k_index(k, 0),
@@ -117,16 +114,22 @@ static void load_fragment(const GpuEmit *e, const GpuMatrix *x, KRef words, KRef
 static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
 {
     Kernel *k = e->k;
-    const KDevice mma = gpu_matmul_type(e->p) == DTYPE_f16 ? KDEV_mma_f16 : KDEV_mma_bf16;
+    const DType type = gpu_matmul_type(e->p), b_type = gpu_matmul_b_type(e->p);
+    const KDevice mma = e->p->bytes != NULL  ? KDEV_mma_bytes
+                        : type == DTYPE_f16 ? KDEV_mma_f16
+                                            : KDEV_mma_bf16;
+    const int64_t kind = e->p->bytes != NULL ? (type == DTYPE_i8) | (b_type == DTYPE_i8) << 1 : 0;
     const KRef slot = k_expr(k, "$ % # * # + $", step, slots_of(e), slot_bytes(e), e->shared);
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
-    const KRef part = k_for(k, zero, k_index(k, GPU_TILE_K), 16, KFOR_SERIAL, "part");
+    const KRef part = k_for(k, zero, k_index(k, gpu_tile_k(e->p)), gpu_unit_k(e->p), KFOR_SERIAL, "part");
     load_fragment(e, &e->p->a, a, slot, k_expr(k, "$ * 16", warp), part);
     const KRef column = k_for(k, zero, k_index(k, e->tile.columns), 16, KFOR_UNROLL, "column");
     load_fragment(e, &e->p->b, b, k_expr(k, "$ + #", slot, e->rows * ROW_BYTES), column, part);
     const KRef to = k_expr(k, "$ / 8 * 4", column);
-    k_device(k, mma, sums, to, a, zero, b, zero);
-    k_device(k, mma, sums, k_expr(k, "$ + 4", to), a, zero, b, k_index(k, 2));
+    for (int64_t i = 0; i < 2; i++)
+        k_device_list(k, mma, kind,
+                      (const KRef[KDEV_MAX_OPERANDS + 1]){sums, k_expr(k, "$ + #", to, i * 4), a, zero, b,
+                                                          k_index(k, i * 2)});
     k_end(k);
     k_end(k);
 }
@@ -135,7 +138,7 @@ static void clear_sums(const GpuEmit *e, KRef sums)
 {
     Kernel *k = e->k;
     const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_number(k, DTYPE_f32, 0));
+    k_astore(k, sums, i, k_number(k, e->sum, 0));
     k_end(k);
 }
 
@@ -183,12 +186,13 @@ void gpu_matmul_mma(GpuEmit *e)
     rlx_assert(e->tile.splits >= 1 && e->slots >= 1);
     Kernel *k = e->k;
     k_wait(k);
+    gpu_tile_begin(e);
     e->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
     const KRef is_consumer = k_expr(k, "# <= $", GPU_WARPGROUP, e->thread);
     const KRef warp = k_expr(k, "$ / 32 + #", e->thread, -GPU_WARPGROUP / 32);
     if (e->tile.splits > 1)
         k_if(k, k_expr(k, "$ == 0", e->rank));
-    const KRef sums = k_array(k, DTYPE_f32, e->tile.columns / 2);
+    const KRef sums = k_array(k, e->sum, e->tile.columns / 2);
     const KRef tile = k_for(k, e->group, k_index(k, e->tiles), e->slots, KFOR_SERIAL, "tile");
     multiply_tile(e, sums, is_consumer, warp, tile);
     k_end(k);

@@ -32,7 +32,7 @@ static const TileShape shapes[] = {
 static const double pair_gain[] = {1.04, 1.12};
 
 typedef struct Work {
-    double groups, waves, steps, matrices; // of all tiles and parts; of one of them, of 64 in k
+    double groups, waves, steps, matrices; // of all tiles and parts; of one of them, of a slot in k
     double copied;                         // by a group in a step
 } Work;
 
@@ -65,8 +65,8 @@ static Work work_of(const GpuMatmul *p, GpuTile t)
     const double clusters = w.matrices * (double)pairs;
     w.groups = clusters * (double)cluster;
     w.waves = (double)ceil_div((int64_t)clusters, machine_of(p)->clusters[cluster_of(t)]);
-    w.steps = (double)ceil_div(ceil_div(p->k, GPU_TILE_K), t.splits);
-    w.copied = (rows + t.columns) * GPU_TILE_K * 2 / 1000;
+    w.steps = (double)ceil_div(ceil_div(p->k, gpu_tile_k(p)), t.splits);
+    w.copied = (rows + t.columns) * GPU_ROW_BYTES / 1000;
     return w;
 }
 
@@ -76,6 +76,7 @@ static double most(double a, double b)
 }
 
 // Microseconds of the slowest of: multiplying, what one group gets, what all get of the cache and of memory.
+// Products of bytes go twice as fast as those of 16-bit floats, so that a slot of both takes as long.
 static double time_of(const GpuMatmul *p, GpuTile t)
 {
     const GpuMachine *m = machine_of(p);
@@ -88,7 +89,10 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const bool is_shared = t.pair > 1 && (blocks < 4 || t.columns <= 128);
     const double rate =
         m->cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
-    const double bytes = 2 * w.matrices * (double)(p->m * p->k + p->n * p->k + p->m * p->n);
+    const double element = (double)gpu_element_bytes(p);
+    const double result = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
+    const double bytes = w.matrices * (element * (double)(p->m * p->k + p->n * p->k) +
+                                       result * (double)p->m * (double)p->n);
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
     const double share = w.groups < all_read ? w.groups / all_read : 1;
     const double memory = bytes / 1000 / m->memory_rate / share * (t.splits > 1 ? 1 : 1 + 8.0 / t.columns);
@@ -99,13 +103,13 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     // Convolutions wait for memory most of the time: a second group on a processor fills the gaps.
     const double alone = p->image != NULL && !gpu_tile_has_room(m, t) ? 1.5 : 0;
     // Few channels: little else is read than weights, again for each tile.
-    const double again = gpu_row_width(p) < GPU_TILE_K ? w.groups * w.steps * w.copied / rate / 4 : 0;
+    const double again = gpu_row_width(p) < gpu_tile_k(p) ? w.groups * w.steps * w.copied / rate / 4 : 0;
     return time + sums + 2.2 + alone + again + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
 }
 
 static bool can_split(const GpuMatmul *p, GpuTile t)
 {
-    const int64_t steps = ceil_div(p->k, GPU_TILE_K), part = ceil_div(steps, t.splits);
+    const int64_t steps = ceil_div(p->k, gpu_tile_k(p)), part = ceil_div(steps, t.splits);
     return part >= MIN_STEPS && (t.splits - 1) * part < steps && t.columns / 8 % t.splits == 0 &&
            gpu_tile_rows(t) * t.columns * t.splits <= MAX_SUMS;
 }
@@ -135,9 +139,10 @@ static int64_t most_shared(const GpuMachine *m)
 }
 
 // With as many slots as there is room for; none where those that it must have are too many.
-static GpuTile tile_of(const GpuMachine *m, TileShape s, uint32_t splits, uint32_t pair)
+static GpuTile tile_of(const GpuMatmul *p, TileShape s, uint32_t splits, uint32_t pair)
 {
-    const bool has_boxes = splits == 1 && s.columns % 64 == 0;
+    const GpuMachine *m = machine_of(p);
+    const bool has_boxes = p->bytes == NULL && splits == 1 && s.columns % 64 == 0;
     GpuTile t = {s.warpgroups, s.stages != 0 ? s.stages : MAX_STAGES, (uint8_t)splits, (uint8_t)pair,
                  s.columns};
     while (t.stages > 0 && gpu_tile_bytes(t, has_boxes) > most_shared(m))
@@ -155,7 +160,7 @@ GpuTile gpu_tile_choose(const GpuMatmul *p)
     const int64_t matrices = gpu_matmul_count(p);
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t option = 0; option < 8; option++) {
-            const GpuTile t = tile_of(machine_of(p), shapes[i], 1u << option / 2, 1 + option % 2);
+            const GpuTile t = tile_of(p, shapes[i], 1u << option / 2, 1 + option % 2);
             if (!can_have(p, t))
                 continue;
             tile[n] = t;

@@ -104,22 +104,13 @@ static KRef sum_at(const GpuSimt *s, KRef sums, const Spot *at)
     return k_aload(k, s->result, k_expr(k, "$ * # + $", row, s->a.pitch, column), 1);
 }
 
-// The sum of numbers less their zero points, of that of bytes.
-static KRef byte_sum(const GpuSimt *s, KRef column, KRef sum)
-{
-    Kernel *k = s->k;
-    const GpuBytes *b = s->p->bytes;
-    sum = k_add(k, k_bitcast(k, sum, DTYPE_i32), k_load(k, b->begin, column, 1, 1));
-    return b->sums == 0 ? sum : k_sub(k, sum, k_mul(k, s->zero, k_load(k, b->sums - 1, column, 1, 1)));
-}
-
 // The root where the thread's sum is known.
 static KRef root_at(const GpuSimt *s, const Spot *at, KRef sum)
 {
     Kernel *k = s->k;
     const Point point = s->p->point(s->p, s->batch, at->row, at->column);
     if (s->p->bytes != NULL)
-        sum = byte_sum(s, point.idx[1], sum);
+        sum = gpu_byte_sum(k, s->p->bytes, s->zero, point.idx[1], sum);
     if (s->p->bias != 0) {
         const uint32_t param = lower_param(s->l, s->p->bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", point.idx[1], lower_loc(s->l, s->p->bias)->stride[0]);
