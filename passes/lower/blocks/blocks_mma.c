@@ -325,15 +325,8 @@ static void store_sums(const Mma *m)
     Kernel *k = m->t.l->k;
     const KRef warp = k_expr(k, "$ / 32 % 4", m->t.thread);
     const KRef row = k_expr(k, "$ + ($ * 16 + $ / 4)", own_row(m), warp, m->t.lane);
-    const KRef column = k_expr(k, "$ % 4 * 2 + $", m->t.lane, own_column(m));
-    const KRef j = k_loop(k, m->own / 8, KFOR_UNROLL, "j");
-    for (int64_t h = 0; h < 2; h++) {
-        KRef sum[2];
-        for (int64_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, m->sums, k_expr(k, "$ * 4 + #", j, 2 * h + i), 1);
-        gpu_tile_store(&m->e, &m->at, k_expr(k, "$ + #", row, 8 * h), k_expr(k, "$ * 8 + $", j, column), sum);
-    }
-    k_end(k);
+    const KRef lane = k_expr(k, "$ % 4 * 2", m->t.lane);
+    gpu_store_fours(&m->e, &m->at, &(GpuFours){row, own_column(m), lane, m->sums, k_index(k, 0), m->own / 8});
 }
 
 static void emit_tile(Mma *m)

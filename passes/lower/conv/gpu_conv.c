@@ -19,6 +19,8 @@ typedef struct TapOrder {
     const unsigned char *from; // [outputs, channels, taps]
     int64_t outputs, channels, taps;
     int64_t bytes; // of an element
+    int64_t rows;  // outputs, and what is filled up with zeros
+    int64_t fours; // of gpu_byte_column, which is their order
     int64_t pitch; // elements of an output, of which what is behind the last channel is 0
 } TapOrder;
 
@@ -26,18 +28,20 @@ static void fill_taps(const void *ctx, void *out)
 {
     const TapOrder *t = ctx;
     unsigned char *to = out;
-    memset(to, 0, (size_t)(t->outputs * t->pitch * t->bytes));
-    for (int64_t o = 0; o < t->outputs; o++, to += t->pitch * t->bytes)
-        for (int64_t tap = 0; tap < t->taps; tap++)
+    memset(to, 0, (size_t)(t->rows * t->pitch * t->bytes));
+    for (int64_t row = 0; row < t->rows; row++, to += t->pitch * t->bytes) {
+        const int64_t o = gpu_byte_column(row, t->fours);
+        for (int64_t tap = 0; tap < t->taps && o < t->outputs; tap++)
             for (int64_t c = 0; c < t->channels; c++)
                 memcpy(to + (tap * t->channels + c) * t->bytes,
                        t->from + ((o * t->channels + c) * t->taps + tap) * t->bytes, (size_t)t->bytes);
+    }
 }
 
 static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
 {
     (void)p, (void)batch;
-    return (Point){.idx = {row, column}, .lanes = 1, .count = 1};
+    return (Point){.idx = {row, column}, .vec_axis = 1, .lanes = 1, .count = 1};
 }
 
 // The place of the last output's first tap, counted from the last pixel.
@@ -107,16 +111,20 @@ static GpuMatrix weights_of(Lower *l, const Conv *c, int64_t taps)
     TapOrder *order = ARENA_NEW(l->pass->perm, TapOrder);
     Loc *loc = ARENA_NEW(l->pass->perm, Loc);
     const int64_t bytes = dtype_info[w->dtype].bytes, step = GPU_CHUNK_BYTES / bytes;
+    const int64_t rows =
+        c->bytes != NULL ? ceil_div(c->s.oc, GPU_BYTE_COLUMNS) * GPU_BYTE_COLUMNS : c->s.oc;
     m.outer = ceil_div(m.outer, step) * step;
     *order = (TapOrder){.from = c->bytes != NULL ? c->bytes->weights
                                                  : node_attr(w, A_const_data)->u.blob,
                         .outputs = c->s.oc,
+                        .rows = rows,
+                        .fours = gpu_run_fours(l, c->bytes != NULL),
                         .channels = c->s.ic,
                         .taps = taps,
                         .bytes = bytes,
                         .pitch = m.outer};
     m.packed = 1 + lower_param_filled(l, "taps", (DType)w->dtype, fill_taps, order,
-                                 (uint64_t)(c->s.oc * m.outer * bytes));
+                                 (uint64_t)(rows * m.outer * bytes));
     *loc = (Loc){.buf = l->pk->args.data[m.packed - 1].buf};
     m.loc = loc;
     return m;

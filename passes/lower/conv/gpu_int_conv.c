@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// int_conv on matrix units of GPUs, as a product of images that the copy engine reads (gpu_conv.c), or of
+// int_conv on GPUs: on matrix units as a product of images that the copy engine reads (gpu_conv.c), or of
 // windows of bytes (gpu_window_conv.c). Constant weights
 // lose their zero points at compile time. The zero point of the input stays in it, and is what windows read
 // outside of the image: it times the sum of a channel's weights is taken from that channel's sums, at compile
@@ -28,15 +28,19 @@ static void add_begins(Lower *l, const Node *n, const int32_t *weights, GpuBytes
     const bool is_known = bytes->zero == 0 || node_is_const(l->g, bytes->zero);
     int32_t *begin = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)channels);
     int32_t *sums = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)channels);
+    bool has_begins = false;
     for (int64_t o = 0; o < channels; o++) {
         int64_t sum = 0; // what does not fit i32 wraps, as sums do
         for (int64_t i = 0; i < each; i++)
             sum += weights[o * each + i];
         const int64_t taken = bytes->zero != 0 && is_known ? tensor_get_i64(&zero, 0) * sum : 0;
         sums[o] = (int32_t)(uint32_t)(uint64_t)sum;
+        has_begins = has_begins || bias_id != 0 || taken != 0;
         begin[o] = (int32_t)(uint32_t)(uint64_t)((bias_id != 0 ? tensor_get_i64(&bias, o) : 0) - taken);
     }
-    bytes->begin = lower_param_data(l, "begin", DTYPE_i32, begin, (uint64_t)channels * sizeof *begin);
+    if (has_begins)
+        bytes->begin =
+            1 + lower_param_data(l, "begin", DTYPE_i32, begin, (uint64_t)channels * sizeof *begin);
     if (!is_known)
         bytes->sums = 1 + lower_param_data(l, "sums", DTYPE_i32, sums, (uint64_t)channels * sizeof *sums);
 }
@@ -92,9 +96,9 @@ bool gpu_int_conv_lower(Lower *l)
     Conv c = {.x = n->src[0], .w = n->src[1], .group = group, .shuffle = 1, .bytes = &bytes};
     add_shape(l, n, &c);
     add_begins(l, n, weights, &bytes);
+    const Domain d = conv_out_domain(l);
     if (gpu_conv_lower(l, &c))
         return true;
-    const Domain d = conv_out_domain(l);
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
     return gpu_window_conv_lower(l, &c, &d);

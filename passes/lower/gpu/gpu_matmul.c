@@ -122,10 +122,14 @@ void gpu_tile_begin(GpuEmit *e)
         e->zero = operand_scalar(e->l, b->zero, k_index(e->k, 0), DTYPE_i32);
 }
 
-KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, KRef zero, KRef column, KRef sum)
+KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, GpuByteSum s)
 {
-    sum = k_add(k, k_bitcast(k, sum, DTYPE_i32), k_load(k, bytes->begin, column, 1, 1));
-    return bytes->sums == 0 ? sum : k_sub(k, sum, k_mul(k, zero, k_load(k, bytes->sums - 1, column, 1, 1)));
+    KRef sum = k_bitcast(k, s.sum, DTYPE_i32);
+    if (bytes->begin != 0)
+        sum = k_add(k, sum, s.begin != 0 ? s.begin : k_load(k, bytes->begin - 1, s.column, 1, 1));
+    if (bytes->sums == 0)
+        return sum;
+    return k_sub(k, sum, k_mul(k, s.zero, k_load(k, bytes->sums - 1, s.column, 1, 1)));
 }
 
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
@@ -133,75 +137,12 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
     rlx_assert(sum != 0 && e->p->d != NULL);
     const NodeId bias = e->p->bias;
     Kernel *k = e->k;
-    if (e->p->bytes != NULL)
-        sum = gpu_byte_sum(k, e->p->bytes, e->zero, at.idx[1], sum);
     if (bias != 0) {
         const uint32_t param = lower_param(e->l, bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);
         sum = k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
     }
     return pull_root(e->l, e->p->d, at, sum);
-}
-
-static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
-{
-    Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
-    return pull_index(&pull, e->l->root);
-}
-
-// Can two neighbours of a row be written at once?
-static bool has_pairs(const GpuMatmul *p)
-{
-    bool is_even = p->c.k == 1 && p->c.outer % 2 == 0 && p->n % 2 == 0 && p->c.loc->offset % 2 == 0;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        is_even = is_even && p->c.batch[i] % 2 == 0;
-    return is_even;
-}
-
-static void store_pair(const GpuEmit *e, const GpuPlace *at, KRef r, KRef c, const KRef *value)
-{
-    Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
-    const int type = (int)k->params.data[param].dtype;
-    const KRef pair = k_array(k, type, 2);
-    for (uint32_t i = 0; i < 2; i++)
-        k_astore(k, pair, k_index(k, i), k_cast(k, value[i], type));
-    k_put(k, param, root_index(e, at, r, c), pair, k_index(k, 0), 2);
-}
-
-static void store_one(const GpuEmit *e, const GpuPlace *at, KRef r, KRef c, KRef value)
-{
-    Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
-    k_store(k, param, root_index(e, at, r, c), k_cast(k, value, (int)k->params.data[param].dtype), 1);
-}
-
-void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum)
-{
-    rlx_assert(sum != NULL && sum[0] != 0);
-    Kernel *k = e->k;
-    const GpuMatmul *p = e->p;
-    const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column), one = k_index(k, 1);
-    const bool pairs = has_pairs(p);
-    const bool is_ragged = p->m % (e->rows * e->tile.pair) != 0 || p->n % e->tile.columns != 0;
-    const KRef row_is_in = k_expr(k, "$ < #", r, p->m);
-    if (is_ragged)
-        k_if(k, k_expr(k, "$ & $ < #", row_is_in, c, p->n));
-    const KRef first = gpu_tile_root(e, p->point(p, at->batch, r, c), sum[0]);
-    if (!pairs)
-        store_one(e, at, r, c, first);
-    if (!pairs && p->n % 2 != 0)
-        k_if(k, k_expr(k, "$ + $ < #", c, one, p->n));
-    const KRef next = k_add(k, c, one);
-    const KRef second = gpu_tile_root(e, p->point(p, at->batch, r, next), sum[1]);
-    if (pairs)
-        store_pair(e, at, r, c, (const KRef[2]){first, second});
-    else
-        store_one(e, at, r, next, second);
-    if (!pairs && p->n % 2 != 0)
-        k_end(k);
-    if (is_ragged)
-        k_end(k);
 }
 
 // --- the kernel ----------------------------------------------------------------------------------
@@ -247,7 +188,7 @@ static void add_maps(GpuEmit *e)
     } else {
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
-    e->map_b = map_of(e, &p->b, p->k, p->n, e->tile.columns / e->tile.pair);
+    e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
     e->stores_boxes = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 && p->c.k == 1 &&
                       is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
     if (e->stores_boxes)
@@ -274,6 +215,8 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles : places;
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;
+    if (p->bytes != NULL && gpu_tile_has_room(m, e.tile)) // what its threads store takes registers
+        k->places = 2;
     add_maps(&e);
     k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
     const KRef group = k_for_group(k, e.slots * cluster, "group");

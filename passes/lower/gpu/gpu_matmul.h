@@ -26,7 +26,7 @@ typedef struct GpuBytes {
     const unsigned char *weights; // of b, less their zero points, in the order of the node
     NodeId zero;                  // one element
     bool has_signed_weights;      // i8, else u8
-    uint32_t begin, sums;         // parameters of i32 by index 1 of a point; sums: 1 + it, or 0
+    uint32_t begin, sums;         // 1 + parameters of i32 by index 1 of a point, or 0
 } GpuBytes;
 
 // A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
@@ -136,15 +136,24 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The root at a point of the domain where a thread's sum is known.
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
-// Stores two neighbours of a row, unless they are beyond the end.
-void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of bytes: of a
 DType gpu_matmul_b_type(const GpuMatmul *p);
 // Behind the wait for other kernels: what is read for all tiles.
 void gpu_tile_begin(GpuEmit *e);
-// The sum of numbers less their zero points, of that of bytes; zero: of a, as i32.
-KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, KRef zero, KRef column, KRef sum);
+// The sum of numbers less their zero points, of that of bytes.
+typedef struct GpuByteSum {
+    KRef sum, begin; // begin: what it begins with, if that has been read; else 0
+    KRef zero;       // of a, as i32
+    KRef column;     // index 1 of its point
+} GpuByteSum;
+KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, GpuByteSum s);
 
+// Columns of b that the tiles read: of bytes, whole blocks of those that gpu_byte_column moves.
+enum { GPU_BYTE_FOURS = 4, GPU_BYTE_COLUMNS = 8 * GPU_BYTE_FOURS };
+static inline int64_t gpu_b_columns(const GpuMatmul *p)
+{
+    return p->bytes == NULL ? p->n : ceil_div(p->n, GPU_BYTE_COLUMNS) * GPU_BYTE_COLUMNS;
+}
 static inline int64_t gpu_element_bytes(const GpuMatmul *p)
 {
     return dtype_info[gpu_matmul_type(p)].bytes;
@@ -236,12 +245,31 @@ int64_t gpu_result_bytes(GpuTile t, bool stores_boxes);
 // axis of the matrix of a batch entry, at[3]: barrier of what is loaded, 0: it is stored. What is loaded of B
 // goes to both groups of a pair.
 void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, const GpuPlace *place);
-// What is made of a thread's sums: by blocks of 64 columns; of four sums from `from` on; of all, one by one.
+// What is made of a thread's sums, by blocks of 64 columns.
 void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
                       KRef sums);
-void gpu_store_four(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums, KRef from,
-                    KRef column);
-void gpu_store_directly(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums);
+// Sums of a thread by fours: two neighbours of a row, and those 8 rows below; the next four are 8 columns on.
+// Of bytes, whose weights are laid out for that, gpu_run_fours of them are neighbours of a row, and those
+// below.
+typedef struct GpuFours {
+    KRef row, column; // of the first one of the tile: row of the thread, column of all threads of a row
+    KRef lane;        // the thread's first column of a four
+    KRef sums, from;  // array, and number of the first sum in it
+    int64_t n;        // of bytes a multiple of GPU_BYTE_FOURS
+} GpuFours;
+// Fours that are a run: four threads write whole sectors of 32 bytes at once.
+static inline int64_t gpu_run_fours(const Lower *l, bool is_of_bytes)
+{
+    return !is_of_bytes ? 1 : dtype_info[lower_node(l, l->root)->dtype].bytes >= 4 ? 2 : GPU_BYTE_FOURS;
+}
+// The column of the result that is column `column` of b.
+static inline int64_t gpu_byte_column(int64_t column, int64_t fours)
+{
+    const int64_t four = column / 8 % fours, lane = column % 8 / 2, block = 8 * fours;
+    return column / block * block + lane * 2 * fours + four * 2 + column % 2;
+}
+// Computes the root of them and stores it, unless it is beyond the end.
+void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f);
 
 void gpu_matmul_wgmma(GpuEmit *e);
 void gpu_matmul_mma(GpuEmit *e);

@@ -44,7 +44,7 @@ static Operand operand_of(const GpuEmit *e, const GpuMatrix *x, const GpuPlace *
     Operand o = {.x = x,
                  .param = gpu_matrix_param(e->l, x),
                  .tile = is_a ? e->rows : e->tile.columns,
-                 .size = is_a ? e->p->m : e->p->n,
+                 .size = is_a ? e->p->m : gpu_b_columns(e->p),
                  .first = is_a ? at->m : at->n,
                  .base = k_index(e->k, 0)};
     for (uint32_t i = 0; i < e->p->n_batch; i++)
@@ -148,14 +148,9 @@ static void store_sums(const GpuEmit *e, const GpuPlace *at, KRef sums, KRef war
     const KRef lane = k_expr(k, "$ % 32", e->thread);
     const KRef row = k_expr(k, "$ * 16 + $ / 4", warp, lane);
     const KRef column = k_expr(k, "$ % 4 * 2", lane);
-    const KRef j = k_loop(k, e->tile.columns / 8, KFOR_UNROLL, "j");
-    for (uint32_t h = 0; h < 2; h++) {
-        KRef sum[2];
-        for (uint32_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, sums, k_expr(k, "$ * 4 + #", j, 2 * h + i), 1);
-        gpu_tile_store(e, at, k_expr(k, "$ + #", row, 8 * h), k_expr(k, "$ * 8 + $", j, column), sum);
-    }
-    k_end(k);
+    const KRef zero = k_index(k, 0);
+    const GpuFours all = {row, zero, column, sums, zero, e->tile.columns / 8};
+    gpu_store_fours(e, at, &all);
 }
 
 static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef warp, KRef tile)

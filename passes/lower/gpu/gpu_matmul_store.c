@@ -58,16 +58,16 @@ GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block)
     return f;
 }
 
-// What the root is made of beside the sums, by pairs of neighbours. False: not by pairs, or nothing.
-static bool has_pairs(const GpuEmit *e, Wide *w)
+// What the root is made of beside the sums, by at most n neighbours of a row. False: not so, or nothing.
+static bool has_wide(const GpuEmit *e, int64_t n, Wide *w)
 {
     const KRef zero = k_index(e->k, 0), batch[GPU_MATMUL_MAX_BATCH] = {zero, zero, zero, zero};
     const Point at = e->p->point(e->p, batch, zero, zero);
     if (!wide_new(e->l, e->p->d, at.vec_axis, w) || w->n < 2 || w->n_values == 0)
         return false;
-    w->n = 2;
+    w->n = w->n < n ? w->n : (uint8_t)n;
     for (uint32_t i = 0; i < w->n_values; i++)
-        w->piece[i] = w->piece[i] > 2 ? 2 : w->piece[i];
+        w->piece[i] = w->piece[i] > w->n ? w->n : w->piece[i];
     return true;
 }
 
@@ -145,7 +145,7 @@ static void put_block(const Block *b, KRef buffer)
 
 // 64 columns at a time, through two blocks of shared memory in turn.
 void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
-                         KRef sums)
+                      KRef sums)
 {
     Kernel *k = e->k;
     const KRef own = thread[0], block = thread[1], is_first = k_expr(k, "$ == 0", own);
@@ -160,7 +160,7 @@ void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f
         k_expr(k, "$ * # + ($ + #)", number, BLOCK_BYTES, e->shared, e->tile.stages * gpu_tile_slot(e->tile));
     const KRef barrier = k_expr(k, "$ + 1", block), threads = k_index(k, GPU_WARPGROUP);
     Wide w;
-    const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_pairs(e, &w)};
+    const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_wide(e, 2, &w)};
     if (b.is_wide) {
         wide_declare(e->l, &w, 16);
         fetch_pairs(&b, &w);
@@ -183,22 +183,181 @@ void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f
     k_end(k);
 }
 
-void gpu_store_four(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums, KRef from,
-                       KRef column)
+// --- by threads ----------------------------------------------------------------------------------
+
+enum { BATCH = GPU_BYTE_FOURS }; // fours whose operands are under way at once
+
+// Some fours, of which `first` is the number of the first one. The thread has runs of neighbours in each of
+// two rows: of floats the two of each four, of bytes those of several (gpu_byte_column). What the root is
+// made of beside the sums is read first, so that it is under way at once.
+typedef struct Batch {
+    const GpuEmit *e;
+    const GpuPlace *at;
+    const GpuFours *all;
+    KRef first, begins;    // begins: of sums of bytes, 0: there are none, or they are read one by one
+    int64_t count, fours;  // fours of the batch, and of a run
+    int64_t length;        // elements of a run
+    int64_t width, piece;  // elements of it that are there or not; that are stored at once
+    Wide wide;
+    bool has_wide;
+} Batch;
+
+// `width` elements of a run: row and column of the product, number of the first one in the run and among the
+// batch's registers.
+typedef struct Part {
+    KRef row, column, four, slot;
+    uint32_t h;
+    int64_t at;
+} Part;
+
+static int64_t width_of(const GpuMatmul *p, int64_t length)
 {
+    while (p->n % length != 0)
+        length /= 2;
+    return length;
+}
+
+static int64_t piece_of(const GpuMatmul *p, int64_t width, int type)
+{
+    if (p->c.k != 1)
+        return 1;
+    const int64_t aligned = lower_alignment(p->l, p->c.loc, (DType)type) / dtype_info[type].bytes;
+    int64_t steps = p->c.outer | aligned | width | k_fetch_width(type);
+    for (uint32_t i = 0; i < p->n_batch; i++)
+        steps |= p->c.batch[i];
+    return steps & -steps;
+}
+
+// Number of a thread's sum: of element `n` of a part.
+static KRef sum_of(const Batch *b, const Part *t, int64_t n)
+{
+    Kernel *k = b->e->k;
+    const int64_t i = t->at + n, own = i / 2 * 4 + i % 2 + 2 * t->h;
+    return k_expr(k, "($ + $) * 4 + ($ + #)", b->first, t->four, b->all->from, own);
+}
+
+static void open_part(const Batch *b, Part *t)
+{
+    const GpuEmit *e = b->e;
     Kernel *k = e->k;
-    for (uint32_t h = 0; h < 2; h++) {
-        KRef sum[2];
-        for (uint32_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, sums, k_expr(k, "$ + #", from, 2 * h + i), 1);
-        gpu_tile_store(e, at, k_expr(k, "$ + #", f->row, 8 * h), column, sum);
+    const KRef lane = k_expr(k, "$ * #", b->all->lane, b->fours);
+    const KRef begin = k_expr(k, "($ + $) * 8 + $", b->first, t->four, b->all->column);
+    t->row = k_add(k, b->at->m, k_expr(k, "$ + #", b->all->row, 8 * t->h));
+    t->column = k_add(k, b->at->n, k_expr(k, "$ + $ + #", begin, lane, t->at));
+    t->slot = k_expr(k, "$ * 4 + #", t->four, t->h * b->length + t->at);
+    k_if(k, k_expr(k, "$ < # & $ < #", t->row, e->p->m, t->column, e->p->n));
+}
+
+// Calls fn for each part that is not beyond the end.
+static void each_part(const Batch *b, void (*fn)(const Batch *b, const Part *t))
+{
+    Kernel *k = b->e->k;
+    const int64_t runs = b->count / b->fours;
+    Part t = {.four = k_index(k, 0)};
+    if (runs > 1)
+        t.four = k_expr(k, "$ * #", k_loop(k, runs, KFOR_UNROLL, "run"), b->fours);
+    for (t.h = 0; t.h < 2; t.h++)
+        for (t.at = 0; t.at < b->length; t.at += b->width) {
+            open_part(b, &t);
+            fn(b, &t);
+            k_end(k);
+        }
+    if (runs > 1)
+        k_end(k);
+}
+
+static Point part_point(const Batch *b, const Part *t, int64_t n)
+{
+    return b->e->p->point(b->e->p, b->at->batch, t->row, k_expr(b->e->k, "$ + #", t->column, n));
+}
+
+static void fetch_part(const Batch *b, const Part *t)
+{
+    const GpuEmit *e = b->e;
+    const int64_t most = k_fetch_width(DTYPE_i32), n = b->width;
+    for (int64_t i = 0; b->has_wide && i < n; i += b->wide.n)
+        wide_fetch(e->l, &b->wide, part_point(b, t, i), k_expr(e->k, "$ + #", t->slot, i));
+    if (b->begins == 0)
+        return;
+    const Point at = part_point(b, t, 0);
+    for (int64_t i = 0; i < n; i += most)
+        k_fetch(e->k, e->p->bytes->begin - 1, k_expr(e->k, "$ + #", at.idx[1], i), b->begins,
+                k_expr(e->k, "$ + #", t->slot, i), (uint8_t)(n < most ? n : most));
+}
+
+static KRef root_of(const Batch *b, const Part *t, int64_t n)
+{
+    const GpuEmit *e = b->e;
+    Kernel *k = e->k;
+    const KRef slot = k_expr(k, "$ + #", t->slot, n);
+    Point at = part_point(b, t, n);
+    KRef sum = k_aload(k, b->all->sums, sum_of(b, t, n), 1);
+    if (e->p->bytes != NULL) {
+        const KRef begin = b->begins != 0 ? k_aload(k, b->begins, slot, 1) : 0;
+        sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
+    }
+    at.slot = b->has_wide ? slot : 0;
+    return gpu_tile_root(e, at, sum);
+}
+
+static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
+{
+    Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
+    return pull_index(&pull, e->l->root);
+}
+
+static void store_part(const Batch *b, const Part *t)
+{
+    const GpuEmit *e = b->e;
+    Kernel *k = e->k;
+    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const int type = (int)k->params.data[param].dtype;
+    const KRef values = k_array(k, type, b->width);
+    for (int64_t n = 0; n < b->width; n++)
+        k_astore(k, values, k_index(k, n), k_cast(k, root_of(b, t, n), type));
+    for (int64_t n = 0; n < b->width; n += b->piece) {
+        const KRef index = root_index(e, b->at, t->row, k_expr(k, "$ + #", t->column, n));
+        if (b->piece > 1)
+            k_put(k, param, index, values, k_index(k, n), (uint8_t)b->piece);
+        else
+            k_store(k, param, index, k_aload(k, values, k_index(k, n), 1), 1);
     }
 }
 
-void gpu_store_directly(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums)
+static void store_batch(Batch b)
 {
+    const GpuEmit *e = b.e;
     Kernel *k = e->k;
-    const KRef j = k_loop(k, e->tile.columns / 8, KFOR_UNROLL, "j");
-    gpu_store_four(e, at, f, sums, k_expr(k, "$ * 4", j), k_expr(k, "$ * 8 + $", j, f->column));
-    k_end(k);
+    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    b.fours = gpu_run_fours(e->l, e->p->bytes != NULL);
+    rlx_assert(b.count % b.fours == 0);
+    b.length = 2 * b.fours;
+    b.width = width_of(e->p, b.length);
+    b.piece = piece_of(e->p, b.width, (int)k->params.data[param].dtype);
+    b.has_wide = b.width > 1 && has_wide(e, b.width, &b.wide);
+    if (e->p->bytes != NULL && e->p->bytes->begin != 0)
+        b.begins = k_array(k, DTYPE_i32, 4 * b.count);
+    if (b.has_wide)
+        wide_declare(e->l, &b.wide, 4 * b.count / b.wide.n);
+    if (b.has_wide || b.begins != 0)
+        each_part(&b, fetch_part);
+    each_part(&b, store_part);
+    if (b.has_wide)
+        wide_end(e->l);
+}
+
+void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f)
+{
+    rlx_assert(f->n >= 1 && f->sums != 0);
+    Kernel *k = e->k;
+    Batch b = {.e = e, .at = at, .all = f, .count = BATCH};
+    if (f->n >= BATCH) {
+        b.first = k_expr(k, "$ * #", k_loop(k, f->n / BATCH, KFOR_UNROLL, "batch"), BATCH);
+        store_batch(b);
+        k_end(k);
+    }
+    b.first = k_index(k, f->n / BATCH * BATCH);
+    b.count = f->n % BATCH;
+    if (b.count != 0)
+        store_batch(b);
 }

@@ -127,6 +127,8 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
     if (t.stages < MIN_STAGES || t.splits * t.pair > MAX_SPLITS ||
         machine_of(p)->clusters[cluster_of(t)] == 0)
         return false;
+    if (p->bytes != NULL && t.columns / t.splits % GPU_BYTE_COLUMNS != 0)
+        return false;
     return (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) && (p->b.k == 1 || is_whole) &&
            (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
            (t.pair == 1 || p->m > gpu_tile_rows(t)) && t.columns <= ceil_div(p->n, 64) * 64 &&

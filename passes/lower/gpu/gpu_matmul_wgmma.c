@@ -298,15 +298,16 @@ static void add_parts(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f
 {
     Kernel *k = e->k;
     const int64_t splits = e->tile.splits, share = share_of(e);
-    int64_t turns = FLIGHT / (splits * 4) > 1 ? FLIGHT / (splits * 4) : 1;
+    const int64_t least = has_words(e) ? GPU_BYTE_FOURS : 1;
+    int64_t turns = FLIGHT / (splits * 4) > least ? FLIGHT / (splits * 4) : least;
     while (share % turns != 0)
         turns--;
     const KRef zero = k_index(k, 0);
     const KRef round = k_for(k, zero, k_index(k, share / turns), 1, KFOR_SERIAL, "round");
-    const KRef parts = k_array(k, e->sum, turns * splits * 4), sums = k_array(k, e->sum, 4);
+    const KRef parts = k_array(k, e->sum, turns * splits * 4), sums = k_array(k, e->sum, turns * 4);
     const KRef four = k_expr(k, "$ * #", round, turns);
-    KRef i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
     const KDevice get = has_words(e) ? KDEV_shared_get_words : KDEV_shared_get4;
+    KRef i = k_for(k, zero, k_index(k, turns), 1, KFOR_UNROLL, "i");
     for (int64_t s = 0; s < splits; s++)
         k_device(k, get, parts, k_expr(k, "$ * # + #", i, splits * 4, s * 4),
                  part_address(e, k_index(k, s), k_add(k, four, i), consumer));
@@ -318,11 +319,11 @@ static void add_parts(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f
             const KRef part = k_aload(k, parts, k_expr(k, "$ * # + #", i, splits * 4, s * 4 + n), 1);
             sum = s == 0 ? part : k_add(k, sum, part);
         }
-        k_astore(k, sums, k_index(k, n), sum);
+        k_astore(k, sums, k_expr(k, "$ * 4 + #", i, n), sum);
     }
-    const KRef number = k_expr(k, "$ * # + ($ + $)", e->rank, share, four, i);
-    gpu_store_four(e, at, f, sums, zero, k_expr(k, "$ * 8 + $", number, f->column));
     k_end(k);
+    const KRef number = k_expr(k, "$ * # + $", e->rank, share, four);
+    gpu_store_fours(e, at, &(GpuFours){f->row, k_expr(k, "$ * 8", number), f->column, sums, zero, turns});
     k_end(k);
 }
 
@@ -363,13 +364,13 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     Kernel *k = e->k;
     const Ring r = new_ring(e, 0, 0);
     const GpuFragment f = gpu_fragment_of(e, own, block);
-    const KRef is_first = k_expr(k, "$ == 0", own);
+    const KRef is_first = k_expr(k, "$ == 0", own), none = k_index(k, 0);
     const GpuPlace at = gpu_tile_place(e, open_tiles(e));
     multiply_slot(e, r, sums, block, is_first);
     if (e->stores_boxes)
         gpu_store_blocks(e, &at, &f, (const KRef[2]){own, block}, sums);
     else
-        gpu_store_directly(e, &at, &f, sums);
+        gpu_store_fours(e, &at, &(GpuFours){f.row, none, f.column, sums, none, e->tile.columns / 8});
     k_end(k);
     if (e->stores_boxes) {
         k_if(k, is_first);
