@@ -2,10 +2,10 @@
 // Brings convolutions of bytes (int_conv) into the form that the target computes fastest. They stay as they
 // are where integers are cheap and floats are not (lower_int_conv). Elsewhere: where the target has dot
 // products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv.
-// Where matrix units of GPUs multiply bytes, as they are. Else f32 convolutions whose sums f32 holds exactly
-// (up to 2^24), of as many groups of input channels as that takes; f64 where even one channel is too much.
-// All give the same integers. Sums of 16-bit operands are two of bytes, except where integers are cheap
-// (simplify_halves.h).
+// Where matrix units of GPUs multiply bytes, and depthwise ones of GPUs, as they are. Else f32 convolutions
+// whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that takes; f64 where
+// even one channel is too much. All give the same integers. Sums of 16-bit operands are two of bytes, except
+// where integers are cheap (simplify_halves.h).
 #include "ir/graph/tensor.h"
 #include "passes/graph/simplify_halves.h"
 #include "passes/pass.h"
@@ -108,12 +108,13 @@ static bool fits_dot(const IntConv *c, const TargetCaps *caps)
     return true;
 }
 
-// Are they multiplied by units of a GPU? Weights in a file are read where they are.
+// Are they multiplied by units of a GPU, or as depthwise ones? Weights in a file are read where they are.
 static bool fits_units(const IntConv *c, const PassOptions *o)
 {
     return o->file == NULL && (c->bias == 0 || node_is_const(c->g, c->bias)) &&
            shape_numel(graph_node(c->g, c->id)->shape) > 0 &&
-           units_take_bytes(o->caps, &c->ws, c->group, c->wv);
+           (units_take_bytes(o->caps, &c->ws, c->group, c->wv) ||
+            units_take_depthwise(o->caps, &c->ws, c->group, c->wv));
 }
 
 static NodeId as_dot(const IntConv *c)

@@ -179,10 +179,13 @@ static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
     return step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy;
 }
 
-// Convolutions of bytes are left to matrix units, which take words of four channels.
+// Convolutions of bytes are left to matrix units, which take words of four channels, or are depthwise ones
+// that read vectors of channels.
 static bool has_byte_units(const Graph *g, const Layout *l, const Node *n)
 {
-    return l->pads_channels && k_is_byte(graph_node(g, n->src[0])->dtype);
+    const bool is_grouped = conv_is_of_bytes(n) && window_form(n).group > 1;
+    return (l->pads_channels || (is_grouped && l->caps->is_gpu)) &&
+           k_is_byte(graph_node(g, n->src[0])->dtype);
 }
 
 // A convolution over few channels reads any order; one that loads vectors of channels needs them next to each

@@ -3,14 +3,18 @@
 // few neighbouring pixels of a row. Their windows overlap: it fetches every input that they share once, and
 // every weight once. Inputs beyond the border are zeros in registers, so that all fetches are under way at
 // once; where weights may be infinite, such taps are left out instead. Accumulation: f32 fused multiply-adds
-// in the order kernel row, kernel column, starting from the bias.
+// in the order kernel row, kernel column, starting from the bias. Those of bytes are exact: f32 holds their
+// sums, in which inputs beyond the border are the zero point (gpu_int_conv.c).
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/operand.h"
+#include "passes/units.h"
 #include "passes/lower/wide.h"
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TAPS = 49, MOST_PIXELS = 4, THREADS_OF_PROCESSOR = 512 };
+enum { MOST_TAPS = UNITS_MOST_TAPS, MOST_PIXELS = 4, THREADS_OF_PROCESSOR = 512 };
 
 typedef struct GpuDepthwise {
     Lower *l;
@@ -23,6 +27,7 @@ typedef struct GpuDepthwise {
     uint32_t x_piece;        // elements of one access
     KRef of_x, of_weights;   // arrays: the channels of an input, and of a kernel row's weights
     KRef acc;                // array: pixels * n
+    KRef zero, begins;       // of bytes: the zero point as i32, 0: none; array: what n channels begin with
     KRef channel, row, first; // of the thread's first output; first: the index of the image's first input
     KRef column;
     int64_t pixel;           // whose results are being stored
@@ -45,12 +50,19 @@ static bool has_pieces(const Lower *l, NodeId bias, uint32_t n)
            lower_alignment(l, loc, (DType)dtype) >= access_of(dtype, n) * dtype_info[dtype].bytes;
 }
 
+static bool has_types(const Lower *l, const Conv *c)
+{
+    const int type = lower_node(l, c->x)->dtype;
+    if (c->bytes != NULL)
+        return k_is_byte(type);
+    return lower_node(l, l->anchor)->dtype == type && dtype_info[type].cls == DCLASS_FLOAT &&
+           type != DTYPE_f64;
+}
+
 static bool is_depthwise(const Lower *l, const Conv *c)
 {
     return c->s.ic == 1 && c->s.oc == 1 && c->group > 1 && c->shuffle == 1 && c->s.n_outer == 0 &&
-           c->s.kh * c->s.kw <= MOST_TAPS && lower_node(l, l->anchor)->dtype == lower_node(l, c->x)->dtype &&
-           dtype_info[lower_node(l, c->x)->dtype].cls == DCLASS_FLOAT &&
-           lower_node(l, c->x)->dtype != DTYPE_f64;
+           c->s.kh * c->s.kw <= MOST_TAPS && has_types(l, c);
 }
 
 // As many as divide a row, as long as there are threads enough for the whole GPU.
@@ -95,6 +107,14 @@ static void fill_weights(const void *ctx, void *out)
                    w->data + (size_t)(c * w->taps + t) * w->bytes, w->bytes);
 }
 
+static DType weight_type(const GpuDepthwise *s)
+{
+    const GpuBytes *bytes = s->c->bytes;
+    if (bytes == NULL)
+        return (DType)lower_node(s->l, s->c->w)->dtype;
+    return bytes->has_signed_weights ? DTYPE_i8 : DTYPE_u8;
+}
+
 // Constants are stored by tap, then by channel; others are read where they are.
 static uint32_t weights_of(const GpuDepthwise *s)
 {
@@ -103,9 +123,9 @@ static uint32_t weights_of(const GpuDepthwise *s)
     if (!s->is_packed)
         return lower_param(l, s->c->w, PARAM_READ);
     Weights *w = ARENA_NEW(l->pass->perm, Weights);
-    *w = (Weights){node_attr(n, A_const_data)->u.blob, s->c->s.kh * s->c->s.kw, s->c->group,
-                   dtype_info[n->dtype].bytes};
-    return lower_param_filled(l, "taps", (DType)n->dtype, fill_weights, w,
+    *w = (Weights){s->c->bytes != NULL ? s->c->bytes->weights : node_attr(n, A_const_data)->u.blob,
+                   s->c->s.kh * s->c->s.kw, s->c->group, dtype_info[n->dtype].bytes};
+    return lower_param_filled(l, "taps", weight_type(s), fill_weights, w,
                               (uint64_t)(w->taps * w->channels) * w->bytes);
 }
 
@@ -121,6 +141,19 @@ static bool has_finite_weights(const Lower *l, NodeId id)
 }
 
 // --- one thread ------------------------------------------------------------------------------------
+
+static void begin_bytes(GpuDepthwise *s)
+{
+    Kernel *k = s->l->k;
+    const GpuBytes *bytes = s->c->bytes;
+    if (bytes != NULL && bytes->zero != 0)
+        s->zero = operand_scalar(s->l, bytes->zero, k_index(k, 0), DTYPE_i32);
+    if (bytes == NULL || bytes->begin == 0)
+        return;
+    s->begins = k_array(k, DTYPE_i32, s->n);
+    wide_load(s->l, bytes->begin - 1, s->channel, s->begins, 0,
+              (WideSpan){.n = (uint32_t)s->n, .piece = access_of(DTYPE_i32, s->n)});
+}
 
 static void begin_sums(GpuDepthwise *s)
 {
@@ -158,9 +191,10 @@ static uint32_t fetch_x(const GpuDepthwise *s, KRef row, KRef column, KRef is_in
 {
     Kernel *k = s->l->k;
     const WideSpan span = {.n = (uint32_t)s->n, .piece = s->x_piece};
+    const int type = lower_node(s->l, s->c->x)->dtype;
     if (is_inside != 0 && s->is_finite) {
         const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j");
-        k_astore(k, s->of_x, j, k_number(k, lower_node(s->l, s->c->x)->dtype, 0));
+        k_astore(k, s->of_x, j, s->zero != 0 ? k_cast(k, s->zero, type) : k_number(k, type, 0));
         k_end(k);
     }
     if (is_inside != 0)
@@ -206,7 +240,7 @@ static void fetch_weights(const GpuDepthwise *s, int64_t kh)
 {
     Kernel *k = s->l->k;
     const Loc *loc = lower_loc(s->l, s->c->w);
-    const int dtype = lower_node(s->l, s->c->w)->dtype;
+    const int dtype = weight_type(s);
     const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
     const WideSpan span = {.n = (uint32_t)s->n, .piece = access_of(dtype, s->n)};
     const int64_t of_row = last > 2 ? loc->stride[last - 1] * kh : 0, kw = s->c->s.kw;
@@ -253,7 +287,12 @@ static void add_kernel_row(const GpuDepthwise *s, int64_t kh)
 static void store_sum(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const GpuDepthwise *s = ctx;
-    const KRef sum = k_aload(l->k, s->acc, k_expr(l->k, "$ + #", at.lane, s->pixel * s->n), 1);
+    KRef sum = k_aload(l->k, s->acc, k_expr(l->k, "$ + #", at.lane, s->pixel * s->n), 1);
+    if (s->c->bytes != NULL) {
+        const KRef begin = s->begins != 0 ? k_aload(l->k, s->begins, at.lane, 1) : 0;
+        sum = gpu_byte_sum(l->k, s->c->bytes,
+                           (GpuByteSum){k_cast(l->k, sum, DTYPE_i32), begin, s->zero, at.idx[1]});
+    }
     pull_store_root(l, d, at, k_cast(l->k, sum, lower_node(l, l->anchor)->dtype));
 }
 
@@ -292,7 +331,8 @@ bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d)
     for (int64_t p = 0; p < s.pixels; p++)
         wide_fetch(l, &s.w, pixel_of(&s, at, p), k_index(l->k, p * s.n));
     s.of_x = k_array(l->k, lower_node(l, c->x)->dtype, s.n);
-    s.of_weights = k_array(l->k, lower_node(l, c->w)->dtype, c->s.kw * s.n);
+    s.of_weights = k_array(l->k, weight_type(&s), c->s.kw * s.n);
+    begin_bytes(&s);
     begin_sums(&s);
     for (int64_t kh = 0; kh < c->s.kh; kh++)
         add_kernel_row(&s, kh);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv on GPUs: on matrix units as a product of images that the copy engine reads (gpu_conv.c), or of
-// windows of bytes (gpu_window_conv.c). Constant weights
+// windows of bytes (gpu_window_conv.c); depthwise ones as those of floats (gpu_depthwise.c). Constant weights
 // lose their zero points at compile time. The zero point of the input stays in it, and is what windows read
 // outside of the image: it times the sum of a channel's weights is taken from that channel's sums, at compile
 // time if it is constant.
@@ -83,12 +83,13 @@ bool gpu_int_conv_lower(Lower *l)
     const Shape *w = lower_node(l, n->src[1])->shape;
     const NodeId bias = n->n_src > 2 ? n->src[2] : 0, w_zero = n->n_src > 4 ? n->src[4] : 0;
     const int64_t group = window_form(n).group;
-    if (!l->caps->has_mma || !node_is_const(l->g, n->src[1]) || lower_is_in_file(l, n->src[1]) ||
+    if (!l->caps->is_gpu || !node_is_const(l->g, n->src[1]) || lower_is_in_file(l, n->src[1]) ||
         (w_zero != 0 && !node_is_const(l->g, w_zero)) || (bias != 0 && !node_is_const(l->g, bias)))
         return false;
     const Tensor values = tensor_of_const(l->g, n->src[1]), w_zeros = tensor_if_const(l->g, w_zero);
     const int32_t *weights = tensor_centred(l->pass->perm, &values, &w_zeros);
-    if (!units_take_bytes(l->caps, w, group, weights))
+    const bool is_depthwise = units_take_depthwise(l->caps, w, group, weights);
+    if (!is_depthwise && !units_take_bytes(l->caps, w, group, weights))
         return false;
     GpuBytes bytes = {.weights = as_bytes(l, weights, values.numel),
                       .zero = n->n_src > 3 ? n->src[3] : 0,
@@ -97,9 +98,9 @@ bool gpu_int_conv_lower(Lower *l)
     add_shape(l, n, &c);
     add_begins(l, n, weights, &bytes);
     const Domain d = conv_out_domain(l);
-    if (gpu_conv_lower(l, &c))
+    if (gpu_conv_lower(l, &c) || (is_depthwise && gpu_depthwise_lower(l, &c, &d)))
         return true;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
-    return gpu_window_conv_lower(l, &c, &d);
+    return !is_depthwise && gpu_window_conv_lower(l, &c, &d);
 }
