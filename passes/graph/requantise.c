@@ -51,6 +51,24 @@ static bool sum_ranges(Arena *a, const Graph *g, const Node *n, RequantChannel *
     return true;
 }
 
+// The same for a sum of bytes along axes, which has one channel.
+static bool plain_range(const Graph *g, const Node *n, RequantChannel *channel)
+{
+    const Node *x = graph_node(g, n->src[0]);
+    if (x->op != OP_cast || n->dtype != DTYPE_i32 || !k_is_byte(graph_node(g, x->src[0])->dtype) ||
+        !shape_is_const(x->shape) || n->shape->rank == 0)
+        return false;
+    int64_t all = 1, left = 1;
+    for (uint32_t i = 0; i < x->shape->rank; i++)
+        all *= x->shape->dim[i];
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        left *= n->shape->dim[i];
+    const Range r = input_range(g, x->src[0], 0);
+    const int64_t count = left > 0 ? all / left : 0;
+    *channel = (RequantChannel){.lo = count * r.lo, .hi = count * r.hi};
+    return count > 0 && channel->hi <= INT32_MAX;
+}
+
 // --- the new nodes -------------------------------------------------------------------------------
 
 typedef int64_t (*ChannelField)(const RequantChannel *c);
@@ -325,6 +343,8 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
 {
     enum { ELSEWHERE = 2 };
+    if (n->op != OP_int_conv)
+        return ELSEWHERE;
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
     return caps->byte_vectors != BYTE_VECTORS_NONE || (caps->has_dsp && !is_depthwise)
                ? REQUANT_MAX_EXCEPTIONS
@@ -336,7 +356,9 @@ enum { DSP_SHIFT = 4 };
 
 static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const TargetCaps *caps, Requant *r)
 {
-    if (!sum_ranges(a, c->g, graph_node(c->g, c->source), channel))
+    const Node *source = graph_node(c->g, c->source);
+    if (!(source->op == OP_int_conv ? sum_ranges(a, c->g, source, channel)
+                                    : plain_range(c->g, source, channel)))
         return false;
     for (uint32_t i = 0; i < c->channels; i++)
         if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
@@ -363,8 +385,11 @@ static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
     Arena a = {0};
     Chain c;
     Requant r;
-    if (!chain_find(g, id, &c) || !c.has_floats || graph_node(g, c.source)->op != OP_int_conv ||
-        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0 ||
+    if (!chain_find(g, id, &c) || !c.has_floats || !shape_is_const(graph_node(g, c.source)->shape))
+        return id;
+    const OpId op = graph_node(g, c.source)->op;
+    if ((op != OP_int_conv && op != OP_reduce_sum) ||
+        !chain_set_axis(&c, op == OP_int_conv ? 1 : SHAPE_MAX_RANK) || c.channels == 0 ||
         c.channels > MAX_CHANNELS)
         return id;
     RequantChannel *channel = ARENA_ARRAY(&a, RequantChannel, c.channels);

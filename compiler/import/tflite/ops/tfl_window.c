@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { SPATIAL = 2 };
+enum { SPATIAL = 2, TFL_DEPTHWISE = 4 };
 
 typedef struct Window {
     int64_t strides[SPATIAL], dilations[SPATIAL], pads[2 * SPATIAL], kernel[SPATIAL], group;
@@ -110,6 +110,17 @@ static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, 
     return add_bias(n, y, bias, channels);
 }
 
+// XNNPACK has no convolutions with weights of 4 bits. The built-in ones are products of matrices, which round
+// halves up; depthwise ones round eight channels at once, and those with groups one by one.
+static TflRounding rounding_of_conv(TflNode *n, const Window *w)
+{
+    if (tfl_in(n, 1)->type != TFL_I4)
+        return ROUND_BY_TYPE;
+    if (n->op->code == TFL_DEPTHWISE)
+        return ROUND_EIGHTS;
+    return w->group == 1 ? ROUND_UP : ROUND_TWICE;
+}
+
 // x [N, C, H, W], weight [O, C / group, kh, kw] of the file's tensor t, in which they have another order.
 static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
@@ -122,7 +133,8 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
                           .channels = tfl_size(n, weight, 0),
                           .ones = SPATIAL,
                           .activation = w->activation,
-                          .is_narrow = tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums)};
+                          .is_narrow = tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums),
+                          .rounding = rounding_of_conv(n, w)};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
     if (tfl_is_byte(type)) {
