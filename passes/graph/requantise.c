@@ -51,22 +51,64 @@ static bool sum_ranges(Arena *a, const Graph *g, const Node *n, RequantChannel *
     return true;
 }
 
-// The same for a sum of bytes along axes, which has one channel.
-static bool plain_range(const Graph *g, const Node *n, RequantChannel *channel)
+static Range ends_of(const int64_t *v, uint32_t n)
 {
-    const Node *x = graph_node(g, n->src[0]);
-    if (x->op != OP_cast || n->dtype != DTYPE_i32 || !k_is_byte(graph_node(g, x->src[0])->dtype) ||
-        !shape_is_const(x->shape) || n->shape->rank == 0)
+    Range r = {v[0], v[0]};
+    for (uint32_t i = 1; i < n; i++) {
+        r.lo = v[i] < r.lo ? v[i] : r.lo;
+        r.hi = v[i] > r.hi ? v[i] : r.hi;
+    }
+    return r;
+}
+
+// Of an i32 that is made of bytes by casts, products, sums and differences of few levels. False: of nothing
+// else.
+static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
+{
+    const Node *n = graph_node(g, id);
+    double number = 0;
+    Range a, b;
+    if (node_is_scalar_const(g, id, &number)) {
+        *r = (Range){(int64_t)number, (int64_t)number};
+        return n->dtype == DTYPE_i32;
+    }
+    if (n->op == OP_cast && k_is_byte(graph_node(g, n->src[0])->dtype)) {
+        *r = input_range(g, n->src[0], 0);
+        return n->dtype == DTYPE_i32;
+    }
+    if (levels == 0 || n->dtype != DTYPE_i32 || (n->op != OP_mul && n->op != OP_add && n->op != OP_sub) ||
+        !range_of(g, n->src[0], levels - 1, &a) || !range_of(g, n->src[1], levels - 1, &b))
         return false;
+    if (n->op == OP_mul)
+        *r = ends_of((const int64_t[]){a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi}, 4);
+    else
+        *r = n->op == OP_add ? (Range){a.lo + b.lo, a.hi + b.hi} : (Range){a.lo - b.hi, a.hi - b.lo};
+    return INT32_MIN < r->lo && r->hi <= INT32_MAX;
+}
+
+// The same for a product of bytes and for a sum of them along axes, which have one channel.
+static bool plain_range(const Graph *g, NodeId id, RequantChannel *channel)
+{
+    enum { LEVELS = 3 };
+    const Node *n = graph_node(g, id), *x = graph_node(g, n->src[0]);
     int64_t all = 1, left = 1;
+    Range r = {0};
+    if (n->dtype != DTYPE_i32 || n->shape->rank == 0 || !shape_is_const(x->shape))
+        return false;
+    if (n->op != OP_reduce_sum) {
+        const bool is_known = range_of(g, id, LEVELS, &r);
+        *channel = (RequantChannel){.lo = r.lo, .hi = r.hi};
+        return is_known;
+    }
     for (uint32_t i = 0; i < x->shape->rank; i++)
         all *= x->shape->dim[i];
     for (uint32_t i = 0; i < n->shape->rank; i++)
         left *= n->shape->dim[i];
-    const Range r = input_range(g, x->src[0], 0);
     const int64_t count = left > 0 ? all / left : 0;
+    if (count < 1 || count > INT16_MAX || !range_of(g, n->src[0], 1, &r))
+        return false;
     *channel = (RequantChannel){.lo = count * r.lo, .hi = count * r.hi};
-    return count > 0 && channel->hi <= INT32_MAX;
+    return true;
 }
 
 // --- the new nodes -------------------------------------------------------------------------------
@@ -358,7 +400,7 @@ static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const Tar
 {
     const Node *source = graph_node(c->g, c->source);
     if (!(source->op == OP_int_conv ? sum_ranges(a, c->g, source, channel)
-                                    : plain_range(c->g, source, channel)))
+                                    : plain_range(c->g, c->source, channel)))
         return false;
     for (uint32_t i = 0; i < c->channels; i++)
         if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
@@ -388,7 +430,7 @@ static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
     if (!chain_find(g, id, &c) || !c.has_floats || !shape_is_const(graph_node(g, c.source)->shape))
         return id;
     const OpId op = graph_node(g, c.source)->op;
-    if ((op != OP_int_conv && op != OP_reduce_sum) ||
+    if ((op != OP_int_conv && op != OP_reduce_sum && op != OP_mul) ||
         !chain_set_axis(&c, op == OP_int_conv ? 1 : SHAPE_MAX_RANK) || c.channels == 0 ||
         c.channels > MAX_CHANNELS)
         return id;

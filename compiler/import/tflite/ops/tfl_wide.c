@@ -8,23 +8,27 @@
 
 // --- LOGISTIC and TANH: both read one table of the sigmoid, in steps of 1/24 ---
 
-enum { SIGMOIDS = 256 };
+// SLOPE: bits of an entry that have what the next one is more.
+enum { SIGMOIDS = 256, SLOPE = 10 };
 
-static NodeId sigmoids(TflNode *n)
+// Each entry with its slope, so that a run looks up one number. The last one is what values beyond have.
+static NodeId sigmoids(TflNode *n, int32_t end)
 {
     // Where the table of TensorFlow Lite is one above the rounded value, as its results show.
     static const uint8_t above[] = {4,  8,  12, 14, 15, 16, 17, 19, 20,  21,  22,  25,  27,  28, 29,
                                     30, 31, 33, 34, 35, 37, 39, 40, 41,  43,  44,  45,  46,  49, 50,
                                     54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255};
     const int64_t count = SIGMOIDS;
-    Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
-    int32_t *v = t.data;
+    int32_t v[SIGMOIDS];
     for (int i = 0; i < SIGMOIDS; i++)
         v[i] = (int32_t)floor(65536 / (1 + exp(-i / 24.0)) + 0.5);
     for (size_t i = 0; i < sizeof above; i++)
         v[above[i]]++;
+    Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
+    for (int i = 0; i < SIGMOIDS; i++)
+        ((int32_t *)t.data)[i] = i + 1 < SIGMOIDS ? v[i] << SLOPE | (v[i + 1] - v[i]) : end << SLOPE;
     const Shape s = shape_of(1, &count);
-    return tfl_const(n, DTYPE_i32, &s, v);
+    return tfl_const(n, DTYPE_i32, &s, t.data);
 }
 
 // The operand in steps of 1/24/2^9.
@@ -47,17 +51,15 @@ static NodeId in_steps(TflNode *n, NodeId x, double scale)
 NodeId tfl_squash_wide(TflNode *n, NodeId x, double scale, bool is_tanh)
 {
     const int bits = is_tanh ? 8 : 9; // of an entry; tanh(x) is 2 * sigmoid(2 * x) - 1
-    const NodeId d = in_steps(n, x, scale), size = tfl_op1(n, OP_abs, d);
-    const NodeId at = tfl_op_number(n, OP_shift_right, size, bits), table = sigmoids(n);
-    const NodeId low = tfl_op_number(n, OP_min, at, SIGMOIDS - 2);
-    const NodeId a = tfl_gather(n, table, low, 0);
-    const NodeId b = tfl_gather(n, table, tfl_op_number(n, OP_add, low, 1), 0);
+    const NodeId d = in_steps(n, x, scale);
+    const NodeId size = tfl_op_number(n, OP_min, tfl_op1(n, OP_abs, d), (SIGMOIDS - 1) << bits);
+    const NodeId table = sigmoids(n, is_tanh ? 0xffff : 0xfffe);
+    const NodeId entry = tfl_gather(n, table, tfl_op_number(n, OP_shift_right, size, bits), 0);
     const NodeId part = tfl_op_number(n, OP_bit_and, size, (1 << bits) - 1);
-    const NodeId line = tfl_op2(n, OP_add, tfl_op_number(n, OP_shift_left, a, bits),
-                                tfl_op2(n, OP_mul, part, tfl_op2(n, OP_sub, b, a)));
-    const NodeId end = tfl_number(n, DTYPE_i32, is_tanh ? 0xffff << 8 : 0x7fff << 10);
-    const NodeId is_beyond = tfl_op2(n, OP_ge, at, tfl_number(n, DTYPE_i32, SIGMOIDS - 1));
-    const NodeId y = tfl_op3(n, OP_where, is_beyond, end, line);
+    const NodeId slope = tfl_op_number(n, OP_bit_and, entry, (1 << SLOPE) - 1);
+    const NodeId from = tfl_op_number(n, OP_shift_right, entry, SLOPE);
+    const NodeId y =
+        tfl_op2(n, OP_add, tfl_op_number(n, OP_shift_left, from, bits), tfl_op2(n, OP_mul, part, slope));
     const double up = is_tanh ? (1 << 7) - (1 << 23) : 1 << 9;
     const double down = is_tanh ? (1 << 23) + (1 << 7) - 1 : (1 << 25) + (1 << 9) - 1;
     const NodeId rises = tfl_op_number(n, OP_add, y, up);
