@@ -86,29 +86,43 @@ static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
     return INT32_MIN < r->lo && r->hi <= INT32_MAX;
 }
 
-// The same for a product of bytes and for a sum of them along axes, which have one channel.
+static int64_t elements_of(const Shape *s)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+// How many bytes, or products of them, an element is the sum of; 0: that is not known.
+static int64_t terms_of(const Graph *g, const Node *n, uint32_t levels, Range *r)
+{
+    const Node *x = graph_node(g, n->src[0]);
+    Range a, b;
+    if (n->op == OP_reduce_sum)
+        return elements_of(n->shape) > 0 && range_of(g, n->src[0], levels, r)
+                   ? elements_of(x->shape) / elements_of(n->shape)
+                   : 0;
+    if (x->shape->rank < 2 || !range_of(g, n->src[0], levels, &a) || !range_of(g, n->src[1], levels, &b))
+        return 0;
+    *r = ends_of((const int64_t[]){a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi}, 4);
+    return x->shape->dim[x->shape->rank - (node_get_int(n, A_matmul_transpose_a) ? 2 : 1)];
+}
+
+// The same for products of bytes, elementwise or of matrices, and for sums of them along axes, which have one
+// channel.
 static bool plain_range(const Graph *g, NodeId id, RequantChannel *channel)
 {
     enum { LEVELS = 3 };
-    const Node *n = graph_node(g, id), *x = graph_node(g, n->src[0]);
-    int64_t all = 1, left = 1;
+    const Node *n = graph_node(g, id);
     Range r = {0};
-    if (n->dtype != DTYPE_i32 || n->shape->rank == 0 || !shape_is_const(x->shape))
+    if (n->dtype != DTYPE_i32 || n->shape->rank == 0 || !shape_is_const(graph_node(g, n->src[0])->shape))
         return false;
-    if (n->op != OP_reduce_sum) {
-        const bool is_known = range_of(g, id, LEVELS, &r);
-        *channel = (RequantChannel){.lo = r.lo, .hi = r.hi};
-        return is_known;
-    }
-    for (uint32_t i = 0; i < x->shape->rank; i++)
-        all *= x->shape->dim[i];
-    for (uint32_t i = 0; i < n->shape->rank; i++)
-        left *= n->shape->dim[i];
-    const int64_t count = left > 0 ? all / left : 0;
-    if (count < 1 || count > INT16_MAX || !range_of(g, n->src[0], 1, &r))
+    const int64_t terms = n->op == OP_mul ? range_of(g, id, LEVELS, &r) : terms_of(g, n, LEVELS - 1, &r);
+    if (terms < 1 || terms > INT16_MAX)
         return false;
-    *channel = (RequantChannel){.lo = count * r.lo, .hi = count * r.hi};
-    return true;
+    *channel = (RequantChannel){.lo = terms * r.lo, .hi = terms * r.hi};
+    return INT32_MIN < channel->lo && channel->hi <= INT32_MAX;
 }
 
 // --- the new nodes -------------------------------------------------------------------------------
@@ -430,7 +444,7 @@ static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
     if (!chain_find(g, id, &c) || !c.has_floats || !shape_is_const(graph_node(g, c.source)->shape))
         return id;
     const OpId op = graph_node(g, c.source)->op;
-    if ((op != OP_int_conv && op != OP_reduce_sum && op != OP_mul) ||
+    if ((op != OP_int_conv && op != OP_reduce_sum && op != OP_mul && op != OP_matmul) ||
         !chain_set_axis(&c, op == OP_int_conv ? 1 : SHAPE_MAX_RANK) || c.channels == 0 ||
         c.channels > MAX_CHANNELS)
         return id;
