@@ -259,8 +259,7 @@ static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t c
     block_product_store(l, ctx, row, column, count, value);
 }
 
-// The live rows, where they are those of a single axis.
-static KRef live_rows(Lower *l, const BlockProduct *p)
+KRef block_product_live(Lower *l, const BlockProduct *p)
 {
     for (uint32_t i = 0; i + 1 < p->d.rank; i++)
         if (p->d.live[i].size != 0 && p->d.extent[i] == p->rows)
@@ -282,7 +281,7 @@ static void emit_many_rows(Lower *l, BlockProduct *p)
               .b_col = 1,
               .b_type = DTYPE_f16,
               .source = GEMM_WIDENED,
-              .m_live = live_rows(l, p),
+              .m_live = block_product_live(l, p),
               .widen = decode_panel,
               .widen_unit = p->f->elements,
               .store = store_tile,
@@ -298,7 +297,7 @@ static void emit_tiles(Lower *l, const BlockProduct *p, KRef record, int64_t rea
 {
     Kernel *k = l->k;
     BlockProduct tile = *p;
-    const KRef live = live_rows(l, p), rows = live ? live : k_index(k, p->rows);
+    const KRef live = block_product_live(l, p), rows = live ? live : k_index(k, p->rows);
     tile.rows = BLOCK_MAX_ROWS;
     const KRef end = k_expr(k, "($ + #) / #", rows, tile.rows - 1, tile.rows);
     tile.first = k_expr(k, "min($ * #, #)", k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t"), tile.rows,
@@ -325,10 +324,13 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
         return true;
     }
     block_digits_choose(l, p);
+    p->has_starts = block_rows_fit(l, p) && p->packed.bias != 0 && !p->f->min.sign;
     if (p->n_digits)
-        block_digits_round(l, p, live_rows(l, p));
+        block_digits_round(l, p, block_product_live(l, p));
     if (p->rows <= BLOCK_MAX_ROWS)
         emit_records(l, p, emit_columns);
+    else if (block_rows_fit(l, p))
+        emit_records(l, p, block_rows_emit);
     else if (p->n_digits)
         emit_records(l, p, emit_tiles);
     else
