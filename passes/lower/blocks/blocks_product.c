@@ -117,6 +117,19 @@ static KRef row_of(Lower *l, const BlockProduct *p, int64_t r)
     return p->first ? k_expr(l->k, "$ + #", p->first, r) : k_index(l->k, r);
 }
 
+// Fetches what a unit reads some records later, a share of the lines of a record.
+static void fetch_ahead(Lower *l, const BlockProduct *p, KRef record, KRef unit)
+{
+    Kernel *k = l->k;
+    const PackedBlocks *b = &p->packed;
+    const int64_t ahead = l->caps->cpu.ahead_bytes, word = 4, share = b->record / b->units;
+    if (ahead == 0 || l->constant_bytes <= l->caps->cpu.l2_bytes)
+        return;
+    const KRef first = k_expr(k, "$ * # + $ * #", record, b->record / word, unit, share / word);
+    for (int64_t i = 0; i < share; i += CACHE_LINE)
+        k_prefetch(k, b->param[BLOCK_WORDS], k_expr(k, "$ + #", first, (ahead + i) / word));
+}
+
 // All rows of the columns of a record, of which `real` exist, from number `first` of the records on.
 static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t real)
 {
@@ -133,6 +146,7 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t re
             k, b, &(PackedPlace){k_add(k, c.records, block), k_index(k, v)});
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
+        fetch_ahead(l, p, k_add(k, c.records, block), unit);
         (p->n_digits ? block_digits_add : add_unit)(l, p, &c, block, unit, turn);
         blocks_packed_close(k, b);
     }
