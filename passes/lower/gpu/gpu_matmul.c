@@ -103,6 +103,7 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
     rlx_assert(sum != 0 && e->p->d != NULL);
     const NodeId bias = e->p->bias;
     Kernel *k = e->k;
+    sum = gpu_scaled(e->p, sum);
     if (bias != 0) {
         const uint32_t param = lower_param(e->l, bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);

@@ -74,6 +74,7 @@ typedef struct GpuMatmul {
     const GpuWindow *window; // the same, for gpu_matmul_simt
     KRef rows;             // that count in this run; 0: all
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
+    double scale;          // of the sums; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
 } GpuMatmul;
 
@@ -129,6 +130,12 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
+// A sum as it counts.
+static inline KRef gpu_scaled(const GpuMatmul *p, KRef sum)
+{
+    Kernel *k = p->l->k;
+    return p->scale == 0 ? sum : k_mul(k, sum, k_number(k, k_inst(k, sum)->dtype, p->scale));
+}
 
 // Products of the batch.
 static inline int64_t gpu_matmul_count(const GpuMatmul *p)

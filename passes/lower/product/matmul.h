@@ -8,6 +8,7 @@
 typedef struct Matmul {
     NodeId a, b;
     NodeId norm;                    // a is multiplied as this rms_norm of its rows, which is nowhere; or 0
+    double scale;                   // of the sums: numbers by which operands were to be multiplied
     int64_t m, n, k;                // rows, columns, inner
     bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
     uint32_t batch;                 // leading axes of the result
@@ -18,6 +19,9 @@ typedef struct Matmul {
     Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
 
+// What a mul by a number within 2^-16 and 2^16 multiplies, which has its type and shape; 0: it is no such
+// node.
+NodeId matmul_unscaled(const Graph *g, NodeId id, double *factor);
 // The product that is the anchor, without a domain.
 Matmul matmul_of(Lower *l);
 // Sets the strides of a from a_loc.
