@@ -3,8 +3,8 @@
 // which each of several computes again, and a second product of the same rows that only their epilogue reads.
 // Other products take in numbers by which their operands are multiplied. And rotated keys, which go straight into their cache.
 #include "ir/shape/forms.h"
+#include "passes/graph/scaled.h"
 #include "passes/plan/group.h"
-#include "passes/lower/product/matmul.h"
 #include "passes/lower/product/matvec.h"
 
 typedef struct Products {
@@ -82,7 +82,7 @@ static void take_in_scale(Products *p, NodeId id)
 {
     const Uses *u = &p->groups->uses;
     double factor = 0;
-    if (!is_alone(p, id) || u->first[id] == u->first[id + 1] || matmul_unscaled(p->g, id, &factor) == 0)
+    if (!is_alone(p, id) || u->first[id] == u->first[id + 1] || scaled_value(p->g, id, &factor) == 0)
         return;
     for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++)
         if (!takes_scale(p, u->user[i]))

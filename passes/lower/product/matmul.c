@@ -2,9 +2,9 @@
 // What a matrix product is made of. See matmul.h.
 #include "passes/lower/product/matmul.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/scaled.h"
 #include "passes/lower/operand.h"
 
-#include <math.h>
 #include <string.h>
 
 void matmul_set_rows(Lower *l, Matmul *x)
@@ -16,24 +16,11 @@ void matmul_set_rows(Lower *l, Matmul *x)
     x->a_row = x->a_is_vector ? 0 : x->a_loc.stride[ta ? last : last - 1];
 }
 
-NodeId matmul_unscaled(const Graph *g, NodeId id, double *factor)
-{
-    const double least = 1.0 / 65536, most = 65536;
-    const Node *n = graph_node(g, id);
-    for (uint32_t i = 0; n->op == OP_mul && i < 2; i++) {
-        const Node *of = graph_node(g, n->src[1 - i]);
-        if (node_is_scalar_const(g, n->src[i], factor) && of->shape == n->shape && of->dtype == n->dtype &&
-            fabs(*factor) >= least && fabs(*factor) <= most)
-            return n->src[1 - i];
-    }
-    return 0;
-}
-
 // What multiplies an operand in place of a mul that is nowhere (group_join_products).
 static NodeId take_scale(const Lower *l, NodeId id, double *scale)
 {
     double factor = 1;
-    const NodeId of = lower_is_in_body(l, id) ? matmul_unscaled(l->g, id, &factor) : 0;
+    const NodeId of = lower_is_in_body(l, id) ? scaled_value(l->g, id, &factor) : 0;
     *scale *= of != 0 ? factor : 1;
     return of != 0 ? of : id;
 }

@@ -19,9 +19,6 @@ typedef struct Matmul {
     Domain d; // axes of the result: batch, rows, columns (always both; missing ones have one element)
 } Matmul;
 
-// What a mul by a number within 2^-16 and 2^16 multiplies, which has its type and shape; 0: it is no such
-// node.
-NodeId matmul_unscaled(const Graph *g, NodeId id, double *factor);
 // The product that is the anchor, without a domain.
 Matmul matmul_of(Lower *l);
 // Sets the strides of a from a_loc.
