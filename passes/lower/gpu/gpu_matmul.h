@@ -29,6 +29,12 @@ typedef struct GpuBytes {
     uint32_t begin, sums;         // parameters of i32 by index 1 of a point; sums: 1 + it, or 0
 } GpuBytes;
 
+// A third axis of images, along which a convolution takes `taps`: images are its frames, each product of the
+// batch is one of the output, and what it reads of frames that there are not is zero.
+typedef struct GpuFrames {
+    int64_t in, out, taps, step, dilation, pad; // out 0: there is no such axis
+} GpuFrames;
+
 // A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
 // output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
 // axis W, H.
@@ -36,7 +42,8 @@ typedef struct GpuImage {
     int64_t channels; // a multiple of GPU_CHUNK; gpu_row_width: of a row of shared memory
     int64_t in[3], stride[3]; // W, H, N; in elements
     int64_t out[2];
-    int64_t taps_w; // of a row of the kernel
+    int64_t taps_w, taps_h; // of a row of the kernel; rows of a frame
+    GpuFrames frames;
     int64_t step[2], dilation[2], pad[2];
     int32_t high[2]; // PlanTensorMap.high
 } GpuImage;
@@ -149,6 +156,7 @@ static inline int64_t gpu_matmul_count(const GpuMatmul *p)
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {
     KRef at[2], image; // along W and H, from -pad on
+    KRef frame;        // from -pad on, of those of an image, of which `image` is the first; 0: no frames
 } GpuPixel;
 static inline int64_t gpu_tile_rows(GpuTile t)
 {
@@ -172,7 +180,8 @@ static inline int64_t gpu_row_width(const GpuMatmul *p)
                                                                     : GPU_CHUNK;
 }
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
-GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
+// batch: of the product.
+GpuPixel gpu_image_pixel(const GpuEmit *e, const KRef *batch, KRef row);
 // Copies the tile's rows from `pixel` on, GPU_TILE_K steps of k from `from` on, to shared memory.
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
 // What wgmma reads of it, where rows are shorter than GPU_TILE_K: 64 rows from `block` on; 16 * i steps of k
@@ -180,7 +189,7 @@ void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from,
 KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block);
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
 // The element at a row and a step of k; clears *is_in where there is none.
-KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in);
+KRef gpu_image_index(const GpuEmit *e, const KRef *batch, KRef row, KRef from, KRef *is_in);
 
 // A square tile of a group of 256 threads, from slices of both operands in shared memory (f32).
 typedef struct GpuSquare {

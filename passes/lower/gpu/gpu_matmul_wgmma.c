@@ -153,7 +153,7 @@ static KRef slot_address(const GpuEmit *e, KRef slot)
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     if (e->p->image != NULL) {
-        const GpuPixel pixel = gpu_image_pixel(e, at->m);
+        const GpuPixel pixel = gpu_image_pixel(e, at->batch, at->m);
         gpu_image_load(e, &pixel, slot_address(e, slot), place_in_k(e, step), full_bar(e, slot));
         return;
     }
