@@ -173,6 +173,17 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
         k_end(k);
 }
 
+void gpu_tile_put(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, KRef value)
+{
+    rlx_assert(value != 0);
+    Kernel *k = e->k;
+    const GpuMatmul *p = e->p;
+    const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column);
+    k_if(k, k_expr(k, "$ < # & $ < #", r, p->m, c, p->n));
+    store_one(e, at, r, c, value);
+    k_end(k);
+}
+
 // --- the kernel ----------------------------------------------------------------------------------
 
 // n elements of k, or columns of the result, and `outer` of the other axis; boxes are 64 along the dense one.
@@ -217,6 +228,9 @@ static void add_maps(GpuEmit *e)
                       is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
+    e->stores_lines = !e->stores_boxes && !has_pairs(p) && e->tile.splits == 1 &&
+                      e->tile.columns % 64 == 0 && p->c.k == 1 &&
+                      lower_node(l, l->root)->dtype == gpu_matmul_type(p);
 }
 
 void gpu_matmul_emit(const GpuMatmul *p)
@@ -239,7 +253,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;
     add_maps(&e);
-    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
     e.group = k_expr(k, "$ / #", group, cluster);

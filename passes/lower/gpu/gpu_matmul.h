@@ -122,13 +122,14 @@ typedef struct GpuEmit {
     KRef thread, group;                           // group: number of the cluster
     KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
+    bool stores_lines;                            // warps write rows of it
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
 } GpuEmit;
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
-uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes); // of shared memory
+uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
 // The root at a point of the domain where a thread's sum is known.
@@ -136,6 +137,8 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
+// The same of an element of the root.
+void gpu_tile_put(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, KRef value);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
 // A sum as it counts.
 static inline KRef gpu_scaled(const GpuMatmul *p, KRef sum)
