@@ -2,7 +2,7 @@
 // Pitch: operands of products of 16-bit floats whose rows are no whole steps of the copy engine (of 1569 or 25
 // elements) are copied into rows that are, where the estimate says that the product gains more than the copy
 // costs. The operand becomes the part of a padded value that it was: a view, of which nothing beyond the row
-// is read. Constants keep their rows.
+// is read. Constants [k, n] become [n, k] instead, if k is whole steps (pass_refold computes them).
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/scaled.h"
@@ -93,12 +93,36 @@ static NodeId with_pitch(Graph *g, NodeId id, Span span)
     return node_end(&part);
 }
 
+// b is a constant of which columns have whole chunks, but rows have none.
+static bool has_ragged_weights(const Graph *g, const Node *n)
+{
+    const Shape *b = graph_node(g, n->src[1])->shape;
+    return node_is_const(g, n->src[1]) && !matmul_form(n).turns_b && b->rank == 2 &&
+           b->dim[0] % CHUNK == 0 && b->dim[1] % CHUNK != 0 && b->dim[0] >= MIN_SIZE && b->dim[1] > 1;
+}
+
+static NodeId with_turned_weights(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    NodeBuild t = node_begin(g, OP_transpose, node_span(g, id), g->labels.data[n.src[1]]);
+    node_src(&t, n.src[1]);
+    node_ints(&t, A_transpose_perm, (const int64_t[]){1, 0}, 2);
+    const NodeId turned = node_end(&t);
+    NodeBuild b = node_copy_begin(g, g, id);
+    node_src(&b, n.src[0]);
+    node_src(&b, turned);
+    node_int(&b, A_matmul_transpose_b, true);
+    return node_end(&b);
+}
+
 static NodeId step_pitch(Graph *g, NodeId id, void *ctx)
 {
     const Pitch *p = ctx;
     const Node n = *graph_node(g, id);
     if (!has_form(g, &n))
         return id;
+    if (has_ragged_weights(g, &n))
+        return with_turned_weights(g, id);
     const bool is_padded[2] = {is_ragged(g, n.src[0]), is_ragged(g, n.src[1])};
     if ((!is_padded[0] && !is_padded[1]) || !gains(g, &n, p->caps->gpu, is_padded))
         return id;

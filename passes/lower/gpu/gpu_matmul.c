@@ -8,7 +8,8 @@
 enum {
     RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
     MAP_ALIGN = 16,
-    MIN_SIZE = 16
+    MIN_SIZE = 16,
+    MIN_COLUMNS = 8
 };
 
 // --- what fits -----------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ bool gpu_matmul_fits(const GpuMatmul *p)
     rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
     const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
     if (!p->l->caps->has_mma || !k_is_half(type) || lower_node(p->l, p->b.id)->dtype != type ||
-        (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
+        (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_COLUMNS || p->k < MIN_SIZE)
         return false;
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)

@@ -16,7 +16,7 @@ enum {
     MIN_ROWS = 8,
     MIN_NARROW = 4, // rows or columns, of a product that is so LONG
     LONG = 256,
-    MIN_DEPTH = 6,
+    MIN_DEPTH = 3,
     MIN_RESULTS = 1024,
     MIN_OF_MATRIX = 256, // of each product, if there are many
     MATRIX_TILE = 64,
