@@ -177,12 +177,7 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
 void gpu_tile_put(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, KRef value)
 {
     rlx_assert(value != 0);
-    Kernel *k = e->k;
-    const GpuMatmul *p = e->p;
-    const KRef r = k_add(k, at->m, row), c = k_add(k, at->n, column);
-    k_if(k, k_expr(k, "$ < # & $ < #", r, p->m, c, p->n));
-    store_one(e, at, r, c, value);
-    k_end(k);
+    store_one(e, at, k_add(e->k, at->m, row), k_add(e->k, at->n, column), value);
 }
 
 // --- the kernel ----------------------------------------------------------------------------------

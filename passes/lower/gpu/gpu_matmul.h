@@ -137,7 +137,7 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
-// The same of an element of the root.
+// Stores an element of the root, which there is.
 void gpu_tile_put(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, KRef value);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
 // A sum as it counts.
@@ -173,13 +173,14 @@ static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
 }
-// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K or half of it are swizzled. Of an
-// image whose channels fill neither there are columns of chunks. The slot has as many such parts as fill
+// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K, half or a quarter of it are swizzled.
+// Of an image whose channels fill none of these there are columns of chunks. The slot has as many such parts as fill
 // GPU_TILE_K.
 static inline int64_t gpu_row_width(const GpuMatmul *p)
 {
     return p->image == NULL || p->image->channels % GPU_TILE_K == 0 ? GPU_TILE_K
            : p->image->channels % (GPU_TILE_K / 2) == 0             ? GPU_TILE_K / 2
+           : p->image->channels % (GPU_TILE_K / 4) == 0             ? GPU_TILE_K / 4
                                                                     : GPU_CHUNK;
 }
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);

@@ -107,7 +107,10 @@ KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
     Kernel *k = e->k;
     const int64_t row = gpu_row_width(e->p) * 2;
     rlx_assert(e->rows % 8 == 0);
-    return k_call(k, row == GPU_CHUNK * 2 ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
+    return k_call(k,
+                  row == GPU_CHUNK * 2    ? KDEV_wgmma_desc_plain
+                  : row == GPU_TILE_K / 2 ? KDEV_wgmma_desc_quarter
+                                          : KDEV_wgmma_desc_half,
                   k_expr(k, "$ * # + $", block, 64 * row, slot), k_index(k, e->rows * row),
                   k_index(k, 8 * row));
 }

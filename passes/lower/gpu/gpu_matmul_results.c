@@ -221,9 +221,12 @@ static void store_lines_of(const Block *b, KRef buffer, KRef block)
     const KRef line = k_expr(k, "$ * # + ($ * # + $)", b->f->warp, WARP_LINES, turn, LINES_AHEAD, i);
     const KRef half = k_loop(k, GPU_TILE_K / WARP, KFOR_UNROLL, "half");
     const KRef column = k_expr(k, "$ * # + $", half, WARP, b->f->lane);
-    const KRef value = element_of(b->e, buffer, line, column, type);
-    gpu_tile_put(b->e, b->at, k_expr(k, "$ * # + $", block, GPU_BLOCK_ROWS, line),
-                 k_expr(k, "$ * 64 + $", b->chunk, column), value);
+    const KRef own_row = k_expr(k, "$ * # + $", block, GPU_BLOCK_ROWS, line);
+    const KRef own_column = k_expr(k, "$ * 64 + $", b->chunk, column);
+    k_if(k, k_expr(k, "$ + $ < # & $ + $ < #", b->at->m, own_row, b->e->p->m, b->at->n, own_column,
+                   b->e->p->n));
+    gpu_tile_put(b->e, b->at, own_row, own_column, element_of(b->e, buffer, line, column, type));
+    k_end(k);
     k_end(k);
     k_end(k);
     k_end(k);
