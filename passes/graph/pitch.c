@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pitch: operands of products of 16-bit floats whose rows are no whole steps of the copy engine (of 1569 or 25
-// elements) are copied into rows that are, where the estimate says that the product gains more than the copy
-// costs. The operand becomes the part of a padded value that it was: a view, of which nothing beyond the row
-// is read. Constants [k, n] become [n, k] instead, if k is whole steps (pass_refold computes them).
+// Pitch: operands of products of 16-bit floats whose rows are no whole steps of the copy engine (of 1569 or
+// 25 elements) are copied into rows that are, where the estimate says that the product gains more than the
+// copy costs. The operand becomes the part of a padded value that it was: a view, of which nothing beyond
+// the row is read. Constants [k, n] become [n, k] instead, if k is whole steps (pass_refold computes them).
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
-#include "passes/graph/scaled.h"
+#include "passes/graph/simplify_scale.h"
 #include "passes/pass.h"
 
 enum {
@@ -21,10 +21,10 @@ typedef struct Pitch {
     const TargetCaps *caps;
 } Pitch;
 
-// The axes of a result that views have, too, are not known to be dense rows.
+// Rows of views may lie anywhere; those that join or part axes need dense ones.
 static bool is_view(const Node *n)
 {
-    return n->op == OP_slice || n->op == OP_transpose || n->op == OP_expand;
+    return (op_info[n->op].flags & OPFLAG_VIEW) != 0 && !op_is_view_of_rows((OpId)n->op);
 }
 
 static bool is_ragged(const Graph *g, NodeId id)
@@ -78,19 +78,14 @@ static NodeId with_pitch(Graph *g, NodeId id, Span span)
         return graph_clone_node(g, g, id, src);
     }
     const Shape *s = graph_node(g, id)->shape;
-    const int64_t axis = s->rank - 1, n = s->dim[axis], from = 0;
+    const uint32_t axis = s->rank - 1;
+    const int64_t n = s->dim[axis];
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
     pads[s->rank + axis] = (n + CHUNK - 1) / CHUNK * CHUNK - n;
     NodeBuild b = node_begin(g, OP_pad, span, g->labels.data[id]);
     node_src(&b, id);
     node_ints(&b, A_pad_pads, pads, 2 * s->rank);
-    const NodeId padded = node_end(&b);
-    NodeBuild part = node_begin(g, OP_slice, span, g->labels.data[id]);
-    node_src(&part, padded);
-    node_ints(&part, A_slice_starts, &from, 1);
-    node_ints(&part, A_slice_ends, &n, 1);
-    node_ints(&part, A_slice_axes, &axis, 1);
-    return node_end(&part);
+    return graph_first(g, node_end(&b), axis, n, span);
 }
 
 // b is a constant of which columns have whole chunks, but rows have none.
@@ -104,10 +99,7 @@ static bool has_ragged_weights(const Graph *g, const Node *n)
 static NodeId with_turned_weights(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
-    NodeBuild t = node_begin(g, OP_transpose, node_span(g, id), g->labels.data[n.src[1]]);
-    node_src(&t, n.src[1]);
-    node_ints(&t, A_transpose_perm, (const int64_t[]){1, 0}, 2);
-    const NodeId turned = node_end(&t);
+    const NodeId turned = graph_transpose(g, n.src[1], (const int64_t[]){1, 0});
     NodeBuild b = node_copy_begin(g, g, id);
     node_src(&b, n.src[0]);
     node_src(&b, turned);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
 // which each of several computes again, and a second product of the same rows that only their epilogue reads.
-// Other products take in numbers by which their operands are multiplied. And rotated keys, which go straight into their cache.
+// Other products take in numbers by which their operands are multiplied. And rotated keys, which go straight
+// into their cache.
 #include "ir/shape/forms.h"
-#include "passes/graph/scaled.h"
+#include "passes/graph/simplify_scale.h"
 #include "passes/plan/group.h"
 #include "passes/lower/product/matvec.h"
 
@@ -115,7 +116,7 @@ void group_join_products(Pass *pass, Groups *groups)
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
             take_in_norm(&p, id);
-        else if (graph_node(p.g, id)->op == OP_mul)
+        else
             take_in_scale(&p, id);
 }
 

@@ -173,9 +173,9 @@ static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
 }
-// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K, half or a quarter of it are swizzled.
-// Of an image whose channels fill none of these there are columns of chunks. The slot has as many such parts as fill
-// GPU_TILE_K.
+// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K, half or a quarter of it are
+// swizzled. Of an image whose channels fill none of these there are columns of chunks. The slot has as many
+// such parts as fill GPU_TILE_K.
 static inline int64_t gpu_row_width(const GpuMatmul *p)
 {
     return p->image == NULL || p->image->channels % GPU_TILE_K == 0 ? GPU_TILE_K

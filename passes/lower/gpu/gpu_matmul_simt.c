@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices, and of images as convolutions read them, on every GPU: a group of 256 threads
-// computes a tile from slices of both operands in shared memory. The next slice is on its way while one is multiplied; two
-// are where a group has a processor for itself. Small products have small tiles, whose k is shared by teams of threads: each team has all sums
-// of the tile, for its part of every slice, and they are added up in the order of the teams. Without matrix
-// units, sums are f32 fused multiply-adds in rising k (of a team). Where simdgroups multiply matrices
-// (TargetCaps.has_simd_matrix), each has a block of the sums, eight steps of k are summed at a time in an
-// order of the device, and the tile goes through shared memory to the threads that store it.
+// computes a tile from slices of both operands in shared memory. The next slice is on its way while one is
+// multiplied; two are where a group has a processor for itself. Small products have small tiles, whose k is
+// shared by teams of threads: each team has all sums of the tile, for its part of every slice, and they are
+// added up in the order of the teams. Without matrix units, sums are f32 fused multiply-adds in rising k (of
+// a team). Where simdgroups multiply matrices (TargetCaps.has_simd_matrix), each has a block of the sums,
+// eight steps of k are summed at a time in an order of the device, and the tile goes through shared memory
+// to the threads that store it.
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 #include "passes/lower/operand.h"

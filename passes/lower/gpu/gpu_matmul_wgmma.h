@@ -19,9 +19,11 @@ typedef struct GpuFragment {
 GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block);
 // A box of an operand or of the result at (inner, outer) of the matrix of a batch entry. What is loaded of B
 // goes to both groups of a pair.
-void gpu_move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, const GpuPlace *place);
+void gpu_move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
+                  const GpuPlace *place);
 // Stores the root of a tile's sums. thread: its number in the warpgroup, and the number of that.
-void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread, KRef sums);
+void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
+                    KRef sums);
 // The same of four neighbours of the sums, from `from` on.
 void gpu_store_four(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums, KRef from,
                     KRef column);

@@ -2,7 +2,7 @@
 // What a matrix product is made of. See matmul.h.
 #include "passes/lower/product/matmul.h"
 #include "ir/shape/forms.h"
-#include "passes/graph/scaled.h"
+#include "passes/graph/simplify_scale.h"
 #include "passes/lower/operand.h"
 
 #include <string.h>

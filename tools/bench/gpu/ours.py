@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph compiled by rlxc for CUDA or Vulkan and loaded into this process, for benchmarks beside peers.
 
-A benchmark wants nothing copied between host and device: matrices are params (set once), what a run is for is
-a state that keeps its value (`kept`: what depends on params alone is computed once, and no run would have
-anything to do), and results are states (`result`). Timing is by events of the device (harness.c, harness_vulkan.c)."""
+A benchmark wants nothing copied between host and device: matrices are params (set once), what a run is for
+is a state that keeps its value (`kept`: what depends on params alone is computed once, and no run would have
+anything to do), and results are states (`result`). Timing is by events of the device (harness.c,
+harness_vulkan.c)."""
 
 import ctypes
 import json

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that are others times a number.
-#ifndef PASSES_GRAPH_SCALED_H
-#define PASSES_GRAPH_SCALED_H
+#ifndef PASSES_GRAPH_SIMPLIFY_SCALE_H
+#define PASSES_GRAPH_SIMPLIFY_SCALE_H
 
 #include "ir/graph/graph.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See scaled.h.
-#include "passes/graph/scaled.h"
+// See simplify_scale.h.
+#include "passes/graph/simplify_scale.h"
 
 #include <math.h>
 
