@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of 16-bit floats on the matrix units of a GPU: products of the input's pixels under each tap
 // of the kernel, which the copy engine finds itself (gpu_matmul.h, GpuImage), with weights as [outputs, taps,
-// channels]. Sums in f32, tap by tap, channels rising; the bias is added last.
+// channels]. Sums in f32, tap by tap, channels rising; the bias is added last. With three spatial axes, each
+// frame of the output is a product.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include <string.h>
@@ -11,7 +12,8 @@ enum {
     MIN_CORNER = -128,    // of tensor maps of rank 4
     MAX_CORNER = 127,
     MAX_STRIDE = 8,
-    MIN_OUTPUTS = 16
+    MIN_OUTPUTS = 16,
+    MIN_FRAME = 32 // pixels
 };
 
 // Weights in the order in which k runs.
@@ -32,7 +34,8 @@ static void fill_taps(const void *ctx, void *out)
 
 static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
 {
-    (void)p, (void)batch;
+    if (p->n_batch != 0)
+        row = k_expr(p->l->k, "$ * # + $", batch[0], p->m, row);
     return (Point){.idx = {row, column}, .lanes = 1, .count = 1};
 }
 
@@ -53,6 +56,22 @@ static bool fits_maps(const TileShape *s)
            is_corner(far_corner(s->w, s->in_w, s->sw, s->pad_w)) &&
            is_corner(far_corner(s->h, s->in_h, s->sh, s->pad_h)) && s->sw <= MAX_STRIDE &&
            s->sh <= MAX_STRIDE;
+}
+
+// Images become frames of the first of three spatial axes; false: they are not as far apart everywhere.
+static bool take_frames(Conv *c, GpuFrames *frames)
+{
+    const TileAxis x = c->s.outer[0];
+    if (c->s.n_outer == 0)
+        return true;
+    if (c->s.n_outer != 1 || (c->s.n > 1 && c->stride_n != x.in * c->stride_outer[0]))
+        return false;
+    c->s.n_outer = 0;
+    c->s.n *= x.in;
+    c->stride_n = c->stride_outer[0];
+    if (x.kernel != 1 || x.stride != 1 || x.pad != 0 || x.out != x.in)
+        *frames = (GpuFrames){x.in, x.out, x.kernel, x.stride, x.dilation, x.pad};
+    return frames->out == 0 || c->s.h * c->s.w >= MIN_FRAME;
 }
 
 // Channels of a pixel next to each other, pixels and rows at whole steps of the copy engine.
@@ -105,7 +124,7 @@ static GpuMatrix result_of(const Lower *l, const Domain *d)
     return m;
 }
 
-static GpuImage image_of(const Conv *c)
+static GpuImage image_of(const Conv *c, const GpuFrames *frames)
 {
     const TileShape *s = &c->s;
     return (GpuImage){.channels = s->ic,
@@ -113,6 +132,8 @@ static GpuImage image_of(const Conv *c)
                       .out = {s->w, s->h},
                       .stride = {c->stride_w, c->stride_h, c->stride_n},
                       .taps_w = s->kw,
+                      .taps_h = s->kh,
+                      .frames = *frames,
                       .step = {s->sw, s->sh},
                       .dilation = {s->dw, s->dh},
                       .pad = {s->pad_w, s->pad_h},
@@ -136,10 +157,14 @@ static Conv join_taps(const Conv *c)
     return out;
 }
 
-bool gpu_conv_lower(Lower *l, const Conv *c)
+bool gpu_conv_lower(Lower *l, const Conv *given)
 {
-    const Node *node = lower_node(l, l->anchor), *w = lower_node(l, c->w);
-    const int64_t taps = c->s.kh * c->s.kw;
+    const Node *node = lower_node(l, l->anchor), *w = lower_node(l, given->w);
+    Conv frames_of = *given, *c = &frames_of;
+    GpuFrames frames = {0};
+    if (!take_frames(c, &frames))
+        return false;
+    const int64_t taps = (frames.out != 0 ? frames.taps : 1) * c->s.kh * c->s.kw;
     rlx_assert(taps >= 1 && c->group >= 1);
     const Conv joined = join_taps(c);
     if (!l->caps->has_mma || !k_is_half(node->dtype) || w->dtype != node->dtype ||
@@ -149,9 +174,12 @@ bool gpu_conv_lower(Lower *l, const Conv *c)
     Domain d = conv_out_domain(l);
     if (!conv_joins_pixels(l, &d))
         return false;
-    const GpuImage image = image_of(&joined);
+    const GpuImage image = image_of(&joined, &frames);
+    const int64_t products = frames.out != 0 ? c->s.n / frames.in * frames.out : 1;
     GpuMatmul p = {.l = l,
-                   .m = c->s.n * c->s.h * c->s.w,
+                   .m = (frames.out != 0 ? 1 : c->s.n) * c->s.h * c->s.w,
+                   .n_batch = frames.out != 0,
+                   .batch = {products},
                    .n = c->s.oc,
                    .k = taps * c->s.ic,
                    .d = &d,
@@ -161,6 +189,7 @@ bool gpu_conv_lower(Lower *l, const Conv *c)
     p.a = (GpuMatrix){.id = c->x, .loc = lower_loc(l, c->x), .k = 1};
     p.b = weights_of(l, c, taps);
     p.c = result_of(l, &d);
+    p.c.batch[0] = frames.out != 0 ? p.m * p.c.outer : 0;
     if (!gpu_matmul_fits(&p))
         return false;
     gpu_matmul_emit(&p);

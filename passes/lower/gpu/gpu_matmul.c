@@ -8,7 +8,8 @@
 enum {
     RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
     MAP_ALIGN = 16,
-    MIN_SIZE = 16
+    MIN_SIZE = 16,
+    MIN_COLUMNS = 8
 };
 
 // --- what fits -----------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ bool gpu_matmul_fits(const GpuMatmul *p)
     rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
     const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
     if (!p->l->caps->has_mma || !k_is_half(type) || lower_node(p->l, p->b.id)->dtype != type ||
-        (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
+        (anchor != type && anchor != DTYPE_f32) || p->m < 2 || p->n < MIN_COLUMNS || p->k < MIN_SIZE)
         return false;
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
@@ -103,6 +104,7 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
     rlx_assert(sum != 0 && e->p->d != NULL);
     const NodeId bias = e->p->bias;
     Kernel *k = e->k;
+    sum = gpu_scaled(e->p, sum);
     if (bias != 0) {
         const uint32_t param = lower_param(e->l, bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);
@@ -172,6 +174,12 @@ void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column,
         k_end(k);
 }
 
+void gpu_tile_put(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, KRef value)
+{
+    rlx_assert(value != 0);
+    store_one(e, at, k_add(e->k, at->m, row), k_add(e->k, at->n, column), value);
+}
+
 // --- the kernel ----------------------------------------------------------------------------------
 
 // n elements of k, or columns of the result, and `outer` of the other axis; boxes are 64 along the dense one.
@@ -216,6 +224,9 @@ static void add_maps(GpuEmit *e)
                       is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
+    e->stores_lines = !e->stores_boxes && !has_pairs(p) && e->tile.splits == 1 &&
+                      e->tile.columns % 64 == 0 && p->c.k == 1 &&
+                      lower_node(l, l->root)->dtype == gpu_matmul_type(p);
 }
 
 void gpu_matmul_emit(const GpuMatmul *p)
@@ -238,7 +249,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;
     add_maps(&e);
-    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
     e.group = k_expr(k, "$ / #", group, cluster);

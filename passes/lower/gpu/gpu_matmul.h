@@ -29,6 +29,12 @@ typedef struct GpuBytes {
     uint32_t begin, sums;         // parameters of i32 by index 1 of a point; sums: 1 + it, or 0
 } GpuBytes;
 
+// A third axis of images, along which a convolution takes `taps`: images are its frames, each product of the
+// batch is one of the output, and what it reads of frames that there are not is zero.
+typedef struct GpuFrames {
+    int64_t in, out, taps, step, dilation, pad; // out 0: there is no such axis
+} GpuFrames;
+
 // A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
 // output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
 // axis W, H.
@@ -36,7 +42,8 @@ typedef struct GpuImage {
     int64_t channels; // a multiple of GPU_CHUNK; gpu_row_width: of a row of shared memory
     int64_t in[3], stride[3]; // W, H, N; in elements
     int64_t out[2];
-    int64_t taps_w; // of a row of the kernel
+    int64_t taps_w, taps_h; // of a row of the kernel; rows of a frame
+    GpuFrames frames;
     int64_t step[2], dilation[2], pad[2];
     int32_t high[2]; // PlanTensorMap.high
 } GpuImage;
@@ -74,6 +81,7 @@ typedef struct GpuMatmul {
     const GpuWindow *window; // the same, for gpu_matmul_simt
     KRef rows;             // that count in this run; 0: all
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
+    double scale;          // of the sums; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
 } GpuMatmul;
 
@@ -114,13 +122,14 @@ typedef struct GpuEmit {
     KRef thread, group;                           // group: number of the cluster
     KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
+    bool stores_lines;                            // warps write rows of it
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
 } GpuEmit;
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
-uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes); // of shared memory
+uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
 // The root at a point of the domain where a thread's sum is known.
@@ -128,7 +137,15 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 // Stores two neighbours of a row, unless they are beyond the end.
 void gpu_tile_store(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, const KRef *sum);
+// Stores an element of the root, which there is.
+void gpu_tile_put(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column, KRef value);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands
+// A sum as it counts.
+static inline KRef gpu_scaled(const GpuMatmul *p, KRef sum)
+{
+    Kernel *k = p->l->k;
+    return p->scale == 0 ? sum : k_mul(k, sum, k_number(k, k_inst(k, sum)->dtype, p->scale));
+}
 
 // Products of the batch.
 static inline int64_t gpu_matmul_count(const GpuMatmul *p)
@@ -142,6 +159,7 @@ static inline int64_t gpu_matmul_count(const GpuMatmul *p)
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {
     KRef at[2], image; // along W and H, from -pad on
+    KRef frame;        // from -pad on, of those of an image, of which `image` is the first; 0: no frames
 } GpuPixel;
 static inline int64_t gpu_tile_rows(GpuTile t)
 {
@@ -155,17 +173,19 @@ static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
 }
-// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K or half of it are swizzled. Of an
-// image whose channels fill neither there are columns of chunks. The slot has as many such parts as fill
-// GPU_TILE_K.
+// Elements of k in a row of a slot of shared memory: rows of GPU_TILE_K, half or a quarter of it are
+// swizzled. Of an image whose channels fill none of these there are columns of chunks. The slot has as many
+// such parts as fill GPU_TILE_K.
 static inline int64_t gpu_row_width(const GpuMatmul *p)
 {
     return p->image == NULL || p->image->channels % GPU_TILE_K == 0 ? GPU_TILE_K
            : p->image->channels % (GPU_TILE_K / 2) == 0             ? GPU_TILE_K / 2
+           : p->image->channels % (GPU_TILE_K / 4) == 0             ? GPU_TILE_K / 4
                                                                     : GPU_CHUNK;
 }
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
-GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
+// batch: of the product.
+GpuPixel gpu_image_pixel(const GpuEmit *e, const KRef *batch, KRef row);
 // Copies the tile's rows from `pixel` on, GPU_TILE_K steps of k from `from` on, to shared memory.
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
 // What wgmma reads of it, where rows are shorter than GPU_TILE_K: 64 rows from `block` on; 16 * i steps of k
@@ -173,7 +193,7 @@ void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from,
 KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block);
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
 // The element at a row and a step of k; clears *is_in where there is none.
-KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in);
+KRef gpu_image_index(const GpuEmit *e, const KRef *batch, KRef row, KRef from, KRef *is_in);
 
 // A square tile of a group of 256 threads, from slices of both operands in shared memory (f32).
 typedef struct GpuSquare {

@@ -4,35 +4,31 @@
 // when the next product has begun. A tile whose k is split is added up by a cluster of groups through their
 // shared memory, each of them a part of its columns, in the order of the parts.
 #include "ir/kernel/device.h"
-#include "passes/lower/gpu/gpu_matmul.h"
-#include "passes/lower/wide.h"
+#include "passes/lower/gpu/gpu_matmul_wgmma.h"
 
 enum {
-    ROW_BYTES = GPU_TILE_K * 2,
-    BLOCK_ROWS = 64, // of A that a warpgroup multiplies, and of what is stored at once
-    BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
     MANY_SUMS = 320, // columns of all who multiply, from where on registers are moved to them
     FLIGHT = 16 // sums of other groups that a thread reads at once
 };
 
-static int64_t result_bytes(GpuTile t, bool stores_boxes)
+static int64_t result_bytes(GpuTile t, bool has_blocks)
 {
-    return stores_boxes ? (int64_t)t.warpgroups * 2 * BLOCK_BYTES : 0;
+    return has_blocks ? (int64_t)t.warpgroups * 2 * GPU_BLOCK_BYTES : 0;
 }
 
 // Slots, blocks of results, barriers. There are no shared arrays before them, so that they begin where
 // shared_begin says.
-uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
+uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks)
 {
     rlx_assert(t.stages > 0 && t.warpgroups > 0);
-    return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, stores_boxes) + t.stages * 16);
+    return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, has_blocks) + t.stages * 16);
 }
 
 static KRef full_bar(const GpuEmit *e, KRef slot)
 {
-    const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, e->stores_boxes);
+    const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, gpu_has_blocks(e));
     return k_expr(e->k, "$ * 8 + ($ + #)", slot, e->shared, before);
 }
 
@@ -63,36 +59,6 @@ static void advance(const GpuEmit *e, Ring r)
     k_end(k);
 }
 
-// A box of an operand or of the result at (inner, outer) of the matrix of a batch entry. What is loaded of B
-// goes to both groups of a pair.
-static void move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
-                     const GpuPlace *place)
-{
-    static const KDevice own[] = {KDEV_tma_load_2d, KDEV_tma_load_3d, KDEV_tma_load_4d};
-    static const KDevice both[] = {KDEV_tma_share_2d, KDEV_tma_share_3d, KDEV_tma_share_4d};
-    const bool is_shared = x == &e->p->b && e->tile.pair > 1;
-    const KDevice *loads = is_shared ? both : own;
-    static const KDevice stores[] = {KDEV_tma_store_2d, KDEV_tma_store_3d, KDEV_tma_store_4d};
-    const bool is_load = at[3] != 0;
-    KRef src[KDEV_MAX_OPERANDS + 1] = {0};
-    uint32_t n = 0, more = 0;
-    const KRef address = k_address(e->k, map, k_index(e->k, 0));
-    src[n++] = is_load ? at[0] : address;
-    src[n++] = is_load ? address : at[0];
-    src[n++] = at[1];
-    src[n++] = at[2];
-    for (uint32_t i = e->p->n_batch; i-- > 0;)
-        if (x->batch[i] != 0) {
-            src[n++] = place->batch[i];
-            more++;
-        }
-    if (is_load)
-        src[n++] = at[3];
-    if (is_shared) // both groups of the pair, as bits of the cluster's groups
-        src[n++] = k_shl(e->k, k_index(e->k, 3), k_expr(e->k, "$ * 2", e->rank));
-    k_device_list(e->k, is_load ? loads[more] : stores[more], 0, src);
-}
-
 // rows of an operand from `first` on, k from `step` on, to address `to`.
 static void load_rows(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, int64_t rows,
                       const GpuPlace *place)
@@ -100,13 +66,13 @@ static void load_rows(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const 
     Kernel *k = e->k;
     const KRef to = at[0], step = at[1], first = at[2], bar = at[3];
     if (x->k == 1) {
-        move_box(e, x, map, (const KRef[4]){to, step, first, bar}, place);
+        gpu_move_box(e, x, map, (const KRef[4]){to, step, first, bar}, place);
         return;
     }
-    for (int64_t i = 0; i < rows / BLOCK_ROWS; i++)
-        move_box(e, x, map,
-                 (const KRef[4]){k_expr(k, "$ + #", to, i * BLOCK_BYTES),
-                                 k_expr(k, "$ + #", first, i * BLOCK_ROWS), step, bar},
+    for (int64_t i = 0; i < rows / GPU_BLOCK_ROWS; i++)
+        gpu_move_box(e, x, map,
+                 (const KRef[4]){k_expr(k, "$ + #", to, i * GPU_BLOCK_BYTES),
+                                 k_expr(k, "$ + #", first, i * GPU_BLOCK_ROWS), step, bar},
                  place);
 }
 
@@ -142,7 +108,7 @@ static KRef place_in_k(const GpuEmit *e, KRef step)
 
 static int64_t loaded_bytes(const GpuEmit *e)
 {
-    return (e->box_rows + e->tile.columns) * ROW_BYTES;
+    return (e->box_rows + e->tile.columns) * GPU_ROW_BYTES;
 }
 
 static KRef slot_address(const GpuEmit *e, KRef slot)
@@ -153,7 +119,7 @@ static KRef slot_address(const GpuEmit *e, KRef slot)
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     if (e->p->image != NULL) {
-        const GpuPixel pixel = gpu_image_pixel(e, at->m);
+        const GpuPixel pixel = gpu_image_pixel(e, at->batch, at->m);
         gpu_image_load(e, &pixel, slot_address(e, slot), place_in_k(e, step), full_bar(e, slot));
         return;
     }
@@ -166,9 +132,9 @@ static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     Kernel *k = e->k;
     const int64_t columns = e->tile.columns / e->tile.pair;
-    KRef to = k_expr(k, "$ + #", slot_address(e, slot), e->rows * ROW_BYTES), first = at->n;
+    KRef to = k_expr(k, "$ + #", slot_address(e, slot), e->rows * GPU_ROW_BYTES), first = at->n;
     if (e->tile.pair > 1) {
-        to = k_expr(k, "$ * # + $", e->half, columns * ROW_BYTES, to);
+        to = k_expr(k, "$ * # + $", e->half, columns * GPU_ROW_BYTES, to);
         first = k_expr(k, "$ * # + $", e->half, columns, first);
     }
     load_rows(e, &e->p->b, e->map_b,
@@ -225,13 +191,13 @@ static void produce(const GpuEmit *e)
 static KRef desc_step(Kernel *k, KRef desc, bool is_mn, int64_t i)
 {
     // 16 steps of k are 32 bytes of a row, or 16 rows; addresses count 16 bytes.
-    const int64_t by = i * (is_mn ? 16 * ROW_BYTES : 32) / 16;
+    const int64_t by = i * (is_mn ? 16 * GPU_ROW_BYTES : 32) / 16;
     return by == 0 ? desc : k_add(k, desc, k_integer(k, DTYPE_u64, by));
 }
 
 static KRef desc_of(const GpuEmit *e, const GpuMatrix *x, KRef at)
 {
-    const int64_t lead = x->k == 1 ? 16 : BLOCK_BYTES;
+    const int64_t lead = x->k == 1 ? 16 : GPU_BLOCK_BYTES;
     return k_call(e->k, KDEV_wgmma_desc, at, k_index(e->k, lead), k_index(e->k, 1024));
 }
 
@@ -240,7 +206,7 @@ static KRef desc_of_a(const GpuEmit *e, KRef slot, KRef block)
 {
     if (gpu_row_width(e->p) < GPU_TILE_K)
         return gpu_image_desc(e, slot, block);
-    return desc_of(e, &e->p->a, k_expr(e->k, "$ * # + $", block, BLOCK_BYTES, slot));
+    return desc_of(e, &e->p->a, k_expr(e->k, "$ * # + $", block, GPU_BLOCK_BYTES, slot));
 }
 
 static KRef a_step(const GpuEmit *e, KRef desc, int64_t i)
@@ -275,7 +241,7 @@ static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef 
     const KRef is_later = k_expr(k, "0 < $", step), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
     const KRef a = desc_of_a(e, at, block);
-    const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * ROW_BYTES));
+    const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * GPU_ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_TILE_K / 16; i++)
         k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
@@ -291,167 +257,7 @@ static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef 
     free_slot_before(e, r, is_first_thread);
 }
 
-// --- results -------------------------------------------------------------------------------------
-
-// Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
-typedef struct Fragment {
-    KRef row, column, lane, warp;
-} Fragment;
-
-static Fragment fragment_of(const GpuEmit *e, KRef own, KRef block)
-{
-    Kernel *k = e->k;
-    Fragment f = {.lane = k_expr(k, "$ % 32", own), .warp = k_expr(k, "$ / 32", own)};
-    const KRef quad = k_expr(k, "$ / 4", f.lane);
-    f.row = k_expr(k, "$ * # + ($ * 16 + $)", block, BLOCK_ROWS, f.warp, quad);
-    f.column = k_expr(k, "$ % 4 * 2", f.lane);
-    return f;
-}
-
-// What the root is made of beside the sums, by pairs of neighbours. False: not by pairs, or nothing.
-static bool has_pairs(const GpuEmit *e, Wide *w)
-{
-    const KRef zero = k_index(e->k, 0), batch[GPU_MATMUL_MAX_BATCH] = {zero, zero, zero, zero};
-    const Point at = e->p->point(e->p, batch, zero, zero);
-    if (!wide_new(e->l, e->p->d, at.vec_axis, w) || w->n < 2 || w->n_values == 0)
-        return false;
-    w->n = 2;
-    for (uint32_t i = 0; i < w->n_values; i++)
-        w->piece[i] = w->piece[i] > 2 ? 2 : w->piece[i];
-    return true;
-}
-
-// One block of 64 columns of a thread's sums: 32 of them, in four parts of 16 columns.
-typedef struct Block {
-    const GpuEmit *e;
-    const GpuPlace *at;
-    const Fragment *f;
-    KRef sums, chunk;
-    bool is_wide; // pairs are in registers
-} Block;
-
-// The place of a pair: half i of part j, h: 8 rows below. The first of the 32 sums is at chunk * 32.
-static KRef pair_place(const Block *b, KRef j, uint32_t i, uint32_t h)
-{
-    return k_expr(b->e->k, "$ * 8 + #", j, 4 * i + 2 * h);
-}
-
-static Point pair_point(const Block *b, KRef j, uint32_t i, uint32_t h, uint32_t n)
-{
-    Kernel *k = b->e->k;
-    const KRef column = k_expr(k, "$ * 16 + ($ + #)", j, b->f->column, 8 * i + n);
-    return gpu_tile_point(b->e, b->at, k_expr(k, "$ + #", b->f->row, 8 * h),
-                          k_expr(k, "$ * 64 + $", b->chunk, column));
-}
-
-static void fetch_pairs(const Block *b, const Wide *w)
-{
-    Kernel *k = b->e->k;
-    const KRef j = k_loop(k, 4, KFOR_UNROLL, "j");
-    for (uint32_t i = 0; i < 2; i++)
-        for (uint32_t h = 0; h < 2; h++) {
-            Point at = pair_point(b, j, i, h, 0);
-            if (b->e->p->n % b->e->tile.columns != 0) // the last pair, where there are no more
-                at.idx[w->axis] = k_expr(k, "min($, #)", at.idx[w->axis], b->e->p->n - 2);
-            wide_fetch(b->e->l, w, at, pair_place(b, j, i, h));
-        }
-    k_end(k);
-}
-
-// The root at a pair, as a word of two numbers.
-static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
-{
-    Kernel *k = b->e->k;
-    const KDevice pack = gpu_matmul_type(b->e->p) == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
-    const KRef place = pair_place(b, j, i, h);
-    KRef v[2];
-    for (uint32_t n = 0; n < 2; n++) {
-        Point at = pair_point(b, j, i, h, n);
-        at.slot = b->is_wide ? k_expr(k, "$ + #", place, n) : 0;
-        const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * 32 + $ + #", b->chunk, place, n), 1);
-        v[n] = gpu_tile_root(b->e, at, sum);
-    }
-    return k_call(k, pack, v[0], v[1], 0);
-}
-
-// To shared memory, in the swizzled order that the copy engine reads.
-static void put_block(const Block *b, KRef buffer)
-{
-    Kernel *k = b->e->k;
-    const Fragment *f = b->f;
-    const KRef low = k_expr(k, "$ % 8", f->lane);
-    const KRef half = k_expr(k, "$ / 8 % 2", f->lane);
-    const KRef line = k_expr(k, "$ * 16 + ($ * 8 + $)", f->warp, half, low);
-    const KRef high = k_expr(k, "$ / 16", f->lane);
-    const KRef j = k_loop(k, 4, KFOR_UNROLL, "j");
-    KRef word[4];
-    for (uint32_t i = 0; i < 4; i++)
-        word[i] = pack_pair(b, j, i / 2, i % 2);
-    const KRef part = k_xor(k, k_expr(k, "$ * 2 + $", j, high), low);
-    const KRef to = k_expr(k, "$ * # + ($ * 16 + $)", line, ROW_BYTES, part, buffer);
-    k_device(k, KDEV_stmatrix4, to, word[0], word[1], word[2], word[3]);
-    k_end(k);
-}
-
-// 64 columns at a time, through two blocks of shared memory in turn.
-static void store_blocks(const GpuEmit *e, const GpuPlace *at, const Fragment *f, const KRef *thread,
-                         KRef sums)
-{
-    Kernel *k = e->k;
-    const KRef own = thread[0], block = thread[1], is_first = k_expr(k, "$ == 0", own);
-    if (e->tile.columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
-        k_if(k, is_first);
-        k_device_with(k, KDEV_bulk_wait_read, 0);
-        k_end(k);
-    }
-    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    const KRef number = k_expr(k, "$ * 2 + $ % 2", block, chunk);
-    const KRef buffer =
-        k_expr(k, "$ * # + ($ + #)", number, BLOCK_BYTES, e->shared, e->tile.stages * gpu_tile_slot(e->tile));
-    const KRef barrier = k_expr(k, "$ + 1", block), threads = k_index(k, GPU_WARPGROUP);
-    Wide w;
-    const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_pairs(e, &w)};
-    if (b.is_wide) {
-        wide_declare(e->l, &w, 16);
-        fetch_pairs(&b, &w);
-    }
-    k_if(k, is_first);
-    k_device_with(k, KDEV_bulk_wait_read, 1); // the copy from this buffer two chunks ago
-    k_end(k);
-    k_device(k, KDEV_named_sync, barrier, threads);
-    put_block(&b, buffer);
-    if (b.is_wide)
-        wide_end(e->l);
-    k_device_with(k, KDEV_proxy_fence, 0);
-    k_device(k, KDEV_named_sync, barrier, threads);
-    k_if(k, is_first);
-    const KRef column = k_expr(k, "$ * 64 + $", chunk, at->n),
-               row = k_expr(k, "$ * # + $", block, BLOCK_ROWS, at->m);
-    move_box(e, &e->p->c, e->map_c, (const KRef[4]){buffer, column, row, 0}, at);
-    k_device_with(k, KDEV_bulk_commit, 0);
-    k_end(k);
-    k_end(k);
-}
-
-static void store_four(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef sums, KRef from,
-                       KRef column)
-{
-    Kernel *k = e->k;
-    for (uint32_t h = 0; h < 2; h++) {
-        KRef sum[2];
-        for (uint32_t i = 0; i < 2; i++)
-            sum[i] = k_aload(k, sums, k_expr(k, "$ + #", from, 2 * h + i), 1);
-        gpu_tile_store(e, at, k_expr(k, "$ + #", f->row, 8 * h), column, sum);
-    }
-}
-
-static void store_directly(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef sums)
-{
-    Kernel *k = e->k;
-    const KRef j = k_loop(k, e->tile.columns / 8, KFOR_UNROLL, "j");
-    store_four(e, at, f, sums, k_expr(k, "$ * 4", j), k_expr(k, "$ * 8 + $", j, f->column));
-    k_end(k);
-}
+// --- parts of k ----------------------------------------------------------------------------------
 
 // How many of a thread's sums, by four, one group of a cluster adds up.
 static int64_t share_of(const GpuEmit *e)
@@ -483,7 +289,7 @@ static void put_part(const GpuEmit *e, KRef consumer, KRef sums)
 
 // Each group of the cluster adds up its share of the columns, some at a time: their reads are under way
 // before the first sum.
-static void add_parts(const GpuEmit *e, const GpuPlace *at, const Fragment *f, KRef consumer)
+static void add_parts(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef consumer)
 {
     Kernel *k = e->k;
     const int64_t splits = e->tile.splits, share = share_of(e);
@@ -509,7 +315,7 @@ static void add_parts(const GpuEmit *e, const GpuPlace *at, const Fragment *f, K
         k_astore(k, sums, k_index(k, n), sum);
     }
     const KRef number = k_expr(k, "$ * # + ($ + $)", e->rank, share, four, i);
-    store_four(e, at, f, sums, zero, k_expr(k, "$ * 8 + $", number, f->column));
+    gpu_store_four(e, at, f, sums, zero, k_expr(k, "$ * 8 + $", number, f->column));
     k_end(k);
     k_end(k);
 }
@@ -542,7 +348,7 @@ static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, 
     put_part(e, consumer, sums);
     k_device_with(k, KDEV_cluster_sync, 0);
     const GpuPlace at = gpu_tile_place(e, e->group);
-    const Fragment f = fragment_of(e, own, block);
+    const GpuFragment f = gpu_fragment_of(e, own, block);
     add_parts(e, &at, &f, consumer);
 }
 
@@ -550,14 +356,11 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
 {
     Kernel *k = e->k;
     const Ring r = new_ring(e, 0, 0);
-    const Fragment f = fragment_of(e, own, block);
+    const GpuFragment f = gpu_fragment_of(e, own, block);
     const KRef is_first = k_expr(k, "$ == 0", own);
     const GpuPlace at = gpu_tile_place(e, open_tiles(e));
     multiply_slot(e, r, sums, block, is_first);
-    if (e->stores_boxes)
-        store_blocks(e, &at, &f, (const KRef[2]){own, block}, sums);
-    else
-        store_directly(e, &at, &f, sums);
+    gpu_store_sums(e, &at, &f, (const KRef[2]){own, block}, sums);
     k_end(k);
     if (e->stores_boxes) {
         k_if(k, is_first);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of gpu_matmul_wgmma.c share.
+#ifndef PASSES_LOWER_GPU_GPU_MATMUL_WGMMA_H
+#define PASSES_LOWER_GPU_GPU_MATMUL_WGMMA_H
+
+#include "passes/lower/gpu/gpu_matmul.h"
+
+enum {
+    GPU_ROW_BYTES = GPU_TILE_K * 2,
+    GPU_BLOCK_ROWS = 64, // of A that a warpgroup multiplies, and of what is stored at once
+    GPU_BLOCK_BYTES = GPU_BLOCK_ROWS * GPU_ROW_BYTES
+};
+
+// Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
+typedef struct GpuFragment {
+    KRef row, column, lane, warp;
+} GpuFragment;
+
+GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block);
+// A box of an operand or of the result at (inner, outer) of the matrix of a batch entry. What is loaded of B
+// goes to both groups of a pair.
+void gpu_move_box(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
+                  const GpuPlace *place);
+// Stores the root of a tile's sums. thread: its number in the warpgroup, and the number of that.
+void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
+                    KRef sums);
+// The same of four neighbours of the sums, from `from` on.
+void gpu_store_four(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef sums, KRef from,
+                    KRef column);
+
+// Are there blocks of shared memory through which results leave?
+static inline bool gpu_has_blocks(const GpuEmit *e)
+{
+    return e->stores_boxes || e->stores_lines;
+}
+
+#endif
