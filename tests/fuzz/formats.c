@@ -215,7 +215,8 @@ static const char grammar_words[] = "root ::= | ( ) * + ? {2,} {0,9} [^a-z] [ ] 
                                     "\"const\" true false null 99999 { } , : -1";
 static const char tokenizer_words[] = "\"byte_fallback\" true \"unk_token\" \"Metaspace\" \"Replace\" "
                                       "\"Prepend\" \"normalizer\" \"type\" [ ] { } , : null 0 "
-                                      "\"\xe2\x96\x81\" \"<0x0A>\" \"content\" \"special\" -1 1e9";
+                                      "\"\xe2\x96\x81\" \"<0x0A>\" \"content\" \"special\" -1 1e9 \"NFKC\" "
+                                      "\"NFD\" \"WordPiece\" \"Unigram\" \"##\" \"split\" \"vocab\"";
 
 static const Format formats[] = {
     {"json", read_json, 64, json_words, NULL, NULL},
