@@ -74,6 +74,8 @@ typedef struct VocabWay {
     const char *const *lines; // the headers that it needs beside those of all
 } VocabWay;
 const VocabWay *vocab_way(const rlx_vocab *v);
+// The name of the function that makes tokens of a text, with what comes first.
+const char *vocab_fragment(const rlx_vocab *v);
 // Work memory: bytes for each byte of a text and one more, and bytes beside.
 uint32_t vocab_work(const rlx_vocab *v, uint32_t *more);
 // The bytes that the text of a byte-level token stands for; it itself where it stands for none. In the arena.

@@ -23,6 +23,11 @@ const VocabWay *vocab_way(const rlx_vocab *v)
     return v->rank != NULL || (v->cut & RLX_CUT_CHARACTERS) != 0 ? &spm : &bpe;
 }
 
+const char *vocab_fragment(const rlx_vocab *v)
+{
+    return v->normal != NULL ? "rlx_normalized" : vocab_way(v)->name;
+}
+
 uint32_t vocab_work(const rlx_vocab *v, uint32_t *more)
 {
     const uint32_t bytes = vocab_way(v)->bytes;

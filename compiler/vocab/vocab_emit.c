@@ -199,8 +199,7 @@ static void add_vocab(const rlx_vocab *v, const char *name, Str *out)
     str_f64(out, v->unknown_score);
     str_printf(out, ", %s%s};\n", v->normal == NULL ? "NULL" : "&", v->normal == NULL ? "" :
                arena_printf(out->arena, "%s_normal", name));
-    str_printf(out, "static const rlx_fragment %s_fragment = %s;\n\n", name,
-               v->normal != NULL ? "rlx_normalized" : vocab_way(v)->name);
+    str_printf(out, "static const rlx_fragment %s_fragment = %s;\n\n", name, vocab_fragment(v));
 }
 
 static const char code_text[] =

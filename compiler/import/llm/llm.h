@@ -101,6 +101,9 @@ static inline int64_t llm_chunk(int64_t context)
     return context < 512 ? context : 512;
 }
 
+// Does an architecture of this name make a vector of a text? NULL: no.
+bool llm_is_encoder(const char *arch);
+
 // The graph: input `tokens` (i64[T]), states with room for P + T rows, and outputs: `logits` (f32[1,
 // vocabulary], of all tokens f32[T, vocabulary]) and `embedding` (f32[1, width]). P tokens are in the states
 // already. With slots there is no P, and the graph takes more inputs (llm_slots.c). False: reported.

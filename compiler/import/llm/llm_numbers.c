@@ -48,6 +48,14 @@ static bool find_arch(LlmBuild *b)
     return false;
 }
 
+bool llm_is_encoder(const char *arch)
+{
+    for (uint32_t i = 0; arch != NULL && i < sizeof archs / sizeof *archs; i++)
+        if (str_equal(archs[i].name, arch))
+            return (archs[i].options & LLM_ENCODER) != 0;
+    return false;
+}
+
 static bool is_needed(const LlmBuild *b, LlmKey key)
 {
     const uint32_t options = b->options | (llm_has(b, LLM_LAYER_NORM) ? 0 : LLM_RMS_NORM);
