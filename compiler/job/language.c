@@ -183,6 +183,14 @@ bool language_sizes(const Job *j, LanguageSizes *out)
     return true;
 }
 
+bool language_has_rows(const Job *j)
+{
+    for (uint32_t i = 0; i < j->plan->states.len; i++)
+        if (strstr(j->plan->states.data[i].name, "_cache") == NULL)
+            return false;
+    return true;
+}
+
 bool language_embeds(const Job *j, LanguageSizes *out)
 {
     const Plan *p = j->plan;

@@ -29,6 +29,8 @@ typedef struct LanguageSizes {
 
 // False: its sizes are not just these, or its first output has not the logits of one token (not reported).
 bool language_sizes(const Job *j, LanguageSizes *out);
+// Are all of its states caches, with rows of tokens to which it can go back? Also those of rings.
+bool language_has_rows(const Job *j);
 // The same of a model that makes a vector of a text: T alone.
 bool language_embeds(const Job *j, LanguageSizes *out);
 // The same of a model with slots, and of one token for each of them.

@@ -73,7 +73,8 @@ static const char *why_not(Job *j, Session *s, bool *is_plain)
     if (j->slots == 0 && !s->is_embedder && !language_sizes(j, &s->sizes))
         return "the sizes T and P are not open, or the first output has not the logits of one token";
     if (!s->is_embedder && !has_plain_caches(j, &s->sizes))
-        return "its caches have not one row for each token, in order (attention sinks, or --windows ring)";
+        return "its caches have not one row for each token, in order (attention sinks, --windows ring, "
+               "or states of fixed size)";
     if (!has_vocabulary(j))
         return "the file has no vocabulary";
     *is_plain = false;

@@ -96,6 +96,7 @@ enum { LLM_GIVES_LAST = 1, LLM_GIVES_ALL = 2, LLM_GIVES_STATE = 4, LLM_GIVES_MEA
 enum { LLM_DEFAULT_CONTEXT = 4096 };
 
 // Tokens that one run takes at most.
+enum { LLM_SSM_ROWS = 64 }; // of a run, where states have a size that its tokens are combined in
 static inline int64_t llm_chunk(int64_t context)
 {
     return context < 512 ? context : 512;
