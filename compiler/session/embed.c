@@ -34,6 +34,7 @@ void embed_emit_header(const Session *s, const char *name, Str *out)
 
 void embed_emit_code(const Session *s, const char *name, Str *out)
 {
+    rlx_assert(s->is_embedder && s->sizes.most_rows >= 1);
     vocab_emit_lines(out, session_text_embed);
     str_printf(out, "static const rlx_embedder %s_embedder = {&%s_vocab, %s, %u, %lld};\n\n", name, name,
                vocab_fragment(&s->vocab), s->sizes.rows, (long long)s->sizes.most_rows);

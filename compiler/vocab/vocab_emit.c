@@ -157,6 +157,7 @@ static void add_normal(const rlx_vocab *v, const char *name, Str *out)
     const rlx_normal *n = v->normal;
     if (n == NULL)
         return;
+    rlx_assert(n->growth >= 1 && (n->n_steps == 0 || n->step != NULL));
     add_table(&(Table){"uint8_t", "step", n->step, 1, n->n_steps}, name, out);
     if (n->map != NULL) {
         const Table tables[] = {

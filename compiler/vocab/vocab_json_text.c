@@ -215,6 +215,7 @@ static bool read_space_cut(JsonVocab *j, const cJSON *cut)
 bool vj_texts(JsonVocab *j)
 {
     const cJSON *cut = vj_member(j->root, "pre_tokenizer");
+    rlx_assert(j->model != NULL && j->source.n_steps == 0); // this is the first that is read of texts
     const bool is_bpe = vj_has_type(j->model, "BPE"), is_words = vj_has_type(j->model, "WordPiece");
     if (!read_normalizer(j))
         return false;

@@ -18,6 +18,7 @@ bool vocab_build_wordpiece(VocabBuild *b)
     b->out->digits = b->source->longest_word == 0 ? LONGEST_WORD : b->source->longest_word;
     b->out->has_space = RLX_SPACE_ANY; // each word has one, which is no part of a text at its begin
     add_order(b);
+    rlx_assert(b->out->normal != NULL && b->out->normal->signs != NULL); // which cut words off
     return true;
 }
 
@@ -25,6 +26,7 @@ bool vocab_build_unigram(VocabBuild *b)
 {
     enum { MOST = 1000000 }; // sums of them stay exact enough
     const VocabSource *s = b->source;
+    rlx_assert(s->n_scores == s->n_tokens);
     const double penalty = 10; // of what is unknown, below the worst token
     double *score = ARENA_ARRAY(b->arena, double, s->n_tokens), least = 0;
     memcpy(score, s->scores, s->n_tokens * sizeof *score);

@@ -72,6 +72,7 @@ static NodeId begin_state(LlmBuild *b, const char *name, uint32_t rank, const Di
 
 static void end_state(LlmBuild *b, uint32_t index, NodeId next)
 {
+    rlx_assert(b->failed || index < b->graph->states.len);
     if (!b->failed)
         b->graph->states.data[index].next = next;
 }
@@ -80,6 +81,7 @@ static void end_state(LlmBuild *b, uint32_t index, NodeId next)
 static NodeId convolve(LlmBuild *b, const Ssm *s, NodeId x, int64_t columns)
 {
     const Dim kept[] = {s->kernel - 1, columns};
+    rlx_assert(s->kernel >= 1 && columns >= s->inner); // llm_keys.def has the limits
     uint32_t index = 0;
     const NodeId w = llm_table(b, LLM_ssm_conv, columns, s->kernel);
     const NodeId all = s->kernel == 1 ? x : llm_concat(b, begin_state(b, "conv", 2, kept, &index), x, 0);
@@ -120,6 +122,7 @@ static NodeId scan(LlmBuild *b, const Ssm *s, NodeId fade, NodeId add)
 {
     const Dim dim[] = {s->inner, s->state};
     uint32_t index = 0;
+    rlx_assert(s->rows >= 1);
     const NodeId before = begin_state(b, "state", 2, dim, &index);
     for (int64_t by = 1; by < s->rows; by *= 2) {
         add = llm_op2(b, OP_add, add, llm_op2(b, OP_mul, fade, shift(b, add, by, 0)));
@@ -185,6 +188,7 @@ static NodeId decays(LlmBuild *b, const Ssm *s, NodeId sums)
 static NodeId scan_heads(LlmBuild *b, const Ssm *s, NodeId x, const NodeId in_out[2], NodeId step)
 {
     static const int64_t swap[] = {1, 0}, inner[] = {0, 2, 1};
+    rlx_assert(s->inner % s->rank == 0 && s->rank % s->groups == 0); // read_ssm has checked it
     const int64_t head = s->inner / s->rank;
     const Dim dim[] = {s->rank, s->state, head}, column[] = {s->rank, b->t, 1}, one[] = {s->rank, 1, 1};
     uint32_t index = 0;
