@@ -36,14 +36,12 @@ CASES = [
     ("qwen2", "F32", 1), ("qwen3", "F32", 1), ("qwen2moe", "F32", 1), ("qwen3moe", "F32", 1),
     ("gemma", "F32", 1),
     ("gemma2", "F32", 1), ("gemma3", "F32", 1), ("phi3_full", "F32", 1), ("granite", "F32", 1),
-    ("mamba", "F32", 2), ("mamba2_plain", "F32", 1),
+    ("mamba", "F32", 2), ("mamba2", "F32", 1),
     ("olmo2", "F32", 1), ("gpt2", "F32", 1), ("gpt_oss", "F32", 1), ("gpt_oss_mxfp4", "F32", 2),
 ]  # fmt: skip
 
 
 def model_of(name):
-    if name == "mamba2_plain":
-        return models.mamba("mamba2", groups=1)
     if name != "phi3_full":
         return models.MODELS[name]()
     m = models.MODELS["phi3"]()

@@ -47,7 +47,7 @@ static Ssm read_ssm(LlmBuild *b)
              .rank = llm_count(b, LLM_KEY_ssm_rank),
              .groups = llm_count(b, LLM_KEY_ssm_groups),
              .rows = llm_ssm_rows(b)};
-    if (s.inner == 0)
+    if (s.inner == 0 || (llm_has(b, LLM_SSM_HEADS) && b->number[LLM_KEY_head_size] != 0))
         s.inner = s.rank * llm_count(b, LLM_KEY_head_size);
     if (s.inner < 1 || (llm_has(b, LLM_SSM_HEADS) && (s.inner % s.rank != 0 || s.rank % s.groups != 0 ||
                                                       s.inner % s.groups != 0)))
@@ -227,13 +227,15 @@ static NodeId mix_heads(LlmBuild *b, const Ssm *s, NodeId x, NodeId step)
     return llm_reshape(b, llm_op2(b, OP_add, turn(b, mixed, perm), skipped), 2, flat);
 }
 
-// The norm behind the gate, of each group or of the whole row.
+// The norm behind the gate, of each group.
 static NodeId norm_gated(LlmBuild *b, const Ssm *s, NodeId y)
 {
-    const int64_t groups = llm_has(b, LLM_WHOLE_NORM) ? 1 : s->groups;
-    const Dim split[] = {b->t, groups, s->inner / groups}, flat[] = {b->t, s->inner};
-    const NodeId w = llm_table(b, LLM_ssm_norm, groups, s->inner / groups);
-    return llm_reshape(b, llm_op2(b, OP_mul, llm_plain_norm(b, llm_reshape(b, y, 3, split)), w), 2, flat);
+    const Dim split[] = {b->t, s->groups, s->inner / s->groups}, flat[] = {b->t, s->inner};
+    const bool is_list = llm_size(b, LLM_ssm_norm, 0) == s->inner; // else [groups, size]
+    const NodeId w = is_list ? llm_vector(b, LLM_ssm_norm, s->inner)
+                             : llm_table(b, LLM_ssm_norm, s->groups, s->inner / s->groups);
+    const NodeId normed = llm_reshape(b, llm_plain_norm(b, llm_reshape(b, y, 3, split)), 2, flat);
+    return llm_op2(b, OP_mul, normed, llm_reshape(b, w, 1, &s->inner));
 }
 
 NodeId llm_ssm(LlmBuild *b, NodeId x)
