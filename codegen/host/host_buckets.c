@@ -35,6 +35,10 @@ static void add_suffix(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
     const Namer *n = ctx;
     (void)p, (void)times;
     k->kernel->name = arena_printf(n->arena, "%s%s", k->kernel->name, n->suffix);
+    for (uint32_t i = 0; i < k->threads.phases.len; i++) {
+        Kernel *phase = k->threads.phases.data[i].kernel;
+        phase->name = arena_printf(n->arena, "%s%s", phase->name, n->suffix);
+    }
 }
 
 void host_name_variants(HostEmit *e)

@@ -103,6 +103,7 @@ const Target target_vulkan = {
     .overrides = overrides,
     .n_overrides = sizeof overrides / sizeof *overrides,
     .cast = "$T($0)",
+    .times_zero = "rlx_times_zero($0, $1)",
     .signature = MAIN,
     .param_read = BLOCK("readonly buffer"),
     .param_written = BLOCK("buffer"),

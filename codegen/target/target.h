@@ -120,6 +120,7 @@ struct Target {
     const SpellOverride *halves; // before these, of values that are stored in 16 bits
     uint32_t n_halves;
     const char *cast;      // $T, $0: between numbers
+    const char *times_zero; // $0, $1: an f32 by the constant 0, where compilers lose NaN; NULL: as others
     const char *signature; // $0 = name, $1 = parameters, $L = threads of a group
     const char *param_read,
         *param_written; // $0 = storage type, $1 = name, $2 = its number, $3 = restrict or nothing, $L = bytes

@@ -81,11 +81,20 @@ static void find_writes(const Kernel *k, Value *v, Arena *a)
     }
 }
 
+// Of a float, of either sign.
+static bool is_zero(const KInst *n)
+{
+    return n->kind == KI_const && kt_is_float(n->dtype) && (n->imm & INT64_MAX) == 0;
+}
+
 const char *value_template(const Target *t, const Kernel *k, const KInst *n)
 {
     if (n->kind != KI_op)
         return NULL;
     rlx_assert(n->kop < KOP_COUNT && n->a != 0);
+    if (t->times_zero != NULL && n->kop == KOP_mul && n->dtype == DTYPE_f32 &&
+        (is_zero(k_inst(k, n->a)) || is_zero(k_inst(k, n->b))))
+        return t->times_zero;
     const KInst *src = k_inst(k, kop_info[n->kop].cls == KCLASS_SEL ? n->b : n->a);
     return target_spell(t, (KOp)n->kop, src->dtype, src->lanes);
 }

@@ -5,12 +5,14 @@
 #include "compiler/import/tensors/npy.h"
 #include "compiler/job/feeds.h"
 #include "compiler/job/interface.h"
+#include "compiler/job/language.h"
 #include "compiler/job/open_sizes.h"
 #include "compiler/native/native.h"
 #include "compiler/system/json_text.h"
 #include "compiler/system/output.h"
 #include "compiler/tools/compare.h"
 #include "compiler/tools/reference.h"
+#include "compiler/vocab/vocab.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -144,6 +146,7 @@ static double now_ms(void)
 // What a run is given and gives.
 typedef struct Feed {
     const char *seed; // NULL: all inputs are given
+    const char *text; // of a model that makes a vector of it; NULL: the inputs are tensors
     int64_t *sizes;   // of symbols
     Tensor *inputs, *outputs;
     bool is_verified;
@@ -151,10 +154,35 @@ typedef struct Feed {
     Str json;         // of verify: what was compared
 } Feed;
 
+// The tokens of a text as the one input of a model that makes a vector of it.
+static bool feed_text(Job *j, Feed *f)
+{
+    rlx_vocab v;
+    VocabTokens tokens;
+    LanguageSizes sizes;
+    Cli *c = j->cli;
+    if (!language_embeds(j, &sizes))
+        return diag_error(c->diag, (Span){0}, E0003, "--prompt: expected a model whose size T is open");
+    if (!vocab_open(c->arena, c->diag, j->model, &v) ||
+        !vocab_cut(c->arena, c->diag, &v, (VocabText){f->text, strlen(f->text)}, RLX_TOKENS_FRAME, &tokens))
+        return false;
+    if (tokens.n == 0 || (int64_t)tokens.n > sizes.most_rows)
+        return diag_error(c->diag, (Span){0}, E0003, "--prompt: the text has %zu tokens; expected 1 to %lld",
+                          tokens.n, (long long)sizes.most_rows);
+    int64_t *data = ARENA_ARRAY(c->arena, int64_t, tokens.n);
+    for (size_t i = 0; i < tokens.n; i++)
+        data[i] = tokens.token[i];
+    f->inputs = ARENA_NEW(c->arena, Tensor);
+    *f->inputs = (Tensor){.dtype = DTYPE_i64, .rank = 1, .dim = {(int64_t)tokens.n}, .data = data};
+    f->inputs->numel = (int64_t)tokens.n;
+    f->sizes[sizes.rows] = (int64_t)tokens.n;
+    return true;
+}
+
 // Up to a loaded library, with the inputs of a run.
 static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
 {
-    if (!job_begin(j, c, "native", f->seed == NULL) || !native_check_cpu(j))
+    if (!job_begin(j, c, "native", f->seed == NULL && f->text == NULL) || !native_check_cpu(j))
         return false;
     if (f->is_verified)
         f->reference = reference_graph(j);
@@ -162,8 +190,10 @@ static bool prepare(Job *j, Cli *c, Feed *f, Native *n)
         return false;
     f->sizes = ARENA_ARRAY(c->arena, int64_t, open_sizes_count(j) + 1);
     f->outputs = ARENA_ARRAY(c->arena, Tensor, j->plan->outputs.len + 1);
-    return open_sizes_given(j, f->sizes) && feeds_read(j, f->seed, f->sizes, &f->inputs) &&
-           native_emit(j, c->options.keep) && native_open(j, c->options.keep, n);
+    const bool is_fed = f->text != NULL
+                            ? feed_text(j, f)
+                            : open_sizes_given(j, f->sizes) && feeds_read(j, f->seed, f->sizes, &f->inputs);
+    return is_fed && native_emit(j, c->options.keep) && native_open(j, c->options.keep, n);
 }
 
 static const char *where(const Job *j)
@@ -202,8 +232,9 @@ ExitCode cmd_run(Cli *c)
     bool has_prompt;
     if (!cmd_prompt_is_asked(c, &has_prompt))
         return cli_fail(c);
-    if (has_prompt)
+    if (has_prompt && (c->options.args.len != 1 || !language_is_encoder(c->arena, c->options.args.data[0])))
         return cmd_run_prompt(c);
+    f.text = c->options.prompt;
     if (!prepare(&j, c, &f, &n) || !native_set_sizes(&j, &n, f.sizes))
         return cli_fail(c);
     const double start = now_ms();

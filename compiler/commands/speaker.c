@@ -14,6 +14,7 @@ static bool find_sizes(Speaker *s, const char *what)
                           "%s: expected a language model whose sizes T and P are set between runs, and whose "
                           "first output has the logits of the last token",
                           what);
+    s->is_recurrent = !language_has_rows(s->job);
     s->rows = sizes.rows;
     s->past = sizes.past;
     s->most_rows = sizes.most_rows;
@@ -54,6 +55,8 @@ void speaker_set(Speaker *s, const int32_t *token, int64_t n)
     rlx_assert(n >= 1 && n <= s->context);
     while (same < n - 1 && same < s->n_fed && s->token[same] == token[same])
         same++;
+    if (same < s->n_fed && s->is_recurrent) // its states have no rows to go back to
+        same = 0;
     memcpy(s->token, token, (size_t)n * sizeof *token);
     s->n = n;
     s->n_fed = same;

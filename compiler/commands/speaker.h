@@ -18,6 +18,7 @@ typedef struct Speaker {
     rlx_work work;
     uint32_t rows, past; // slots of the sizes T and P
     int64_t most_rows, context;
+    bool is_recurrent; // it cannot go back but to the begin
     int64_t *sizes;
     int32_t *token;   // that it was given, and room for the context
     int64_t n, n_fed; // of them; and how many are in its states

@@ -118,6 +118,16 @@ const char *language_name(const Job *j)
     return describe(a, &about);
 }
 
+bool language_is_encoder(Arena *a, const char *path)
+{
+    GgufFile f;
+    HfAbout about;
+    Diag quiet = diag_new(a);
+    if (hf_about(a, path, &about))
+        return llm_is_encoder(about.arch);
+    return gguf_open(a, &quiet, path, &f) && llm_is_encoder(gguf_string(&f, "general.architecture"));
+}
+
 static bool has_sizes(const Job *j)
 {
     return j->given.sizes.len != 0 || j->given.shapes.len != 0 || j->pipeline.is_dynamic || j->buckets.n != 0;
@@ -170,6 +180,25 @@ bool language_sizes(const Job *j, LanguageSizes *out)
     out->most_rows = s->symbol[out->rows].max;
     out->context = s->symbol[out->past].max + 1;
     out->cache_rows = out->context - 1 + out->most_rows;
+    return true;
+}
+
+bool language_has_rows(const Job *j)
+{
+    for (uint32_t i = 0; i < j->plan->states.len; i++)
+        if (strstr(j->plan->states.data[i].name, "_cache") == NULL)
+            return false;
+    return true;
+}
+
+bool language_embeds(const Job *j, LanguageSizes *out)
+{
+    const Plan *p = j->plan;
+    *out = (LanguageSizes){.n = 1};
+    if (language_is(j) || !takes_tokens(j) || !find_size(j, "T", &out->rows) || open_sizes_count(j) != 1 ||
+        p->inputs.len != 1 || p->outputs.len == 0 || strcmp(p->outputs.data[0].name, "embedding") != 0)
+        return false;
+    out->most_rows = out->context = p->graph->symbols->symbol[out->rows].max;
     return true;
 }
 

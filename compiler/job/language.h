@@ -16,6 +16,9 @@ bool language_is(const Job *j);
 // Its architecture and sizes, in words.
 const char *language_name(const Job *j);
 
+// Does the file or folder say that its model makes a vector of a text?
+bool language_is_encoder(Arena *a, const char *path);
+
 // What programs set between the runs of one that is planned.
 typedef struct LanguageSizes {
     uint32_t rows, past; // slots of the sizes T and P; there is no P with --slots
@@ -26,6 +29,10 @@ typedef struct LanguageSizes {
 
 // False: its sizes are not just these, or its first output has not the logits of one token (not reported).
 bool language_sizes(const Job *j, LanguageSizes *out);
+// Are all of its states caches, with rows of tokens to which it can go back? Also those of rings.
+bool language_has_rows(const Job *j);
+// The same of a model that makes a vector of a text: T alone.
+bool language_embeds(const Job *j, LanguageSizes *out);
 // The same of a model with slots, and of one token for each of them.
 bool language_slots(const Job *j, LanguageSizes *out);
 

@@ -154,7 +154,7 @@ static const char call_text[] =
 
 static const char code_text[] =
     "int @name@_load(void *memory, size_t bytes, const void *file, size_t n)\n"
-    "{\n    return rlx_load(&load_plan, memory, bytes, file, n);\n}\n#endif\n";
+    "{\n    return rlx_load_model(&load_plan, memory, bytes, file, n);\n}\n#endif\n";
 
 void load_add(Job *j, const Load *l)
 {

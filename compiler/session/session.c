@@ -6,9 +6,7 @@
 #include "compiler/import/llm/llm.h"
 #include "compiler/job/append.h"
 #include "compiler/system/rawfile.h"
-#include "runtime-lite/text/rlx_bpe.h"
 #include "runtime-lite/text/rlx_sample.h"
-#include "runtime-lite/text/rlx_spm.h"
 #include <string.h>
 
 // As rlx_session.h has them, which needs the types of a model.
@@ -67,19 +65,23 @@ static const char *why_not(Job *j, Session *s, bool *is_plain)
     Arena *a = j->cli->arena;
     Diag quiet = diag_new(a);
     *is_plain = true;
-    if (!language_is(j))
+    s->is_embedder = language_embeds(j, &s->sizes);
+    if (!s->is_embedder && !language_is(j))
         return "the model is no language model in GGUF or a folder";
     if (j->slots != 0 && !language_slots(j, &s->sizes))
         return "the size T is not open, or the first output has not the logits of one token of each slot";
-    if (j->slots == 0 && !language_sizes(j, &s->sizes))
+    if (j->slots == 0 && !s->is_embedder && !language_sizes(j, &s->sizes))
         return "the sizes T and P are not open, or the first output has not the logits of one token";
-    if (!has_plain_caches(j, &s->sizes))
-        return "its caches have not one row for each token, in order (attention sinks, or --windows ring)";
+    if (!s->is_embedder && !has_plain_caches(j, &s->sizes))
+        return "its caches have not one row for each token, in order (attention sinks, --windows ring, "
+               "or states of fixed size)";
     if (!has_vocabulary(j))
         return "the file has no vocabulary";
     *is_plain = false;
     if (!vocab_open(a, &quiet, j->model, &s->vocab))
         return quiet.items.len != 0 ? quiet.items.data[0].message : "its vocabulary cannot be read";
+    if (s->is_embedder)
+        return NULL;
     const size_t logits = (size_t)j->plan->outputs.data[0].bytes / (size_t)s->sizes.n / sizeof(float);
     if (logits < s->vocab.n_tokens)
         return arena_printf(a, "the vocabulary has %u tokens, and the model logits for %zu",
@@ -131,7 +133,8 @@ static void find_bytes(const Job *j, Session *s)
     const size_t piece = RLX_STREAM_BYTES(s->vocab.longest);
     const size_t wanted = context < MOST_TEXT ? (size_t)context * BYTES_A_TOKEN : MOST_TEXT;
     s->text_bytes = wanted < LEAST_TEXT ? LEAST_TEXT : wanted > MOST_TEXT ? MOST_TEXT : wanted;
-    const size_t text = s->vocab.rank != NULL ? RLX_SPM_BYTES(s->text_bytes) : RLX_BPE_BYTES(s->text_bytes);
+    uint32_t more = 0;
+    const size_t text = vocab_work(&s->vocab, &more) * (s->text_bytes + 1) + more;
     s->bytes.arena = j->emitted.arena_bytes;
     s->bytes.state = j->emitted.state_bytes;
     s->bytes.tokens = (size_t)context * sizeof(int32_t);
@@ -165,7 +168,7 @@ bool session_find(Job *j, Session *out)
     *out = (Session){0};
     if (!read_wish(j, &wish))
         return false;
-    if (wish == WISH_NO || (wish == WISH_AUTO && !language_is(j)))
+    if (wish == WISH_NO || (wish == WISH_AUTO && !language_is(j) && !language_embeds(j, &out->sizes)))
         return true;
     const char *why = why_not(j, out, &is_plain);
     if (why != NULL && wish == WISH_YES)
@@ -173,7 +176,7 @@ bool session_find(Job *j, Session *out)
     if (why != NULL && !is_plain)
         diag_warning(j->cli->diag, (Span){0}, E0116, "no sessions in the generated code: %s", why);
     out->is_there = why == NULL;
-    if (why != NULL)
+    if (why != NULL || out->is_embedder)
         return true;
     out->fingerprint = j->host.load != NULL ? j->host.load->hash : fingerprint_of(j);
     find_bytes(j, out);
@@ -189,7 +192,10 @@ void session_add(Job *j, const Session *s)
     Str header = str_new(a), code = str_new(a);
     if (!s->is_there)
         return;
-    session_emit_header(s, j->host.name, &header);
+    if (s->is_embedder)
+        embed_emit_header(s, j->host.name, &header);
+    else
+        session_emit_header(s, j->host.name, &header);
     session_emit_code(s, j->host.name, &code);
     job_append(j, arena_printf(a, "%s.h", j->host.name), &header);
     job_append(j, arena_printf(a, "%s.c", j->host.name), &code);

@@ -11,6 +11,7 @@
 typedef struct Session {
     bool is_there; // else nothing of the rest is
     bool has_slots;
+    bool is_embedder; // no session: a text becomes a vector
     rlx_vocab vocab;
     LanguageSizes sizes;
     uint64_t fingerprint;
@@ -26,5 +27,8 @@ void session_add(Job *j, const Session *s);
 // The texts (session_emit.c).
 void session_emit_header(const Session *s, const char *name, Str *out);
 void session_emit_code(const Session *s, const char *name, Str *out);
+// Of models that make vectors (embed.c); the code is that behind the vocabulary.
+void embed_emit_header(const Session *s, const char *name, Str *out);
+void embed_emit_code(const Session *s, const char *name, Str *out);
 
 #endif

@@ -148,7 +148,7 @@ static void add_descriptor(const Session *s, const char *name, Str *out)
     str_printf(out, "static const rlx_session_model %s_session = {\n", name);
     str_printf(out, "    &%s_model, &%s_vocab, &%s, %s, 0x%016llxu,\n", name, name,
                s->has_slots ? "rlx_session_in_slots" : "rlx_session_alone",
-               s->vocab.rank != NULL ? "rlx_spm" : "rlx_bpe", (unsigned long long)s->fingerprint);
+               vocab_fragment(&s->vocab), (unsigned long long)s->fingerprint);
     str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu,\n", s->sizes.rows, s->sizes.past,
                (long long)s->sizes.most_rows, (long long)s->sizes.context, (long long)s->sizes.cache_rows,
                s->text_bytes);
@@ -167,6 +167,11 @@ void session_emit_code(const Session *s, const char *name, Str *out)
                str_text(&part), str_text(&part));
     vocab_emit_body(&s->vocab, name, out);
     str_char(out, '\n');
+    if (s->is_embedder) {
+        embed_emit_code(s, name, out);
+        str_add(out, "#endif\n");
+        return;
+    }
     vocab_emit_lines(out, session_text_code);
     vocab_emit_lines(out, s->has_slots ? session_text_slots : session_text_alone);
     add_descriptor(s, name, out);

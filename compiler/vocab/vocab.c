@@ -2,6 +2,7 @@
 // Checks what a file says about its vocabulary, and makes the tables that all vocabularies have.
 #include "compiler/vocab/vocab.h"
 #include "base/quote.h"
+#include "runtime-lite/text/rlx_find.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,20 +23,33 @@ static bool fail_token(VocabBuild *b, uint32_t id, const char *why)
                       vocab_show(b->arena, b->source->tokens[id]), why);
 }
 
-static bool is_spm(const VocabBuild *b)
+static bool build_spm(VocabBuild *b);
+
+// What the kinds of vocabularies have, by the names of GGUF.
+static const struct VocabKind {
+    const char *name;
+    bool has_scores, has_marks; // U+2581 in place of spaces
+    bool adds_first, adds_last; // where the file does not say it
+    bool (*build)(VocabBuild *b);
+} kinds[] = {
+    {"llama", true, true, true, false, build_spm},
+    {"gpt2", false, false, false, false, vocab_build_bpe},
+    {"bert", false, true, true, true, vocab_build_wordpiece},
+    {"t5", true, true, false, true, vocab_build_unigram},
+};
+
+static const struct VocabKind *kind_of(const VocabBuild *b)
 {
-    return str_equal(b->source->model, "llama");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (str_equal(b->source->model, kinds[i].name))
+            return &kinds[i];
+    return NULL;
 }
 
 // Do tokens have U+2581 in place of a space?
 static bool has_marks(const VocabBuild *b)
 {
-    return is_spm(b) || b->source->is_characters;
-}
-
-bool vocab_has_characters(const rlx_vocab *v)
-{
-    return v->rank != NULL || (v->cut & RLX_CUT_CHARACTERS) != 0;
+    return kind_of(b)->has_marks || b->source->is_characters;
 }
 
 // --- what the file says --------------------------------------------------------------------------
@@ -60,9 +74,9 @@ static bool check_counts(VocabBuild *b)
     if (s->n_types != 0 && s->n_types != s->n_tokens)
         return diag_error(b->diag, b->where, E0116, "%llu tokens have %llu types",
                           (unsigned long long)s->n_tokens, (unsigned long long)s->n_types);
-    if (is_spm(b) && s->n_scores != s->n_tokens)
-        return diag_error(b->diag, b->where, E0116, "%llu tokens have %llu scores, which `llama` needs",
-                          (unsigned long long)s->n_tokens, (unsigned long long)s->n_scores);
+    if (kind_of(b)->has_scores && s->n_scores != s->n_tokens)
+        return diag_error(b->diag, b->where, E0116, "%llu tokens have %llu scores, which `%s` needs",
+                          (unsigned long long)s->n_tokens, (unsigned long long)s->n_scores, s->model);
     return check_id(b, "first", s->bos) && check_id(b, "last", s->eos) &&
            check_id(b, "unknown", s->unknown) && check_id(b, "turn's last", s->eot);
 }
@@ -78,7 +92,7 @@ static bool check_token(VocabBuild *b, uint32_t id)
         return fail_token(b, id, "it has more than 1024 bytes");
     if (type < RLX_TOKEN_NORMAL || type > RLX_TOKEN_BYTE)
         return fail_token(b, id, "its type is none of 1 to 6");
-    if (is_spm(b) && isnan(s->scores[id]))
+    if (kind_of(b)->has_scores && isnan(s->scores[id]))
         return fail_token(b, id, "its score is not a number");
     uint64_t other;
     if (map_get(&b->ids, text.data, text.len, &other))
@@ -171,7 +185,7 @@ static bool add_bytes(VocabBuild *b)
 typedef struct Entry { // of a table that is sorted
     const uint8_t *data;
     size_t len;
-    float score;
+    double score;
     uint32_t id, bucket;
 } Entry;
 
@@ -179,7 +193,9 @@ static int compare_texts(const void *a, const void *b)
 {
     const Entry *x = a, *y = b;
     const int order = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
-    return order != 0 ? order : x->len < y->len ? -1 : x->len > y->len;
+    if (order != 0 || x->len != y->len)
+        return order != 0 ? order : x->len < y->len ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
 }
 
 static int compare_buckets(const void *a, const void *b)
@@ -206,6 +222,16 @@ static Entry *list_tokens(const VocabBuild *b, uint32_t types, uint32_t *n)
     return e;
 }
 
+uint32_t *vocab_order(const VocabBuild *b, uint32_t types, uint32_t *n)
+{
+    Entry *e = list_tokens(b, types, n);
+    uint32_t *order = ARENA_ARRAY(b->arena, uint32_t, *n + 1);
+    qsort(e, *n, sizeof *e, compare_texts);
+    for (uint32_t i = 0; i < *n; i++)
+        order[i] = e[i].id;
+    return order;
+}
+
 static bool add_specials(VocabBuild *b)
 {
     uint32_t n;
@@ -213,7 +239,7 @@ static bool add_specials(VocabBuild *b)
     uint32_t *special = ARENA_ARRAY(b->arena, uint32_t, n + 1), *first = ARENA_ARRAY(b->arena, uint32_t, 8);
     qsort(e, n, sizeof *e, compare_texts);
     for (uint32_t i = 0; i < n; i++) {
-        if (i != 0 && compare_texts(&e[i - 1], &e[i]) == 0)
+        if (i != 0 && e[i - 1].len == e[i].len && memcmp(e[i - 1].data, e[i].data, e[i].len) == 0)
             return fail_token(b, e[i].id, arena_printf(b->arena, "it has the text of token %u", e[i - 1].id));
         rlx_assert(e[i].len != 0); // check_token refuses empty ones
         special[i] = e[i].id;
@@ -250,7 +276,7 @@ static void add_hash(VocabBuild *b)
 }
 
 // Equal scores are equal ranks, so that the leftmost pair is merged first.
-static void add_ranks(VocabBuild *b)
+static bool build_spm(VocabBuild *b)
 {
     uint32_t n, rank = 0;
     Entry *e = list_tokens(b, ~0u, &n);
@@ -264,6 +290,8 @@ static void add_ranks(VocabBuild *b)
         ranks[e[i].id] = rank;
     }
     b->out->rank = ranks;
+    b->out->has_space = b->source->adds_space != VOCAB_NO ? RLX_SPACE_ANY : 0;
+    return true;
 }
 
 // --- all -----------------------------------------------------------------------------------------
@@ -278,11 +306,13 @@ static bool check_model(VocabBuild *b)
     const char *model = b->source->model;
     if (model == NULL)
         return diag_error(b->diag, b->where, E0116, "the file does not say of what kind its vocabulary is");
-    if (str_equal(model, "llama") || str_equal(model, "gpt2"))
+    if (kind_of(b) != NULL)
         return true;
     diag_error(b->diag, b->where, E0116, "vocabularies of the kind %s cannot be read",
                vocab_show(b->arena, (VocabText){model, strlen(model)}));
-    diag_note(b->diag, b->where, "rlxc reads `llama` (SentencePiece) and `gpt2` (byte-level BPE)");
+    diag_note(b->diag, b->where,
+              "rlxc reads `llama` (SentencePiece), `gpt2` (byte-level BPE), `bert` (WordPiece) and `t5` "
+              "(unigram)");
     return false;
 }
 
@@ -302,11 +332,7 @@ bool vocab_build(Arena *a, Diag *d, Span where, const VocabSource *s, rlx_vocab 
     if (!add_bytes(&b) || !add_specials(&b))
         return false;
     add_hash(&b);
-    out->first = id_if(s->adds_first, is_spm(&b), s->bos);
-    out->last = id_if(s->adds_last, false, s->eos);
-    if (!is_spm(&b))
-        return vocab_build_bpe(&b);
-    out->has_space = s->adds_space != VOCAB_NO ? RLX_SPACE_ANY : 0;
-    add_ranks(&b);
-    return true;
+    out->first = id_if(s->adds_first, kind_of(&b)->adds_first, s->bos);
+    out->last = id_if(s->adds_last, kind_of(&b)->adds_last, s->eos);
+    return vocab_build_normal(&b, kind_of(&b)->build == vocab_build_wordpiece) && kind_of(&b)->build(&b);
 }

@@ -180,7 +180,7 @@ bool vocab_build_bpe(VocabBuild *b)
 {
     const VocabSource *s = b->source;
     if (s->is_characters) {
-        b->out->cut = RLX_CUT_CHARACTERS;
+        b->out->cut = RLX_CUT_CHARACTERS | (s->cuts_spaces ? (uint32_t)RLX_CUT_SPACES : 0);
         b->out->has_space = s->space;
         return add_pairs(b);
     }

@@ -3,16 +3,8 @@
 // them.
 #include "compiler/vocab/vocab.h"
 #include "compiler/vocab/vocab_text.h"
-#include "runtime-lite/text/rlx_bpe.h"
-#include "runtime-lite/text/rlx_spm.h"
 #include <ctype.h>
 #include <string.h>
-
-// Work memory for each byte of a text.
-enum {
-    SPM_BYTES = RLX_SPM_BYTES(1) - RLX_SPM_BYTES(0),
-    BPE_BYTES = RLX_BPE_BYTES(1) - RLX_BPE_BYTES(0)
-};
 
 void vocab_emit_lines(Str *out, const char *const *lines)
 {
@@ -77,8 +69,9 @@ void vocab_emit_header(const rlx_vocab *v, const char *name, Str *out)
     str_printf(out, "#define %s_BOS %d\n#define %s_EOS %d\n#define %s_EOT %d\n", big, v->bos, big, v->eos,
                big, v->eot);
     str_printf(out, "#define %s_PIECE_BYTES %u\n", big, (unsigned)RLX_STREAM_BYTES(v->longest));
-    str_printf(out, "#define %s_WORK_BYTES(n) (%u * ((size_t)(n) + 1) + 24)\n\n", big,
-               vocab_has_characters(v) ? SPM_BYTES : BPE_BYTES);
+    uint32_t more = 0;
+    const uint32_t bytes = vocab_work(v, &more);
+    str_printf(out, "#define %s_WORK_BYTES(n) (%u * ((size_t)(n) + 1) + %u)\n\n", big, bytes, more);
     vocab_emit_named(out, calls_text, name);
     str_add(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
@@ -91,13 +84,17 @@ typedef struct Table {
     uint32_t element, n; // bytes of an element
 } Table;
 
-static int64_t element_of(const Table *t, uint32_t i)
+
+static void add_element(const Table *t, uint32_t i, Str *out)
 {
     if (t->element == 1)
-        return ((const uint8_t *)t->data)[i];
-    if (t->type[0] == 'i')
-        return ((const int32_t *)t->data)[i];
-    return ((const uint32_t *)t->data)[i];
+        str_printf(out, "%u", ((const uint8_t *)t->data)[i]);
+    else if (t->type[0] == 'i')
+        str_printf(out, "%d", ((const int32_t *)t->data)[i]);
+    else if (t->type[0] == 'd')
+        str_f64(out, ((const double *)t->data)[i]);
+    else
+        str_printf(out, "%u", ((const uint32_t *)t->data)[i]);
 }
 
 // An array of C has one element at least.
@@ -112,17 +109,17 @@ static void add_table(const Table *t, const char *name, Str *out)
             str_add(out, "\n    ");
             line = out->len;
         }
-        str_printf(out, "%lld", (long long)element_of(t, i));
+        add_element(t, i, out);
     }
     str_add(out, t->n == 0 ? "0};\n" : "};\n");
 }
 
+// Those that the vocabulary has; a vocabulary of another kind has no data for the others.
 static void add_tables(const rlx_vocab *v, const char *name, Str *out)
 {
     const uint32_t n = v->n_tokens, n_buckets = 1u << v->bucket_bits;
-    const uint32_t n_pairs = v->rank != NULL ? 0 : v->pair_begin[n];
-    const bool is_spm = v->rank != NULL;
-    rlx_assert(is_spm == (v->pair_begin == NULL)); // tokens are merged by scores or by pairs
+    const uint32_t n_pairs = v->pair_begin == NULL ? 0 : v->pair_begin[n];
+    rlx_assert((v->rank != NULL) + (v->pair_begin != NULL) + (v->sorted != NULL) == 1); // the kinds
     const Table tables[] = {
         {"uint8_t", "bytes", v->bytes, 1, v->begin[n]},
         {"uint32_t", "begin", v->begin, 4, n + 1},
@@ -132,34 +129,78 @@ static void add_tables(const rlx_vocab *v, const char *name, Str *out)
         {"uint32_t", "special_first", v->special_first, 4, 8},
         {"uint32_t", "bucket", v->bucket, 4, n_buckets + 1},
         {"uint32_t", "by_hash", v->by_hash, 4, v->bucket[n_buckets]},
-        {"uint32_t", is_spm ? "rank" : "pair_begin", is_spm ? v->rank : v->pair_begin, 4, is_spm ? n : n + 1},
+        {"uint32_t", "rank", v->rank, 4, n},
+        {"uint32_t", "pair_begin", v->pair_begin, 4, n + 1},
         {"uint32_t", "pair_right", v->pair_right, 4, n_pairs},
         {"uint32_t", "pair_rank", v->pair_rank, 4, n_pairs},
         {"uint32_t", "pair_token", v->pair_token, 4, n_pairs},
+        {"uint32_t", "sorted", v->sorted, 4, v->n_sorted},
+        {"double", "score", v->score, 8, n},
     };
-    for (uint32_t i = 0; i < (is_spm ? 9 : sizeof tables / sizeof *tables); i++)
-        add_table(&tables[i], name, out);
+    for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (tables[i].data != NULL)
+            add_table(&tables[i], name, out);
+}
+
+// A pointer to a table, or NULL, and what stands behind it.
+static void add_pointer(const void *data, const char *name, const char *table, Str *out)
+{
+    if (data == NULL)
+        str_add(out, " NULL,");
+    else
+        str_printf(out, " %s_%s,", name, table);
+}
+
+// What is made of a text first: the steps, and the map of the vocabulary itself.
+static void add_normal(const rlx_vocab *v, const char *name, Str *out)
+{
+    const rlx_normal *n = v->normal;
+    if (n == NULL)
+        return;
+    rlx_assert(n->growth >= 1 && (n->n_steps == 0 || n->step != NULL));
+    add_table(&(Table){"uint8_t", "step", n->step, 1, n->n_steps}, name, out);
+    if (n->map != NULL) {
+        const Table tables[] = {
+            {"uint32_t", "map_unit", n->map->unit, 4, n->map->n_units},
+            {"uint8_t", "map_bytes", n->map->bytes, 1, n->map->n_bytes},
+        };
+        for (int i = 0; i < 2; i++)
+            add_table(&tables[i], name, out);
+        str_printf(out, "static const rlx_map %s_map = {%u, %u, %s_map_unit, %s_map_bytes};\n", name,
+                   n->map->n_units, n->map->n_bytes, name, name);
+    }
+    str_printf(out, "static const rlx_normal %s_normal = {%u, %u, %s_step, %s, %s,\n    %s, ", name,
+               n->n_steps, n->growth, name, n->forms == NULL ? "NULL" : "&rlx_all_forms",
+               n->compatible == NULL ? "NULL" : "&rlx_compatible",
+               n->signs == NULL ? "NULL" : "&rlx_all_signs");
+    if (n->map == NULL)
+        str_add(out, "NULL");
+    else
+        str_printf(out, "&%s_map", name);
+    str_printf(out, ", %s};\n", vocab_way(v)->name);
 }
 
 static void add_vocab(const rlx_vocab *v, const char *name, Str *out)
 {
-    static const char *const spm[] = {"%rank", "NULL", "NULL", "NULL", "NULL"};
-    static const char *const bpe[] = {"NULL", "%pair_begin", "%pair_right", "%pair_rank", "%pair_token"};
-    const char *const *last = v->rank != NULL ? spm : bpe;
     str_printf(out, "\nstatic const rlx_vocab %s_vocab = {\n    %u, %u, %d, %d, %d, %d, %d, %d, %u,\n", name,
                v->n_tokens, v->longest, v->first, v->last, v->unknown, v->bos, v->eos, v->eot, v->has_space);
     str_printf(out, "    %s_bytes, %s_begin, %s_type, %s_byte_token, %u, %s_special, %s_special_first,\n",
-               name, name,
-               name, name, v->n_special, name, name);
+               name, name, name, name, v->n_special, name, name);
     str_printf(out, "    %u, %s_bucket, %s_by_hash,\n   ", v->bucket_bits, name, name);
-    for (int i = 0; i < 5; i++) {
-        str_add(out, last[i][0] == '%' ? arena_printf(out->arena, " %s_%s,", name, last[i] + 1) : " NULL,");
-        if (i == 0)
-            str_printf(out, " %u, %u,", v->cut, v->digits);
-    }
-    out->len--; // the last comma
-    str_printf(out, "};\nstatic const rlx_fragment %s_fragment = %s;\n\n", name,
-               vocab_has_characters(v) ? "rlx_spm" : "rlx_bpe");
+    add_pointer(v->rank, name, "rank", out);
+    str_printf(out, " %u, %u,", v->cut, v->digits);
+    add_pointer(v->pair_begin, name, "pair_begin", out);
+    add_pointer(v->pair_begin, name, "pair_right", out);
+    add_pointer(v->pair_begin, name, "pair_rank", out);
+    add_pointer(v->pair_begin, name, "pair_token", out);
+    str_printf(out, "\n    %u,", v->n_sorted);
+    add_pointer(v->sorted, name, "sorted", out);
+    add_pointer(v->score, name, "score", out);
+    str_char(out, ' ');
+    str_f64(out, v->unknown_score);
+    str_printf(out, ", %s%s};\n", v->normal == NULL ? "NULL" : "&", v->normal == NULL ? "" :
+               arena_printf(out->arena, "%s_normal", name));
+    str_printf(out, "static const rlx_fragment %s_fragment = %s;\n\n", name, vocab_fragment(v));
 }
 
 static const char code_text[] =
@@ -207,8 +248,22 @@ void vocab_emit_code(const rlx_vocab *v, const char *name, Str *out)
 void vocab_emit_body(const rlx_vocab *v, const char *name, Str *out)
 {
     vocab_emit_lines(out, vocab_text_common);
-    vocab_emit_lines(out, vocab_has_characters(v) ? vocab_text_spm : vocab_text_bpe);
+    const rlx_normal *normal = v->normal;
+    const struct {
+        bool is_needed;
+        const char *const *lines;
+    } parts[] = {
+        {normal != NULL, vocab_text_normal},
+        {normal != NULL && normal->forms != NULL, vocab_text_forms},
+        {normal != NULL && normal->compatible != NULL, vocab_text_compat},
+        {normal != NULL && normal->signs != NULL, vocab_text_signs},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].is_needed)
+            vocab_emit_lines(out, parts[i].lines);
+    vocab_emit_lines(out, vocab_way(v)->lines);
     add_tables(v, name, out);
+    add_normal(v, name, out);
     add_vocab(v, name, out);
     vocab_emit_named(out, code_text, name);
 }

@@ -40,9 +40,9 @@ static bool read_numbers(const GgufFile *f, VocabSource *s)
     if (gguf_find(f, KEY("scores")) != NULL) {
         if (!has_numbers(f, KEY("scores"), &array))
             return fail_key(f, KEY("scores"), "a list of numbers");
-        float *scores = ARENA_ARRAY(f->arena, float, array.n + 1);
+        double *scores = ARENA_ARRAY(f->arena, double, array.n + 1);
         for (uint64_t i = 0; i < array.n; i++)
-            scores[i] = (float)gguf_array_float(&array, i);
+            scores[i] = gguf_array_float(&array, i);
         s->scores = scores;
         s->n_scores = array.n;
     }
@@ -73,14 +73,28 @@ static bool read_id(const GgufFile *f, const char *key, int64_t otherwise, int64
     return true;
 }
 
+// The tokens of the file, by the names that it may use; else what files of a kind mean if they do not say it.
+static const struct {
+    const char *model;
+    int64_t unknown, bos, eos;
+} usual[] = {{"llama", 0, 1, 2}, {"bert", 100, 101, 102}, {"t5", 2, -1, 1}};
+
 static bool read_ids(const GgufFile *f, VocabSource *s)
 {
-    // What files of SentencePiece's vocabularies mean if they do not say it.
-    const bool is_spm = s->model != NULL && str_equal(s->model, "llama") && s->n_tokens > 2;
-    return read_id(f, KEY("unknown_token_id"), is_spm ? 0 : -1, &s->unknown) &&
-           read_id(f, KEY("bos_token_id"), is_spm ? 1 : -1, &s->bos) &&
-           read_id(f, KEY("eos_token_id"), is_spm ? 2 : -1, &s->eos) &&
-           read_id(f, KEY("eot_token_id"), -1, &s->eot);
+    int64_t unknown = -1, bos = -1, eos = -1;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (s->model != NULL && str_equal(s->model, usual[i].model) &&
+            s->n_tokens > (uint64_t)(usual[i].eos > usual[i].unknown ? usual[i].eos : usual[i].unknown)) {
+            unknown = usual[i].unknown;
+            bos = usual[i].bos;
+            eos = usual[i].eos;
+        }
+    return read_id(f, KEY("unknown_token_id"), unknown, &s->unknown) &&
+           read_id(f, KEY("bos_token_id"), bos, &s->bos) && read_id(f, KEY("eos_token_id"), eos, &s->eos) &&
+           read_id(f, KEY("eot_token_id"), -1, &s->eot) &&
+           (!str_equal(s->model == NULL ? "" : s->model, "bert") ||
+            (read_id(f, KEY("cls_token_id"), s->bos, &s->bos) &&
+             read_id(f, KEY("seperator_token_id"), s->eos, &s->eos))); // so it is written
 }
 
 static VocabSaid read_said(const GgufFile *f, const char *key)
@@ -89,11 +103,45 @@ static VocabSaid read_said(const GgufFile *f, const char *key)
     return !gguf_bool(f, key, &value) ? VOCAB_UNSAID : value ? VOCAB_YES : VOCAB_NO;
 }
 
+// What texts become first: the file does not say it of WordPiece, where it is what BERT does.
+static bool read_steps(const GgufFile *f, VocabSource *s)
+{
+    static const uint8_t of_bert[] = {RLX_NORMAL_CLEAN, RLX_NORMAL_CHINESE, RLX_NORMAL_D,
+                                      RLX_NORMAL_NONSPACING, RLX_NORMAL_LOWER};
+    static const char map[] = KEY("precompiled_charsmap");
+    bool removes = true;
+    GgufArray array;
+    if (s->model == NULL)
+        return true;
+    if (str_equal(s->model, "bert")) {
+        memcpy(s->steps, of_bert, sizeof of_bert);
+        s->n_steps = sizeof of_bert;
+    }
+    if (!str_equal(s->model, "t5"))
+        return true;
+    if (gguf_find(f, map) != NULL) {
+        if (!has_numbers(f, map, &array))
+            return fail_key(f, map, "a list of bytes");
+        char *bytes = ARENA_ARRAY(f->arena, char, array.n + 1);
+        for (uint64_t i = 0; i < array.n; i++)
+            bytes[i] = (char)gguf_array_int(&array, i);
+        s->map = (VocabText){bytes, array.n};
+        s->steps[s->n_steps++] = RLX_NORMAL_MAP;
+    }
+    (void)gguf_bool(f, KEY("remove_extra_whitespaces"), &removes);
+    if (removes) {
+        s->steps[s->n_steps++] = RLX_NORMAL_RUNS;
+        s->steps[s->n_steps++] = RLX_NORMAL_TRIM;
+    }
+    return true;
+}
+
 bool vocab_read_gguf(const GgufFile *f, rlx_vocab *out)
 {
     VocabSource s = {.model = gguf_string(f, KEY("model")), .pre = gguf_string(f, KEY("pre"))};
     if (!read_texts(f, KEY("tokens"), &s.tokens, &s.n_tokens) ||
-        !read_texts(f, KEY("merges"), &s.merges, &s.n_merges) || !read_numbers(f, &s) || !read_ids(f, &s))
+        !read_texts(f, KEY("merges"), &s.merges, &s.n_merges) || !read_numbers(f, &s) || !read_ids(f, &s) ||
+        !read_steps(f, &s))
         return false;
     s.adds_first = read_said(f, KEY("add_bos_token"));
     s.adds_last = read_said(f, KEY("add_eos_token"));

@@ -4,7 +4,13 @@
 #define COMPILER_VOCAB_VOCAB_TEXT_H
 
 extern const char *const vocab_text_public[]; // of NAME.h
-extern const char *const vocab_text_common[]; // of NAME.c, and one of the two:
+extern const char *const vocab_text_common[]; // of NAME.c, and what the vocabulary needs:
+extern const char *const vocab_text_normal[];
+extern const char *const vocab_text_forms[];
+extern const char *const vocab_text_compat[];
+extern const char *const vocab_text_signs[];
+extern const char *const vocab_text_wordpiece[];
+extern const char *const vocab_text_unigram[];
 extern const char *const vocab_text_spm[];
 extern const char *const vocab_text_bpe[];
 

@@ -77,7 +77,14 @@ typedef enum OpLayout {
     OPLAYOUT_IMAGE,
     OPLAYOUT_FOLLOW
 } OpLayout;
-typedef enum OpJoins { OPJOINS_ALONE, OPJOINS_AFTER, OPJOINS_ONCE, OPJOINS_AGAIN, OPJOINS_COUNT } OpJoins;
+typedef enum OpJoins {
+    OPJOINS_ALONE,
+    OPJOINS_AFTER,
+    OPJOINS_ONCE,
+    OPJOINS_AGAIN,
+    OPJOINS_INDEX,
+    OPJOINS_COUNT
+} OpJoins;
 typedef enum OpTypes { OPTYPES_WIDE, OPTYPES_MOVE, OPTYPES_F32, OPTYPES_F32_QUERY } OpTypes;
 typedef enum OpSteps {
     OPSTEPS_ALL,

@@ -69,6 +69,11 @@ CallResult interp_wgmma_desc(Call *c)
     return make_desc(c, 128);
 }
 
+CallResult interp_wgmma_desc_quarter(Call *c)
+{
+    return make_desc(c, 32);
+}
+
 CallResult interp_wgmma_desc_half(Call *c)
 {
     return make_desc(c, 64);

@@ -22,6 +22,8 @@ typedef struct CpuMachine {
     double shared_rate;                   // from memory, when all cores read: bytes a cycle of each
     double line_cycles;                   // until a line is there that another core has written
     double barrier_cycles;                // until threads go on that have met
+    // So far ahead programs fetch a stream from memory that they also compute with; 0: the core keeps up.
+    uint32_t ahead_bytes;
 } CpuMachine;
 
 typedef struct GpuMachine {

@@ -2,7 +2,7 @@
 // Channels: gives convolutions on matrix units of GPUs operands whose channels fill whole chunks of 16 bytes,
 // by zeros at the end, where the model has others (images of 3 colours). Where few channels and the stride
 // allow it, the taps of a row of the kernel fill the chunks instead (gpu_conv.c joins them): channels to FEW,
-// taps to an even number, and the frame of the image along that axis is written as well, since the copy
+// taps to two or eight, and the frame of the image along that axis is written as well, since the copy
 // engine knows of none inside of joined taps. The weights are constants, so that theirs cost nothing at run
 // time; the input's are written by one kernel, in the order in which the convolution reads it (pass_layout).
 #include "ir/shape/forms.h"
@@ -84,7 +84,7 @@ static NodeId step_channels(Graph *g, NodeId id, void *ctx)
     const bool joined = joins_taps(g, &n);
     Added of_x = {.channels = round_up(w->dim[1], joined ? FEW : CHUNK) - w->dim[1]}, of_w = of_x;
     if (joined) {
-        const int64_t taps = round_up(w->dim[last], w->dim[last] > FEW ? CHUNK : 2);
+        const int64_t taps = round_up(w->dim[last], w->dim[last] > 2 ? CHUNK : 2);
         const int64_t width = (n.shape->dim[last] - 1) * conv_form(&n).stride[last - 2] + taps;
         of_w.end = taps - w->dim[last];
         of_x.begin = conv_form(&n).pad[last - 2];

@@ -51,6 +51,80 @@ static bool sum_ranges(Arena *a, const Graph *g, const Node *n, RequantChannel *
     return true;
 }
 
+static Range ends_of(const int64_t *v, uint32_t n)
+{
+    Range r = {v[0], v[0]};
+    for (uint32_t i = 1; i < n; i++) {
+        r.lo = v[i] < r.lo ? v[i] : r.lo;
+        r.hi = v[i] > r.hi ? v[i] : r.hi;
+    }
+    return r;
+}
+
+// Of an i32 that is made of bytes by casts, products, sums and differences of few levels. False: of nothing
+// else.
+static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
+{
+    const Node *n = graph_node(g, id);
+    double number = 0;
+    Range a, b;
+    if (node_is_scalar_const(g, id, &number)) {
+        *r = (Range){(int64_t)number, (int64_t)number};
+        return n->dtype == DTYPE_i32;
+    }
+    if (n->op == OP_cast && k_is_byte(graph_node(g, n->src[0])->dtype)) {
+        *r = input_range(g, n->src[0], 0);
+        return n->dtype == DTYPE_i32;
+    }
+    if (levels == 0 || n->dtype != DTYPE_i32 || (n->op != OP_mul && n->op != OP_add && n->op != OP_sub) ||
+        !range_of(g, n->src[0], levels - 1, &a) || !range_of(g, n->src[1], levels - 1, &b))
+        return false;
+    if (n->op == OP_mul)
+        *r = ends_of((const int64_t[]){a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi}, 4);
+    else
+        *r = n->op == OP_add ? (Range){a.lo + b.lo, a.hi + b.hi} : (Range){a.lo - b.hi, a.hi - b.lo};
+    return INT32_MIN < r->lo && r->hi <= INT32_MAX;
+}
+
+static int64_t elements_of(const Shape *s)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+// How many bytes, or products of them, an element is the sum of; 0: that is not known.
+static int64_t terms_of(const Graph *g, const Node *n, uint32_t levels, Range *r)
+{
+    const Node *x = graph_node(g, n->src[0]);
+    Range a, b;
+    if (n->op == OP_reduce_sum)
+        return elements_of(n->shape) > 0 && range_of(g, n->src[0], levels, r)
+                   ? elements_of(x->shape) / elements_of(n->shape)
+                   : 0;
+    if (x->shape->rank < 2 || !range_of(g, n->src[0], levels, &a) || !range_of(g, n->src[1], levels, &b))
+        return 0;
+    *r = ends_of((const int64_t[]){a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi}, 4);
+    return x->shape->dim[x->shape->rank - (node_get_int(n, A_matmul_transpose_a) ? 2 : 1)];
+}
+
+// The same for products of bytes, elementwise or of matrices, and for sums of them along axes, which have one
+// channel.
+static bool plain_range(const Graph *g, NodeId id, RequantChannel *channel)
+{
+    enum { LEVELS = 3 };
+    const Node *n = graph_node(g, id);
+    Range r = {0};
+    if (n->dtype != DTYPE_i32 || n->shape->rank == 0 || !shape_is_const(graph_node(g, n->src[0])->shape))
+        return false;
+    const int64_t terms = n->op == OP_mul ? range_of(g, id, LEVELS, &r) : terms_of(g, n, LEVELS - 1, &r);
+    if (terms < 1 || terms > INT16_MAX)
+        return false;
+    *channel = (RequantChannel){.lo = terms * r.lo, .hi = terms * r.hi};
+    return INT32_MIN < channel->lo && channel->hi <= INT32_MAX;
+}
+
 // --- the new nodes -------------------------------------------------------------------------------
 
 typedef int64_t (*ChannelField)(const RequantChannel *c);
@@ -325,6 +399,8 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
 {
     enum { ELSEWHERE = 2 };
+    if (n->op != OP_int_conv)
+        return ELSEWHERE;
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
     return caps->byte_vectors != BYTE_VECTORS_NONE || (caps->has_dsp && !is_depthwise)
                ? REQUANT_MAX_EXCEPTIONS
@@ -336,7 +412,9 @@ enum { DSP_SHIFT = 4 };
 
 static bool find_integers(Arena *a, Chain *c, RequantChannel *channel, const TargetCaps *caps, Requant *r)
 {
-    if (!sum_ranges(a, c->g, graph_node(c->g, c->source), channel))
+    const Node *source = graph_node(c->g, c->source);
+    if (!(source->op == OP_int_conv ? sum_ranges(a, c->g, source, channel)
+                                    : plain_range(c->g, c->source, channel)))
         return false;
     for (uint32_t i = 0; i < c->channels; i++)
         if (!chain_line(c, i, &channel[i].slope, &channel[i].offset) ||
@@ -363,8 +441,11 @@ static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
     Arena a = {0};
     Chain c;
     Requant r;
-    if (!chain_find(g, id, &c) || !c.has_floats || graph_node(g, c.source)->op != OP_int_conv ||
-        !shape_is_const(graph_node(g, c.source)->shape) || !chain_set_axis(&c, 1) || c.channels == 0 ||
+    if (!chain_find(g, id, &c) || !c.has_floats || !shape_is_const(graph_node(g, c.source)->shape))
+        return id;
+    const OpId op = graph_node(g, c.source)->op;
+    if ((op != OP_int_conv && op != OP_reduce_sum && op != OP_mul && op != OP_matmul) ||
+        !chain_set_axis(&c, op == OP_int_conv ? 1 : SHAPE_MAX_RANK) || c.channels == 0 ||
         c.channels > MAX_CHANNELS)
         return id;
     RequantChannel *channel = ARENA_ARRAY(&a, RequantChannel, c.channels);

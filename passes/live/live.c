@@ -380,6 +380,13 @@ static void live_but_last(const Live *l, const Node *n, LiveFacts *out)
         same_axes(l, n, 0, 1u << (n->shape->rank - 1), out);
 }
 
+// The operand has one axis more: blocks and their bytes are the last one of the result.
+static void live_decode(const Live *l, const Node *n, LiveFacts *out)
+{
+    for (uint32_t i = 0; i + 1 < n->shape->rank; i++)
+        take_dead(l, n, 0, i, i, out);
+}
+
 static void live_first(const Live *l, const Node *n, LiveFacts *out)
 {
     same_axes(l, n, 0, ~1u, out);

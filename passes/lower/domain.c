@@ -406,6 +406,14 @@ static bool has_live(const Domain *d)
     return false;
 }
 
+// What the indices of the anchor's operand are made of, where its kernel computes them.
+static void add_index(Lower *l, Domain *d)
+{
+    const Node *n = lower_node(l, l->anchor);
+    if (op_info[n->op].joins == OPJOINS_INDEX && pull_is_computed(l, n->src[1]))
+        domain_add_operands(l, d, n->src[1]);
+}
+
 void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
 {
     rlx_assert(fn != NULL);
@@ -414,6 +422,7 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
+    add_index(l, &d);
     const Access *out = domain_access(&d, l->root, SPACE_IN);
     rlx_assert(out != NULL);
     uint32_t inner = d.rank == 0 ? 0 : d.rank - 1;

@@ -2,10 +2,13 @@
 // See line.h.
 #include "passes/lower/line.h"
 
-bool line_is_worthwhile(const TargetCaps *caps, int64_t n)
+bool line_is_worthwhile(const TargetCaps *caps, int64_t n, int64_t stride)
 {
-    enum { MIN_LANES = 4, MIN_VECTORS = 2 };
-    return caps->f32_lanes >= MIN_LANES && n >= MIN_VECTORS * (int64_t)caps->f32_lanes;
+    enum { MIN_LANES = 4, MIN_VECTORS = 2, MIN_RESULTS = 14 };
+    const int64_t lanes = caps->f32_lanes;
+    const bool is_full = 8 * n >= 7 * ceil_div(n, lanes) * lanes;
+    return lanes >= MIN_LANES &&
+           (n >= MIN_VECTORS * lanes || (is_full && n >= MIN_RESULTS && stride == LINE_MAX_STRIDE));
 }
 
 static uint32_t find_pair(Kernel *k, LineTaps *t, int64_t by)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows on GPUs: a thread or up to a group of them a row, which take neighbouring vectors of it in turns. Rows
 // that are not too long are read once, into registers; of longer ones each pass reads its part again.
+// If elements of a row are not next to each other in memory, but those of neighbouring rows are (columns),
+// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory.
 #include "passes/lower/rows.h"
 #include "passes/lower/wide.h"
 
@@ -9,8 +11,10 @@ struct RowsGroup {
     uint32_t threads, width; // of a group; of a row
     int64_t rows;
     int64_t vectors, turns; // of a row; that a thread has of it, at most
+    uint32_t columns; // rows that neighbouring threads have; 0: neighbours share a row
     bool is_held, is_live;
     KRef thread; // number of this one among those of its row
+    KRef column; // number of its row among the columns
     KRef is_row; // 0, or that the row exists: a group has several, and there may be fewer
 };
 
@@ -22,6 +26,9 @@ enum {
     REGISTERS = 32,    // elements that a thread holds, where there is a choice
     MOST_REGISTERS = 64,
     SECTOR = 32, // bytes that memory gives at least
+    COLUMNS = 32, // at most: neighbours that read together
+    COLUMN_THREADS = 256, // of a group that has columns, where there is a choice
+    FEW_REGISTERS = 4,    // elements of a column that a thread holds where threads are missing
 };
 
 static int64_t power_above(int64_t n)
@@ -75,38 +82,95 @@ static void choose_threads(const Lower *l, RowsGroup *g, const Rows *r)
     g->is_held = !g->is_live && g->turns * g->wide.n * g->wide.n_values <= MOST_REGISTERS;
 }
 
+// The kept axis along which elements of the operand are closest to each other; n_kept: there is none.
+static uint32_t column_axis(const Rows *r)
+{
+    const Access *a = &r->d.access.data[0];
+    uint32_t best = r->n_kept;
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; i < r->n_kept; i++) {
+        const int64_t step = a->stride[i] < 0 ? -a->stride[i] : a->stride[i];
+        if (r->d.extent[i] == 1 || step == 0 || step >= least)
+            continue;
+        least = step;
+        best = i;
+    }
+    return best;
+}
+
+// Columns as wide as a sector at least, and so many threads for each that all processors have some.
+static void choose_columns(const Lower *l, RowsGroup *g)
+{
+    const int64_t processors = l->caps->gpu->processors, full = FULL_GROUPS * processors;
+    const int64_t values = g->wide.n_values > 0 ? g->wide.n_values : 1;
+    const int64_t sector = clamp(SECTOR / dtype_info[g->wide.root_type].bytes, 1, COLUMNS);
+    int64_t columns = COLUMNS;
+    while (columns > sector && g->rows < columns * full)
+        columns /= 2;
+    const bool is_full = g->rows >= (int64_t)gpu_about_threads(l->caps->gpu);
+    const int64_t some = clamp((is_full ? REGISTERS : REGISTERS / 2) / values, 1, REGISTERS);
+    int64_t width = power_above(ceil_div(g->vectors, some));
+    while (width < g->vectors / FEW_REGISTERS && g->rows * width < full * COLUMN_THREADS)
+        width *= 2;
+    g->width = (uint32_t)clamp(width, 1, COLUMN_THREADS / columns);
+    g->columns = (uint32_t)(columns * g->width < LEAST_GROUP ? LEAST_GROUP / g->width : columns);
+    g->threads = g->columns * g->width;
+    g->turns = ceil_div(g->vectors, g->width);
+    g->is_held = g->turns * values <= MOST_REGISTERS;
+}
+
+static bool use_columns(const Lower *l, RowsGroup *g, const Rows *r)
+{
+    const uint32_t axis = column_axis(r);
+    if (axis == r->n_kept || g->is_live || has_live_rows(r) ||
+        !wide_new_single(l, &r->d, axis, r->n_kept, &g->wide))
+        return false;
+    g->vectors = r->count;
+    choose_columns(l, g);
+    // Passes over what is not held may write: no two threads may have the same row then.
+    return g->is_held || g->rows % g->columns == 0;
+}
+
+static bool use_neighbours(const Lower *l, RowsGroup *g, const Rows *r)
+{
+    if ((g->is_live && r->d.rank - r->n_kept > 1) || !wide_new(l, &r->d, r->d.rank - 1, &g->wide))
+        return false;
+    if (g->is_live)
+        wide_narrow(&g->wide);
+    g->vectors = r->count / g->wide.n;
+    choose_threads(l, g, r);
+    return true;
+}
+
 void rows_use_groups(Lower *l, Rows *r)
 {
     rlx_assert(r->group == NULL && r->count >= 0);
     RowsGroup *g = ARENA_NEW(l->plan->arena, RowsGroup);
-    const uint32_t last = r->d.rank - 1;
-    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || r->d.rank == r->n_kept || r->count < 2 ||
-        !wide_new(l, &r->d, last, &g->wide))
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || r->d.rank == r->n_kept || r->count < 2)
         return;
     g->rows = 1;
     for (uint32_t i = 0; i < r->n_kept; i++)
         g->rows *= r->d.extent[i];
     for (uint32_t i = r->n_kept; i < r->d.rank; i++)
         g->is_live = g->is_live || r->d.live[i].size != 0;
-    if (g->rows == 0 || (g->is_live && r->d.rank - r->n_kept > 1))
+    if (g->rows == 0 || (!use_neighbours(l, g, r) && !use_columns(l, g, r)))
         return;
-    if (g->is_live)
-        wide_narrow(&g->wide);
-    g->vectors = r->count / g->wide.n;
-    choose_threads(l, g, r);
     r->mode = ROWS_GROUP;
     r->group = g;
 }
 
 // --- loops ---------------------------------------------------------------------------------------
 
-// Coordinates of the row with this number.
+// Coordinates of the row with this number, which counts along the axis of columns first.
 static void place_row(Lower *l, const Rows *r, KRef number, Point *at)
 {
-    for (uint32_t i = r->n_kept; i-- > 0;) {
+    const uint32_t first = r->group->columns != 0 ? r->group->wide.axis : r->n_kept - 1;
+    for (uint32_t turn = 0; turn < r->n_kept; turn++) {
+        const uint32_t i = turn == 0 ? first : r->n_kept - turn - (r->n_kept - turn <= first);
+        const bool is_last = turn + 1 == r->n_kept;
         const KRef extent = k_index(l->k, r->d.extent[i]);
-        at->idx[i] = i == 0 ? number : k_rem(l->k, number, extent);
-        number = i == 0 ? number : k_div(l->k, number, extent);
+        at->idx[i] = is_last ? number : k_rem(l->k, number, extent);
+        number = is_last ? number : k_div(l->k, number, extent);
     }
 }
 
@@ -182,8 +246,11 @@ void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
     KRef row = k_for_group(k, ceil_div(g->rows, each), "row");
     g->thread = k_thread(k);
     if (each > 1) {
-        row = k_expr(k, "$ * # + $ / #", row, each, g->thread, g->width);
-        g->thread = k_expr(k, "$ % #", g->thread, g->width);
+        const KRef thread = g->thread;
+        const bool is_across = g->columns != 0;
+        g->column = is_across ? k_expr(k, "$ % #", thread, g->columns) : k_expr(k, "$ / #", thread, g->width);
+        g->thread = is_across ? k_expr(k, "$ / #", thread, g->columns) : k_expr(k, "$ % #", thread, g->width);
+        row = k_expr(k, "$ * # + $", row, each, g->column);
         if (g->rows % each != 0) {
             g->is_row = k_expr(k, "$ < #", row, g->rows);
             row = k_expr(k, "min($, #)", row, g->rows - 1);
@@ -218,10 +285,27 @@ void rows_group_fold(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)
     each_vector(l, r, at, each_element, &e);
 }
 
+// By way of shared memory, in the order of the threads: all of a row get the same bits.
+static KRef join_columns(Lower *l, const RowsGroup *g, KOp op, KRef v)
+{
+    Kernel *k = l->k;
+    const int type = k_inst(k, v)->dtype;
+    const KRef parts = k_shared(k, type, g->threads);
+    k_astore(k, parts, k_expr(k, "$ * # + $", g->thread, g->columns, g->column), v);
+    k_barrier(k);
+    const KRef joined = k_var(k, k_aload(k, parts, g->column, 1), "joined");
+    const KRef i = k_loop(k, g->width - 1, KFOR_UNROLL, "i");
+    const KRef other = k_aload(k, parts, k_expr(k, "$ * # + # + $", i, g->columns, g->columns, g->column), 1);
+    k_set(k, joined, k_op(k, op, k_get(k, joined), other, 0));
+    k_end(k);
+    return k_get(k, joined);
+}
+
 KRef rows_group_join(Lower *l, const Rows *r, KOp op, KRef v)
 {
     rlx_assert(r->mode == ROWS_GROUP && v != 0);
-    return k_team(l->k, op, v, r->group->width);
+    const RowsGroup *g = r->group;
+    return g->columns != 0 && g->width > 1 ? join_columns(l, g, op, v) : k_team(l->k, op, v, g->width);
 }
 
 void rows_group_each(Lower *l, const Rows *r, Point at, PointFn fn, void *ctx)

@@ -98,6 +98,34 @@ bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w)
     return true;
 }
 
+static bool varies_from(const Domain *d, const Access *a, uint32_t row)
+{
+    for (uint32_t i = row; i < d->rank; i++)
+        if (d->extent[i] > 1 && a->stride[i] != 0)
+            return true;
+    return false;
+}
+
+bool wide_new_single(const Lower *l, const Domain *d, uint32_t axis, uint32_t row, Wide *w)
+{
+    rlx_assert(axis < row && row < d->rank);
+    *w = (Wide){.d = d, .axis = axis, .n = 1, .root = l->pk->copy.src != 0 ? 0 : l->root};
+    w->root_type = place_of(l, w->root).type;
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        const Access *a = &d->access.data[i];
+        const bool is_root = a->node == w->root && (!d->has_out_space || a->space == SPACE_OUT);
+        if (k_fetch_width((int)place_of(l, a->node).type) == 0)
+            return false;
+        if (is_root || !varies_from(d, a, row))
+            continue;
+        if (w->n_values == WIDE_MAX_VALUES)
+            return false;
+        w->piece[w->n_values] = 1;
+        w->value[w->n_values++] = (RegisterValue){.node = a->node, .space = a->space};
+    }
+    return true;
+}
+
 void wide_narrow(Wide *w)
 {
     w->n = w->root_piece = 1;

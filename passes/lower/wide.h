@@ -26,6 +26,9 @@ typedef struct Wide {
 bool wide_new(const Lower *l, const Domain *d, uint32_t axis, Wide *w);
 // The same, where a kernel can store its root so: w->n may be 1.
 bool wide_fits(const Lower *l, const Domain *d, uint32_t axis, Wide *w);
+// What varies along the axes from `row` on, an element at once, whatever its strides; the root's elements are
+// not collected. axis: one before them.
+bool wide_new_single(const Lower *l, const Domain *d, uint32_t axis, uint32_t row, Wide *w);
 // One element at once: the end may be anywhere.
 void wide_narrow(Wide *w);
 // Declares registers for `turns` times n elements of each value. They are what pull_value takes until

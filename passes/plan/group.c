@@ -84,12 +84,23 @@ static bool same_place(const Grouper *s, NodeId a, NodeId b)
            s->plan->orders.data[a] == s->plan->orders.data[b];
 }
 
-// How much elementwise work in front of its operand an op takes into its kernel.
+// How much elementwise work in front of an operand an op takes into its kernel.
 static uint32_t prologue_budget(const Node *n)
 {
-    static const uint8_t budget[OPJOINS_COUNT] = {
-        [OPJOINS_ONCE] = PROLOGUE_MAX_COST, [OPJOINS_AGAIN] = REPEATED_MAX_COST};
+    static const uint8_t budget[OPJOINS_COUNT] = {[OPJOINS_ONCE] = PROLOGUE_MAX_COST,
+                                                  [OPJOINS_AGAIN] = REPEATED_MAX_COST,
+                                                  [OPJOINS_INDEX] = PROLOGUE_MAX_COST};
     return budget[op_info[n->op].joins];
+}
+
+// The operand in front of which it does; -1: none.
+static int prologue_operand(const Grouper *s, const Node *n)
+{
+    if (prologue_budget(n) == 0)
+        return -1;
+    if (op_info[n->op].joins != OPJOINS_INDEX)
+        return 0;
+    return graph_node(s->g, n->src[0])->shape->rank == 1 ? 1 : -1;
 }
 
 typedef struct Path {
@@ -125,14 +136,16 @@ static bool collect_path(const Grouper *s, NodeId from, NodeId to, Path *path)
     return true;
 }
 
-// May the nodes on the path become the prologue of the reduction `to`?
+// May the nodes on the path become the prologue of `to`?
 static bool is_prologue_of(const Grouper *s, const Path *path, NodeId to)
 {
     const Node *d = graph_node(s->g, to);
-    if (prologue_budget(d) == 0 || !path_has(path, d->src[0]) || !same_place(s, path->node[0], d->src[0]))
+    const int operand = prologue_operand(s, d);
+    if (operand < 0 || !path_has(path, d->src[operand]) ||
+        !same_place(s, path->node[0], d->src[operand]))
         return false;
-    for (uint32_t i = 1; i < d->n_src; i++)
-        if (path_has(path, d->src[i]))
+    for (uint32_t i = 0; i < d->n_src; i++)
+        if ((int)i != operand && path_has(path, d->src[i]))
             return false;
     for (uint32_t i = 0; i < path->len; i++)
         if (!is_ew(graph_node(s->g, path->node[i])))

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
 // which each of several computes again, and a second product of the same rows that only their epilogue reads.
-// And rotated keys, which go straight into their cache.
+// Other products take in numbers by which their operands are multiplied. And rotated keys, which go straight
+// into their cache.
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify_scale.h"
 #include "passes/plan/group.h"
 #include "passes/lower/product/matvec.h"
 
@@ -69,6 +71,27 @@ static void take_in_norm(Products *p, NodeId id)
     p->groups->taken_in[id] = true;
 }
 
+static bool takes_scale(const Products *p, NodeId user)
+{
+    const Node *n = graph_node(p->g, user);
+    return user != 0 && matmul_form(n).is_there && lower_is_float(n->dtype) && n->src[0] != n->src[1] &&
+           (n->n_src < 3 || n->src[2] == 0) && !matvec_takes(p->plan, user);
+}
+
+// x * 0.125 of a product's operand: the sums are scaled, and no kernel is left of it.
+static void take_in_scale(Products *p, NodeId id)
+{
+    const Uses *u = &p->groups->uses;
+    double factor = 0;
+    if (!is_alone(p, id) || u->first[id] == u->first[id + 1] || scaled_value(p->g, id, &factor) == 0)
+        return;
+    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++)
+        if (!takes_scale(p, u->user[i]))
+            return;
+    p->groups->root[id] = 0;
+    p->groups->taken_in[id] = true;
+}
+
 // Not where every node is a kernel, nor in loops, whose bodies have their operands anywhere.
 static bool may_join(const Pass *p)
 {
@@ -93,6 +116,8 @@ void group_join_products(Pass *pass, Groups *groups)
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
             take_in_norm(&p, id);
+        else
+            take_in_scale(&p, id);
 }
 
 // --- states -------------------------------------------------------------------------------------

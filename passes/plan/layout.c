@@ -340,8 +340,11 @@ static bool pool_keeps_rows(const Graph *g, const TargetCaps *caps, const Node *
 static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
 {
     const bool has_open_sizes = g->lives.len > 0 || g->extents.len > 0;
-    return l->rows == 0 && !has_open_sizes && l->in_rows[l->old] && needs_turn(g, l, n->src[0]) &&
-           (pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->caps, n));
+    if (l->rows != 0 || has_open_sizes || !l->in_rows[l->old])
+        return false;
+    if (needs_turn(g, l, n->src[0]))
+        return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->caps, n);
+    return is_order_moot(graph_node(g, n->src[0])->shape) && conv_can_make_rows(g, l->caps, n);
 }
 
 // What the readers of a value say about it.

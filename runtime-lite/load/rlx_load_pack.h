@@ -238,7 +238,8 @@ static inline void rlx_load_all(const rlx_load_plan *p, const unsigned char *fil
 
 // Behind the weights come the seal, their checksum, and what is known of the tensors' places while they are
 // packed.
-static inline int rlx_load(const rlx_load_plan *p, void *memory, size_t n_memory, const void *file, size_t n)
+static inline int rlx_load_model(const rlx_load_plan *p, void *memory, size_t n_memory, const void *file,
+                                 size_t n)
 {
     const rlx_model *m = p->model;
     unsigned char *to = (unsigned char *)memory;

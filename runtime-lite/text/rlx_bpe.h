@@ -4,9 +4,9 @@
 #ifndef RLX_BPE_H
 #define RLX_BPE_H
 
+#include "rlx_bytes.h"
 #include "rlx_pairs.h"
 #include "rlx_pieces.h"
-#include "rlx_tokens.h"
 
 // Work memory for a text of n bytes. Less will do where no piece is so long.
 #define RLX_BPE_BYTES(n) ((size_t)(n) * (sizeof(rlx_merge_part) + sizeof(uint32_t)) + 16)

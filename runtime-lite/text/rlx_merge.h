@@ -5,7 +5,7 @@
 #ifndef RLX_MERGE_H
 #define RLX_MERGE_H
 
-#include "rlx_vocab.h"
+#include "rlx_find.h"
 
 enum { RLX_NO_SYMBOL = -1 };
 

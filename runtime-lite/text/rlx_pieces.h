@@ -96,8 +96,10 @@ static inline size_t rlx_scan_letters(const rlx_scan *s, size_t at)
     const uint32_t c = rlx_scan_class(s, at, &end);
     const int has_prefix = (c & RLX_BEFORE) != 0;
     if ((s->cut & RLX_CUT_CASE) == 0) {
-        const size_t begin = has_prefix ? end : at, letters = rlx_scan_run(s, begin, RLX_LETTERS, (size_t)-1);
-        return letters == begin ? at : letters;
+        const int has_marks = (s->cut & RLX_CUT_MARKS) != 0;
+        const uint32_t mask = has_marks ? (uint32_t)RLX_LETTERS | RLX_CHAR_MARK : (uint32_t)RLX_LETTERS;
+        const size_t begin = has_prefix ? end : at, letters = rlx_scan_run(s, begin, mask, (size_t)-1);
+        return letters > begin ? letters : has_marks && c == RLX_CHAR_MARK ? begin : at;
     }
     const size_t begin = has_prefix ? end : at;
     size_t found = rlx_scan_cased(s, begin);
@@ -114,7 +116,8 @@ static inline size_t rlx_scan_letters(const rlx_scan *s, size_t at)
 static inline size_t rlx_scan_signs(const rlx_scan *s, size_t at)
 {
     const size_t begin = rlx_scan_blank(s, at);
-    size_t end = rlx_scan_run(s, begin, RLX_SIGNS, (size_t)-1);
+    const uint32_t mask = (s->cut & RLX_CUT_MARKS) != 0 ? (uint32_t)RLX_CHAR_OTHER : (uint32_t)RLX_SIGNS;
+    size_t end = rlx_scan_run(s, begin, mask, (size_t)-1);
     if (end == begin)
         return at;
     if ((s->cut & RLX_CUT_CLASSIC) != 0)

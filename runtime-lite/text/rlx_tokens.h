@@ -4,7 +4,7 @@
 #ifndef RLX_TOKENS_H
 #define RLX_TOKENS_H
 
-#include "rlx_merge.h"
+#include "rlx_prefix.h"
 
 // Tokens that were found: the first `room` of them are kept, all are counted.
 typedef struct rlx_token_list {
@@ -20,51 +20,18 @@ static inline void rlx_token_add(rlx_token_list *list, int32_t token)
     list->n++;
 }
 
-// Bytes as byte tokens. Those that have none become the unknown token, one for a run of them, or nothing.
-static inline void rlx_token_add_bytes(const rlx_vocab *v, rlx_token_list *list, const uint8_t *text,
-                                       size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const int32_t token = v->byte_token[text[i]];
-        if (token >= 0)
-            rlx_token_add(list, token);
-        else if (v->unknown >= 0 && i == 0)
-            rlx_token_add(list, v->unknown);
-    }
-}
-
-// The first of the special tokens [low, high) whose byte number `at` is not below c.
-static inline uint32_t rlx_special_bound(const rlx_vocab *v, uint32_t low, uint32_t high, uint32_t at,
-                                         uint32_t c)
-{
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (v->bytes[v->begin[v->special[middle]] + at] < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 // The longest special token that the text begins with. -1: none.
 static inline int32_t rlx_find_special(const rlx_vocab *v, const uint8_t *text, size_t n, unsigned flags)
 {
+    const rlx_texts specials = rlx_texts_of(v, v->n_special, v->special);
+    rlx_prefix p = rlx_prefix_start(&specials);
     int32_t best = -1;
-    uint32_t low = 0, high = v->n_special;
     if ((v->special_first[text[0] >> 5] >> (text[0] & 31) & 1) == 0)
         return -1;
-    for (uint32_t at = 0; low < high; at++) {
-        const uint32_t token = v->special[low];
-        if (rlx_token_length(v, token) == at) {
-            if (v->type[token] == RLX_TOKEN_USER || (flags & RLX_TOKENS_CONTROL) != 0)
-                best = (int32_t)token;
-            low++;
-        }
-        if (at == n)
-            break;
-        low = rlx_special_bound(v, low, high, at, text[at]);
-        high = rlx_special_bound(v, low, high, at, text[at] + 1u);
+    for (size_t at = 0; at < n && p.low < p.high; at++) {
+        const int32_t token = rlx_prefix_step(&specials, &p, text[at]);
+        if (token >= 0 && (v->type[token] == RLX_TOKEN_USER || (flags & RLX_TOKENS_CONTROL) != 0))
+            best = token;
     }
     return best;
 }

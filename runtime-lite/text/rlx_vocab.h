@@ -24,7 +24,10 @@ enum {
     RLX_CUT_CLASSIC = 4,    // numbers of any length, signs and line breaks as GPT-2 has them
     RLX_CUT_DIGITS = 8,     // each digit is cut off before everything else
     RLX_CUT_WHOLE = 16,     // a piece that is a token is that token, whatever the merges are
-    RLX_CUT_CHARACTERS = 32 // nothing is cut, and characters are merged instead of bytes (rlx_spm.h)
+    RLX_CUT_CHARACTERS = 32, // nothing is cut, and characters are merged instead of bytes (rlx_spm.h)
+    RLX_CUT_SPACES = 64,     // of characters: each space begins a piece
+    RLX_CUT_MARKS = 256,     // marks are letters
+    RLX_CUT_WORDS = 128      // into words, which the longest tokens make (rlx_wordpiece.h)
 };
 
 // Whether a space goes before a text, as bits.
@@ -33,6 +36,8 @@ enum {
     RLX_SPACE_FIRST = 2, // only before the text
     RLX_SPACE_ONE = 4    // only where there is none already
 };
+
+struct rlx_normal;
 
 typedef struct rlx_vocab {
     uint32_t n_tokens, longest;       // longest: bytes of the longest token
@@ -48,43 +53,37 @@ typedef struct rlx_vocab {
     const uint32_t *special_first;    // [8] bits: the bytes with which they begin
     uint32_t bucket_bits;             // tokens by the hash of their bytes
     const uint32_t *bucket, *by_hash; // [2^bucket_bits + 1], and tokens in the order of buckets
-    const uint32_t *rank;             // SPM: by token, 0 is merged first; NULL: BPE
-    uint32_t cut, digits;             // BPE: RLX_CUT_*, and the most digits of a piece
+    const uint32_t *rank;             // SPM: by token, 0 is merged first; NULL: it is none
+    uint32_t cut, digits;             // RLX_CUT_*; the most digits of a piece, or characters of a word
     const uint32_t *pair_begin;       // BPE: [n_tokens + 1] by the left token: its pairs
     const uint32_t *pair_right, *pair_rank, *pair_token; // in the order of the right token
+    uint32_t n_sorted;                // WordPiece and unigram: tokens in the order of their bytes
+    const uint32_t *sorted;
+    const double *score;              // unigram: by token; NULL: it is none
+    double unknown_score;
+    const struct rlx_normal *normal;  // what is made of a text first (rlx_normal.h); NULL: nothing
 } rlx_vocab;
+
+// Texts in the order of their bytes: number i is number order[i] of those that lie one behind the other.
+typedef struct rlx_texts {
+    uint32_t n;
+    const uint8_t *bytes;
+    const uint32_t *begin, *order; // order NULL: they lie in that order
+} rlx_texts;
+
+static inline rlx_texts rlx_texts_of(const rlx_vocab *v, uint32_t n, const uint32_t *order)
+{
+    rlx_texts texts;
+    texts.n = n;
+    texts.bytes = v->bytes;
+    texts.begin = v->begin;
+    texts.order = order;
+    return texts;
+}
 
 static inline uint32_t rlx_token_length(const rlx_vocab *v, uint32_t token)
 {
     return v->begin[token + 1] - v->begin[token];
-}
-
-static inline uint32_t rlx_text_hash(const uint8_t *text, size_t n)
-{
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ text[i]) * 16777619u;
-    return hash * 2654435769u;
-}
-
-// The bucket of a hash: its highest bits.
-static inline uint32_t rlx_text_bucket(uint32_t hash, uint32_t bits)
-{
-    return bits == 0 ? 0 : hash >> (32 - bits);
-}
-
-// The token with these bytes, which is no control token. -1: there is none.
-static inline int32_t rlx_find_token(const rlx_vocab *v, const uint8_t *text, size_t n)
-{
-    if (n > v->longest)
-        return -1;
-    const uint32_t bucket = rlx_text_bucket(rlx_text_hash(text, n), v->bucket_bits);
-    for (uint32_t i = v->bucket[bucket]; i < v->bucket[bucket + 1]; i++) {
-        const uint32_t token = v->by_hash[i];
-        if (rlx_token_length(v, token) == n && memcmp(v->bytes + v->begin[token], text, n) == 0)
-            return (int32_t)token;
-    }
-    return -1;
 }
 
 // The number of bytes of the UTF-8 character at p < end; 0: there is none.

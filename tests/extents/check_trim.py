@@ -39,6 +39,12 @@ def heads(queries):
     return ({"q": [queries, 2, 19], "k": ["m", 2, 19], "v": ["m", 2, 19]}, {}, nodes)
 
 
+def table(rows, blocks):
+    """Rows of blocks in q8_0: a scale of about 0.01 and 32 bytes."""
+    data = [b for i in range(rows * blocks) for b in (0x1F, 0x21, *(37 * (i + j) % 256 for j in range(32)))]
+    return {"dtype": "u8", "shape": [rows, blocks, 34], "data": data}
+
+
 def image(channels, *nodes, **weights):
     return ({"x": ["m", channels, 9, 10]}, weights, list(nodes))
 
@@ -111,6 +117,20 @@ CASES = {
     "one query": (*heads(1), [4, 55], 0),
     "some queries": (*heads(13), [9, 61], 0),
     "all queries": (*heads("m"), [1, 7, 8, 30, 59], 0),
+    "rows of blocks": (
+        {"x": ["m"]},
+        {"table": table(40, 4), "w": table(48, 4)},
+        [
+            node("abs", "x", name="a"),
+            node("mul", "a", 39.5, name="s"),
+            node("cast", "s", name="i", to="i64"),
+            node("gather", "table", "i", name="g", axis=0),
+            node("block_decode", "g", name="d", format="q8_0"),
+            node("block_matmul", "d", "w", format="q8_0"),
+        ],
+        [3, 8, 40],
+        0.45,
+    ),
     "convolution": (
         *image(
             16,
@@ -161,7 +181,10 @@ def graph(folder, case):
         "nodes": nodes,
         "outputs": ["y"],
     }
+    text["weights"] |= {key: w for key, w in weights.items() if isinstance(w, dict)}
     for key, shape in weights.items():
+        if key in text["weights"]:
+            continue
         n = 1
         for d in shape:
             n *= d

@@ -206,7 +206,7 @@ static const char tflite_words[] =
 static const char gguf_words[] =
     "\x01 \x04 \x06 \x08 \x09 \x0c \x10 \x1e \x20 \xff\xff\xff\xff \xff\xff\xff\x7f \x80 llama gpt2 "
     "phi3 olmo2 qwen3 gemma2 granite attn_q .weight .bias ffn_up output rope_freqs split.count "
-    "general.alignment linear yarn gpt-oss bert attn_sinks pooling_type";
+    "general.alignment ssm_conv1d mamba2 linear yarn gpt-oss bert attn_sinks pooling_type";
 static const char file_words[] =
     "'shape' ( ,) True 'descr' '<f8' \"F64\" \"shape\" [0,0] { } [ ] \"data_offsets\" \"BOOL\"";
 static const char grammar_words[] = "root ::= | ( ) * + ? {2,} {0,9} [^a-z] [ ] \"a\" \\x \\u00e9 # \n . "
@@ -215,7 +215,8 @@ static const char grammar_words[] = "root ::= | ( ) * + ? {2,} {0,9} [^a-z] [ ] 
                                     "\"const\" true false null 99999 { } , : -1";
 static const char tokenizer_words[] = "\"byte_fallback\" true \"unk_token\" \"Metaspace\" \"Replace\" "
                                       "\"Prepend\" \"normalizer\" \"type\" [ ] { } , : null 0 "
-                                      "\"\xe2\x96\x81\" \"<0x0A>\" \"content\" \"special\" -1 1e9";
+                                      "\"\xe2\x96\x81\" \"<0x0A>\" \"content\" \"special\" -1 1e9 \"NFKC\" "
+                                      "\"NFD\" \"WordPiece\" \"Unigram\" \"##\" \"split\" \"vocab\"";
 
 static const Format formats[] = {
     {"json", read_json, 64, json_words, NULL, NULL},

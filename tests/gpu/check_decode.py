@@ -36,7 +36,9 @@ def write_model(folder, layers):
     graph, logits = decode.graph(c)
     rng = numpy.random.default_rng(1)
     params = graph.pop("params")
-    graph["inputs"] = {name: params.pop(name) for name in ("token", "position")}
+    graph["inputs"] = {name: graph["states"].pop(name) for name in ("token", "position")}
+    for tensor in graph["inputs"].values():
+        del tensor["next"]
     for name, param in params.items():
         shape = param["shape"]
         values = rng.standard_normal(shape) / shape[-1] ** 0.5 if len(shape) > 1 else numpy.ones(shape)

@@ -18,9 +18,11 @@ except ImportError:
     import in_venv
 
     in_venv.enter_or_skip("numpy")
+from emitted import flags_of  # noqa: E402
 from folder_file import Folder  # noqa: E402
 import models  # noqa: E402
 from reference import Reference  # noqa: E402
+import small_vocab  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 ALLOWED = 1e-5
@@ -65,9 +67,81 @@ def check_folder(folder):
     return ok
 
 
+TEXT = "The D\u00f6g, thing  \u4e00 theta."
+MAIN = """#include "m.h"
+#include <stdio.h>
+#include <string.h>
+static RLX_ALIGNED char arena[M_ARENA_BYTES], state[M_STATE_BYTES + 1];
+static char memory[M_EMBED_BYTES(4096)];
+int main(int argc, char **argv)
+{
+    rlx_work work = {memory, sizeof memory};
+    rlx_ctx ctx;
+    static char text[4096];
+    if (argc == 3)
+        memset(text, argv[2][0], 4000);
+    else
+        strcpy(text, argv[1]);
+    if (rlx_init(&ctx, &m_model, arena, sizeof arena, state, M_STATE_BYTES, m_model.weights,
+                 m_model.weight_bytes) != RLX_OK)
+        return 1;
+    for (int i = 0; i < 2; i++) { // the second run is as the first
+        const int64_t n = m_embed(&ctx, text, strlen(text), work);
+        if (n < 0)
+            return (int)-n + 10;
+    }
+    for (int i = 0; i < 64; i++)
+        printf("%.9g ", (double)((const float *)rlx_output(&ctx, 0))[i]);
+    return 0;
+}
+"""
+
+
+def tokens_of_text():
+    """By hand: words in small letters without accents, signs alone, the longest parts from the left."""
+    names = small_vocab.words()["tokenizer.ggml.tokens"]
+    mark = small_vocab.SPACE
+    parts = [mark + "the", mark + "d", "o", "g", mark + ",", mark + "t", "h", "ing", None, mark + "the", "t",
+             "a", mark + "."]  # fmt: skip
+    return numpy.array([1, *(0 if p is None else names.index(p) for p in parts), 2])
+
+
+def vector_of(path, folder):
+    command = [RLXC, "run", path, "--prompt", TEXT, "--output-dir", f"{folder}/text"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=400)
+    return numpy.load(f"{folder}/text/embedding.npy")[0]
+
+
+def check_text(folder):
+    """A text in, its vector out: with `run`, and in a program."""
+    model = models.ENCODERS["bert"]()
+    model.entries |= small_vocab.words()
+    path = pathlib.Path(folder, "m.gguf")
+    path.write_bytes(model.file())
+    want = Reference(model).pooled(tokens_of_text())[0]
+    subprocess.run([RLXC, "compile", path, "-o", folder, "--name", "m"], check=True, timeout=400,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    pathlib.Path(folder, "main.c").write_text(MAIN)
+    warn = ["-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-O1"]
+    flags = [*flags_of(f"{folder}/m.c"), *warn, "-D_POSIX_C_SOURCE=200112L"]
+    subprocess.run(["cc", *flags, "main.c", "m.c", "-o", "p", "-lm"], check=True, cwd=folder, timeout=400)
+    said = subprocess.run(["./p", TEXT], cwd=folder, check=True, capture_output=True, timeout=100).stdout
+    long = subprocess.run(["./p", "", ","], cwd=folder, check=False, timeout=100).returncode
+    plain = Folder(models.encoder("bert", pooling=1))
+    plain.config["hidden_act"], plain.config["layer_norm_eps"] = "gelu", 1e-5
+    plain.write(f"{folder}/hf")
+    pathlib.Path(folder, "hf/tokenizer.json").write_text(json.dumps(small_vocab.words_json()))
+    others = Reference(models.encoder("bert", pooling=1)).pooled(tokens_of_text())[0]
+    got = [vector_of(path, folder) - want, numpy.array(said.split(), "f8") - want,
+           vector_of(f"{folder}/hf", folder) - others]  # fmt: skip
+    apart = [numpy.linalg.norm(x) / numpy.linalg.norm(want) for x in got]
+    print("# text", *(f"apart {x:.1e}" for x in apart), "long", long)
+    return max(apart) <= ALLOWED and long == 12  # RLX_TEXT_LENGTH
+
+
 def main():
     checks = [(name, lambda folder, name=name: check_gguf(name, folder)) for name in models.ENCODERS]
-    checks.append(("folder", check_folder))
+    checks += [("folder", check_folder), ("text", check_text)]
     failed = 0
     print(f"1..{len(checks)}", flush=True)
     for number, (name, act) in enumerate(checks, 1):

@@ -36,6 +36,7 @@ CASES = [
     ("qwen2", "F32", 1), ("qwen3", "F32", 1), ("qwen2moe", "F32", 1), ("qwen3moe", "F32", 1),
     ("gemma", "F32", 1),
     ("gemma2", "F32", 1), ("gemma3", "F32", 1), ("phi3_full", "F32", 1), ("granite", "F32", 1),
+    ("mamba", "F32", 2), ("mamba2", "F32", 1),
     ("olmo2", "F32", 1), ("gpt2", "F32", 1), ("gpt_oss", "F32", 1), ("gpt_oss_mxfp4", "F32", 2),
 ]  # fmt: skip
 

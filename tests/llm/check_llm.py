@@ -26,6 +26,8 @@ TOKENS = [(7 * i * i + 3 * i + 1) % VOCAB for i in range(29)]
 CUTS = [[29], [1] * 29, [5, 7, 1, 16], [20] + [1] * 9]
 # Sums of f32, relative to the norm of the logits, and keys and values of f16.
 ALLOWED, ALLOWED_F16 = 1e-5, 2e-3
+# Rows that are rounded for products of bytes: a model enlarges what --accuracy allows for a product.
+ALLOWED_BYTES = {"1e-4": 2e-3, "1e-2": 0.15}
 
 
 def check(name, options):
@@ -39,7 +41,7 @@ def check(name, options):
     print("#", name, *options, "apart", *(f"{x:.1e}" for x in worst))
     if "f16" in options:  # rounded, and not by accident the same
         return ALLOWED < max(worst) <= ALLOWED_F16
-    return max(worst) <= ALLOWED
+    return max(worst) <= ALLOWED_BYTES.get(options[-1] if options else "", ALLOWED)
 
 
 def far(got, expected):
@@ -75,6 +77,10 @@ def main():
     cases = [(name, []) for name in MODELS]
     cases += [("llama", ["--dynamic"]), ("gemma3", ["--kv", "f16"])]
     cases += [("llama_q8_0", ["--bucket", "T=1,4,32", "--bucket", "P=15,63", "--dim", "P=0..63"])]
+    # enough keys for blocks of the heads that share them
+    cases += [("llama", ["--context", "100"]), ("qwen2", ["--context", "100", "--kv", "f16"])]
+    cases += [(f"llama_{kind}", ["--accuracy", "1e-4"]) for kind in ("q4_0", "q8_0", "q6_k")]
+    cases += [("llama_q8_0", ["--accuracy", "1e-2"])]
     cases += [(name, outputs) for name, outputs in (
         ("llama", "all"), ("gemma2", "all,mean"), ("qwen2", "last,embedding"), ("llama", "embedding"),
         ("gpt2", "mean"), ("mixtral", "last,mean"))]

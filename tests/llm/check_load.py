@@ -165,6 +165,15 @@ def test_experts():
     check_weights(folder, path)
 
 
+def test_threads():
+    folder = place("threads")
+    path = write(folder / "1.gguf", models.llama(gguf_file.Q8_0, width=512, heads=8, head=64, ffn=1024))
+    compile_model(path, folder, "load", "--threads", "2")
+    assert "define M_THREADS 2" in " ".join((folder / "m.h").read_text().split())
+    build(folder)
+    check_weights(folder, path, "--threads", "2")
+
+
 def refused(path, *options):
     command = [RLXC, *options[:1], path, "--weights", "load", *options[1:]]
     done = subprocess.run(command, capture_output=True, timeout=300)

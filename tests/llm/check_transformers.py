@@ -86,6 +86,9 @@ CASES = {
                            "num_hidden_layers": 3, "sliding_window": 5,
                            "rope_parameters": YARN | {"truncate": False}}),
     "gpt2": ("GPT2", {}),
+    "mamba": ("Mamba", {"state_size": 8, "time_step_rank": 6, "expand": 2}),
+    "mamba2": ("Mamba2", {"state_size": 16, "num_heads": 8, "head_dim": 16, "n_groups": 2, "expand": 2,
+                          "chunk_size": 8}),
     "bert": ("Bert", {}),
 }  # fmt: skip
 

@@ -20,6 +20,8 @@ KEYS = {
     "embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier",
     "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling",
     "attention.layer_norm_epsilon": "layer_norm_epsilon",
+    "ssm.conv_kernel": "conv_kernel", "ssm.inner_size": "intermediate_size", "ssm.state_size": "state_size",
+    "ssm.time_step_rank": "time_step_rank", "ssm.group_count": "n_groups",
 }  # fmt: skip
 TYPES = {"gpt-oss": "gpt_oss", "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text"}
 NAMES = {
@@ -51,6 +53,11 @@ OSS = {
     "ffn_gate_inp": "mlp.router", "ffn_both_exps": "mlp.experts.gate_up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }  # fmt: skip
+MAMBA = {
+    "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f", "attn_norm": "norm",
+    "ssm_in": "mixer.in_proj", "ssm_conv1d": "mixer.conv1d", "ssm_x": "mixer.x_proj",
+    "ssm_dt": "mixer.dt_proj", "ssm_norm": "mixer.norm", "ssm_out": "mixer.out_proj",
+}  # fmt: skip
 MIXTRAL = {
     "ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.%d.w1",
     "ffn_up_exps": "block_sparse_moe.experts.%d.w3", "ffn_down_exps": "block_sparse_moe.experts.%d.w2",
@@ -76,8 +83,9 @@ class Folder:
         self.model, self.dtype, self.tensors = model, dtype, {}
         arch = model.arch
         is_mixtral = arch == "llama" and model.size["experts"]
-        self.before = {"gpt2": "h.", "bert": "encoder.layer."}.get(arch, "model.layers.")
-        others = {"bert": BERT, "gpt2": GPT2, "gpt-oss": OSS}.get(arch, {})
+        self.before = {"gpt2": "h.", "bert": "encoder.layer.", "mamba": "backbone.layers.",
+                       "mamba2": "backbone.layers."}.get(arch, "model.layers.")  # fmt: skip
+        others = {"bert": BERT, "mamba": MAMBA, "mamba2": MAMBA, "gpt2": GPT2, "gpt-oss": OSS}.get(arch, {})
         self.names = NAMES | others | (MIXTRAL if is_mixtral else {})
         if arch.startswith("gemma") and arch != "gemma":
             self.names["ffn_norm"] = "pre_feedforward_layernorm"
@@ -94,6 +102,8 @@ class Folder:
             known = KEYS.get(key.split(".", 1)[1])
             if known:
                 config[known] = value
+        if m.arch.startswith("mamba"):
+            return self.make_mamba(config)
         if m.arch != "gpt2":
             config["head_dim"] = m.size["head"]
         config["tie_word_embeddings"] = "output.weight" not in m.weights
@@ -113,7 +123,38 @@ class Folder:
             config["quantization_config"] = {"quant_method": "mxfp4"}
         return config
 
+    def make_mamba(self, config):
+        size, is_2 = self.model.size, self.model.arch == "mamba2"
+        config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+        config["tie_word_embeddings"], config["hidden_act"] = True, "silu"
+        config.pop("num_attention_heads"), config.pop("max_position_embeddings")
+        if is_2:
+            config.pop("intermediate_size")
+            config["num_heads"] = config.pop("time_step_rank")
+            config["head_dim"] = size["inner"] // size["rank"]
+        return config
+
+    def add_mamba(self, name, values):
+        """Rates as logarithms, and filters with an axis more."""
+        layer, stem = re.fullmatch(r"blk\.(\d+)\.(ssm_\w+(?:\.\w+)?)", name).groups()
+        to, is_2 = f"{self.before}{layer}.mixer.", self.model.arch == "mamba2"
+        if stem == "ssm_a":
+            self.tensors[to + "A_log"] = numpy.log(-values).reshape(-1) if is_2 else numpy.log(-values)
+        elif stem == "ssm_d":
+            self.tensors[to + "D"] = values.reshape(-1)
+        elif stem == "ssm_conv1d.weight":
+            self.tensors[to + "conv1d.weight"] = values[:, None]
+        elif stem == "ssm_dt.bias" and is_2:
+            self.tensors[to + "dt_bias"] = values
+        elif stem == "ssm_norm.weight":
+            self.tensors[to + "norm.weight"] = values.reshape(-1)
+        else:
+            return False
+        return True
+
     def add(self, name, values):
+        if "ssm_" in name and self.add_mamba(name, values):
+            return
         layer, stem, end = re.fullmatch(r"(?:blk\.(\d+)\.)?(.*)\.(weight|bias)", name).groups()
         to, is_gpt2 = self.names[stem], self.model.arch == "gpt2"
         if layer is not None:

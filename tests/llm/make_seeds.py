@@ -27,6 +27,8 @@ def main():
         "experts": models.qwen("qwen2moe", experts=3, **SMALL),
         "sinks": models.gpt_oss(**SMALL | {"experts": 3}),
         "encoder": models.encoder("bert", **SMALL | {"kv": 2}),
+        "mamba": models.mamba("mamba", width=8, inner=8, state=2, kernel=3, rank=2, layers=1),
+        "mamba2": models.mamba("mamba2", width=8, inner=8, state=2, kernel=3, rank=2, layers=1),
         "windows": models.gemma("gemma3", **SMALL),
     }
     for name, model in seeds.items():

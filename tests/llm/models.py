@@ -300,6 +300,40 @@ def encoder(arch, pooling=1, **sizes):
     return m
 
 
+def mamba(arch, **sizes):
+    """One branch in each layer. heads: of mamba2; sizes that no file can mean in another way."""
+    m = Model(arch, **dict(inner=96, state=8, kernel=4, rank=6, groups=2 if arch == "mamba2" else 1) | sizes)
+    s, is_2 = m.size, arch == "mamba2"
+    for key, value in {"block_count": s["layers"], "context_length": CONTEXT, "embedding_length": s["width"],
+                       "attention.head_count": 0, "feed_forward_length": 0, "ssm.conv_kernel": s["kernel"],
+                       "ssm.inner_size": s["inner"], "ssm.state_size": s["state"],
+                       "ssm.time_step_rank": s["rank"], "attention.layer_norm_rms_epsilon": 1e-6}.items():
+        m.number(key, value)
+    if is_2:
+        m.number("ssm.group_count", s["groups"])
+    m.product("token_embd", VOCAB, s["width"])
+    m.norm("output_norm", s["width"])
+    mixed = s["inner"] + 2 * s["groups"] * s["state"] if is_2 else s["inner"]
+    for i in range(s["layers"]):
+        name = f"blk.{i}."
+        m.norm(name + "attn_norm", s["width"])
+        m.product(name + "ssm_in", s["inner"] + mixed + (s["rank"] if is_2 else 0), s["width"])
+        m.add(name + "ssm_conv1d.weight", 0.5 * m.rng.standard_normal((mixed, s["kernel"])))
+        m.bias(name + "ssm_conv1d", mixed)
+        if is_2:
+            shape = (s["groups"], s["inner"] // s["groups"])
+            m.add(name + "ssm_norm.weight", 1 + 0.1 * m.rng.standard_normal(shape))
+        else:
+            m.product(name + "ssm_x", s["rank"] + 2 * s["state"], s["inner"])
+            m.product(name + "ssm_dt", s["inner"], s["rank"])
+        m.bias(name + "ssm_dt", s["rank"] if is_2 else s["inner"])
+        rates = -numpy.exp(0.5 * m.rng.standard_normal((s["rank"], 1) if is_2 else (s["inner"], s["state"])))
+        m.add(name + "ssm_a", rates)
+        m.add(name + "ssm_d", m.rng.standard_normal((s["rank"], 1) if is_2 else s["inner"]))
+        m.product(name + "ssm_out", s["width"], s["inner"])
+    return m
+
+
 ENCODERS = {
     "bert": lambda: encoder("bert"),
     "bert_first": lambda: encoder("bert", pooling=2),
@@ -310,6 +344,8 @@ ENCODERS = {
 
 # One of each architecture, and of each form that it can have.
 MODELS = {
+    "mamba": lambda: mamba("mamba"),
+    "mamba2": lambda: mamba("mamba2"),
     "llama": llama,
     "llama_freqs": lambda: llama(freqs=True),
     "llama_f16": lambda: llama(gguf_file.F16),

@@ -36,6 +36,10 @@ def limited(gate, up):
     return gate / (1 + numpy.exp(-1.702 * gate)) * (up + 1)
 
 
+def softplus(x):
+    return numpy.log1p(numpy.exp(-abs(x))) + numpy.maximum(x, 0)
+
+
 class Reference:
     def __init__(self, model, has_pairs=None):
         self.m, self.w, self.s = model, model.weights, model.size
@@ -45,6 +49,43 @@ class Reference:
 
     def number(self, key, default):
         return self.m.entries.get(f"{self.arch}.{key}", default)
+
+    def ssm(self, x, name):
+        """One layer of Mamba or Mamba 2, token by token."""
+        n, inner = self.number("ssm.state_size", 0), self.number("ssm.inner_size", 0)
+        kernel = self.number("ssm.conv_kernel", 0)
+        rank, groups = self.number("ssm.time_step_rank", 0), self.number("ssm.group_count", 1)
+        is_2, a, d = self.arch == "mamba2", self.w[name + "ssm_a"], self.w[name + "ssm_d"].reshape(-1)
+        both = self.product(x, name + "ssm_in")
+        z, y = (both[:, :inner], both[:, inner:]) if is_2 else (both[:, inner:], both[:, :inner])
+        width = inner + 2 * groups * n if is_2 else inner
+        y, step = y[:, :width], y[:, width:]
+        padded = numpy.concatenate([numpy.zeros((kernel - 1, width)), y])
+        w, bias = self.w[name + "ssm_conv1d.weight"], self.w[name + "ssm_conv1d.bias"]
+        y = silu(sum(padded[k : k + len(x)] * w[:, k] for k in range(kernel)) + bias)
+        if is_2:
+            heads, size = rank, inner // rank
+            step = softplus(step + self.w[name + "ssm_dt.bias"])
+            v, b = y[:, :inner].reshape(-1, heads, size), y[:, inner : inner + groups * n]
+            c = y[:, inner + groups * n :]
+            b, c = (numpy.repeat(q.reshape(-1, groups, n), heads // groups, 1) for q in (b, c))
+            h, out = numpy.zeros((heads, size, n)), []
+            for t in range(len(x)):
+                h = h * numpy.exp(step[t] * a.reshape(-1))[:, None, None]
+                h += (step[t][:, None] * v[t])[:, :, None] * b[t][:, None]
+                out.append(((h * c[t][:, None]).sum(2) + d[:, None] * v[t]).reshape(-1))
+            y = (numpy.array(out) * silu(z)).reshape(len(x), groups, -1)
+            y = rms(y, self.w[name + "ssm_norm.weight"], 1e-6).reshape(len(x), -1)
+        else:
+            low = self.product(y, name + "ssm_x")
+            step = softplus(self.product(low[:, :rank], name + "ssm_dt"))
+            h, out = numpy.zeros((inner, n)), []
+            for t in range(len(x)):
+                b, c = low[t, rank : rank + n], low[t, rank + n :]
+                h = h * numpy.exp(step[t][:, None] * a) + (step[t] * y[t])[:, None] * b
+                out.append(h @ c + d * y[t])
+            y = numpy.array(out) * silu(z)
+        return self.product(y, name + "ssm_out")
 
     def norm(self, x, name):
         if self.arch in ("gpt2", "bert", "nomic-bert"):
@@ -222,6 +263,9 @@ class Reference:
             p = f"blk.{self.layer}."
             second = "post_attention_norm" if self.arch == "gpt-oss" else "ffn_norm"
             behind = "none" if self.arch == "gpt-oss" else "post_attention_norm"
+            if self.arch.startswith("mamba"):
+                x = x + self.ssm(self.norm(x, p + "attn_norm"), p)
+                continue
             x = self.add(x, self.attention, p, "attn_norm", behind)
             x = self.add(x, self.ffn, p, second, "post_ffw_norm")
         return self.norm(x, "output_norm")

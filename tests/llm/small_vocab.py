@@ -22,3 +22,34 @@ def entries():
         "tokenizer.ggml.bos_token_id": 1,
         "tokenizer.ggml.eos_token_id": 2,
     }
+
+
+def words():
+    """The entries of one of WordPiece: letters, that begin words and that go on, and a few parts."""
+    letters = "abcdefghijklmnopqrstuvwxyz,."
+    tokens = ["[UNK]", "[CLS]", "[SEP]", *(SPACE + c for c in letters), *letters, "the", "ing", SPACE + "the"]
+    tokens += [SPACE + f"word{i}" for i in range(VOCAB - len(tokens))]
+    return {
+        "tokenizer.ggml.model": "bert",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [CONTROL] * 3 + [NORMAL] * (VOCAB - 3),
+        "tokenizer.ggml.unknown_token_id": 0,
+        "tokenizer.ggml.cls_token_id": 1,
+        "tokenizer.ggml.seperator_token_id": 2,
+    }
+
+
+def words_json():
+    """The same as a tokenizer.json."""
+    entries = words()
+    tokens = entries["tokenizer.ggml.tokens"]
+    names = [t if i < 3 else t[1:] if t.startswith(SPACE) else "##" + t for i, t in enumerate(tokens)]
+    return {
+        "added_tokens": [{"id": i, "content": t, "special": True} for i, t in enumerate(names[:3])],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                       "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": {t: i for i, t in enumerate(names)}},
+    }

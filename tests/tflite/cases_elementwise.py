@@ -71,6 +71,19 @@ case("add_far_i8")(
     )
 )
 case("div_f32", FLOAT)(lambda c: binary(c, 42, 29, "f32", low=1, high=3))
+for t in ("i8", "u8"):
+    zero = 0 if t == "u8" else -128
+    case("div_" + t)(
+        lambda c, t=t, z=zero: binary(
+            c,
+            42,
+            29,
+            t,
+            shapes=((16, 16), (16,)),
+            low=z + 50,
+            scales=[{"scale": 0.05, "zero": z}, {"scale": 0.02, "zero": z}, {"scale": 0.03, "zero": z + 9}],
+        )
+    )
 case("div_i32")(lambda c: binary(c, 42, 29, "i32", low=1, high=50))
 case("squared_difference_f32", FLOAT)(lambda c: binary(c, 99, 76, "f32"))
 case("squared_difference_i8")(lambda c: binary(c, 99, 76, "i8"))
@@ -196,6 +209,61 @@ for name, number, options_type, low, high in (
                 c, n, o, "i8", shape=(16, 16), q=q, low=-126 if p else None
             )
         )
+# Scales that are powers of two, and others whose steps fall on halves.
+for name, number, options_type, types in (
+    ("relu", 19, 0, ("i8", "u8", "i16")),
+    ("relu6", 21, 0, ("i8", "u8", "i16")),
+    ("relu_n1_to_1", 20, 0, ("i8", "u8")),
+    ("relu_0_to_1", 152, 0, ("i8", "u8")),
+    ("abs", 101, 78, ("i8", "i16")),
+    ("elu", 111, 0, ("i8",)),
+    ("rsqrt", 76, 0, ("i8",)),
+    ("quantize", 114, 89, ("i8", "u8", "i16")),
+):
+    for t in types:
+        for a, b in ((0.25, 0.5), (2.0, 2.0), (2.0, 4.0), (0.3, 0.9), (0.005, 0.011)):
+            zeros = {"i8": (-128, 3) if name == "rsqrt" else (3, -5), "u8": (100, 131), "i16": (0, 0)}[t]
+            case(f"{name}_{t}_{a}_{b}")(
+                lambda c, n=number, o=options_type, t=t, a=a, b=b, z=zeros, r=name == "rsqrt": unary(
+                    c,
+                    n,
+                    o,
+                    t,
+                    shape=(16, 21),
+                    q=[{"scale": a, "zero": z[0]}, {"scale": b, "zero": z[1]}],
+                    low=-126 if r else None,
+                )
+            )
+for t, slope, a, b in (
+    ("i8", 0.01, 0.005, 0.011),  # too small a slope for XNNPACK
+    ("i8", -0.3, 0.3, 0.9),
+    ("u8", -0.001, 0.3, 0.9),
+    ("i16", 0.5, 0.25, 0.5),
+    ("i16", -0.3, 0.3, 0.9),
+):
+    case(f"leaky_relu_{t}_{slope}")(
+        lambda c, t=t, s=slope, a=a, b=b: unary(
+            c,
+            98,
+            75,
+            t,
+            options={0: f32(s)},
+            shape=(16, 21),
+            q=[{"scale": a, "zero": 0 if t == "i16" else 7}, {"scale": b, "zero": 0 if t == "i16" else 9}],
+        )
+    )
+for kind in 0, 1:
+    case(f"gelu_i8_{kind}")(
+        lambda c, k=kind: unary(
+            c,
+            150,
+            116,
+            "i8",
+            options={0: u8(k)},
+            shape=(16, 16),
+            q=[{"scale": 0.015625, "zero": 3}, {"scale": 0.0078125, "zero": -5}],
+        )
+    )
 case("leaky_relu_f32")(lambda c: unary(c, 98, 75, "f32", options={0: f32(0.125)}))
 case("leaky_relu_i8")(lambda c: unary(c, 98, 75, "i8", options={0: f32(0.2)}, shape=(16, 16)))
 case("leaky_relu_i16")(lambda c: unary(c, 98, 75, "i16", options={0: f32(0.2)}, shape=(16, 16)))
@@ -283,12 +351,18 @@ for a, b, qa, qb in (
     ("i16", "i8", (0.001, 0), (0.2, 5)),
     ("i8", "i16", (0.05, 3), (0.001, 0)),
     ("i16", "i16", (0.001, 0), (0.0013, 0)),
+    ("i8", "u8", (0.25, 3), (0.5, 100)),
+    ("u8", "i8", (0.3, 100), (0.9, 3)),
+    ("i8", "i8", (0.001, 3), (0.5, 1)),
+    ("i8", "i16", (0.25, 3), (0.5, 0)),
 ):
 
-    @case(f"requantize_{a}_{b}")
+    name = f"requantize_{a}_{b}" + ("" if qa[0] in (0.05, 0.001) and qb[0] != 0.5 else f"_{qa[0]}_{qb[0]}")
+
+    @case(name)
     def _(c, a=a, b=b, qa=qa, qb=qb):
-        x = c.x(a, [16, 16], scale=qa[0], zero=qa[1])
-        c.op(114, [x], [c.y(b, [16, 16], scale=qb[0], zero=qb[1])], 89)
+        x = c.x(a, [16, 21], scale=qa[0], zero=qa[1])
+        c.op(114, [x], [c.y(b, [16, 21], scale=qb[0], zero=qb[1])], 89)
 
 
 @case("fake_quant_f32", FLOAT)

@@ -40,6 +40,17 @@ case("softmax_i16")(
         q=[{"scale": 0.0005, "zero": 0}, {"scale": 1 / 32768, "zero": 0}],
     )
 )
+case("softmax_many_i16")(
+    lambda c: softmax(
+        c,
+        25,
+        9,
+        "i16",
+        shape=(90, 31),
+        options={0: f32(0.37)},
+        q=[{"scale": 0.0013, "zero": 0}, {"scale": 1 / 32768, "zero": 0}],
+    )
+)
 case("log_softmax_f32", 4e-6)(lambda c: softmax(c, 50, 36, "f32"))
 case("log_softmax_i8")(
     lambda c: softmax(c, 50, 36, "i8", q=[{"scale": 0.1, "zero": 5}, {"scale": 16 / 256, "zero": 127}])
@@ -61,7 +72,11 @@ case("local_response_f32", 4e-6)(
 
 def reduce(c, number, t, *, axes=(1,), keep=False, q=None, shape=(2, 3, 4)):
     q = q or (
-        [{}, {}] if t not in ("i8", "i16") else [Q, Q] if t == "i8" else [{"scale": 0.05, "zero": 0}] * 2
+        [{}, {}]
+        if t not in ("i8", "u8", "i16")
+        else [Q, Q]
+        if t == "i8"
+        else [{"scale": 0.05, "zero": 0}] * 2
     )
     wanted = [a % len(shape) for a in axes]
     out = [1 if i in wanted else n for i, n in enumerate(shape) if keep or i not in wanted]
@@ -82,6 +97,32 @@ case("mean_image_i8")(
 )
 case("mean_image_flat_i8")(
     lambda c: reduce(c, 40, "i8", axes=(1, 2), shape=(1, 5, 6, 3), q=[Q, {"scale": 0.02, "zero": 4}])
+)
+case("mean_halves_i8")(lambda c: reduce(c, 40, "i8", axes=(1,), shape=(7, 6, 21)))
+case("mean_halves_u8")(
+    lambda c: reduce(c, 40, "u8", axes=(1, 3), shape=(4, 6, 9, 4), q=[{"scale": 0.0620577, "zero": 17}] * 2)
+)
+case("mean_halves_i16")(lambda c: reduce(c, 40, "i16", axes=(1,), shape=(7, 9, 7)))
+case("sum_halves_i16")(
+    lambda c: reduce(
+        c, 74, "i16", shape=(6, 5, 9), q=[{"scale": 0.25, "zero": 0}, {"scale": 2.0, "zero": 0}]
+    )
+)
+for t in ("i8", "i16"):
+    case("reduce_prod_" + t)(
+        lambda c, t=t: reduce(
+            c,
+            81,
+            t,
+            axes=(0, 2),
+            shape=(2, 9, 3),
+            q=[{"scale": 0.02 if t == "i8" else 0.0001, "zero": 5 if t == "i8" else 0}] * 2,
+        )
+    )
+case("reduce_prod_one_i8")(
+    lambda c: reduce(
+        c, 81, "i8", axes=(1,), shape=(7, 1), q=[{"scale": 0.02, "zero": 5}, {"scale": 0.03, "zero": 4}]
+    )
 )
 case("mean_i16")(lambda c: reduce(c, 40, "i16", axes=(1,)))
 case("sum_scale_i8")(lambda c: reduce(c, 74, "i8", axes=(2,), q=[Q, {"scale": 0.2, "zero": 4}]))
@@ -158,6 +199,22 @@ MOVES = {
         (3, 4, 1),
         [((3,), (-1, 0, -1)), ((3,), (0, 0, 0)), ((3,), (1, 1, -2))],
         {1: ("i32", 4), 2: ("i32", 2), 4: ("i32", 1)},
+    ),
+    "strided_slice_no_axes": (  # an ellipsis with no axis left takes the next one, as in LiteRT
+        45,
+        32,
+        (3, 4, 5),
+        (2, 4, 1),
+        [((4,), (1, 0, 2, 1)), ((4,), (3, 0, 3, 2)), ((4,), (1, 1, 1, 1))],
+        {2: ("i32", 2)},
+    ),
+    "strided_slice_end_zero": (  # an end of 0 is that of the axis to XNNPACK
+        45,
+        32,
+        (5, 4),
+        (4, 3),
+        [((2,), (1, -3)), ((2,), (0, 4)), ((2,), (1, 1))],
+        None,
     ),
     "tile": (69, 51, (2, 3), (4, 9), [((2,), (2, 3))], None),
     "reverse": (105, 81, (2, 3, 4), (2, 3, 4), [((1,), (1,))], None),

@@ -88,6 +88,11 @@ case("conv_i16")(lambda c: conv(c, ("i16", "i8")))
 case("conv_i16_relu")(lambda c: conv(c, ("i16", "i8"), act=1))
 case("conv_i16_narrow")(lambda c: conv(c, ("i16", "i8"), narrow=True))
 case("conv_i4")(lambda c: conv(c, ("i8", "i4")))
+# Sums near halves: the built-in kernels for weights of 4 bits round them upwards, depthwise in whole eights.
+case("conv_i4_dilated")(
+    lambda c: conv(c, ("i8", "i4"), dilation=(1, 3), pad=0, size=(12, 12), out=5, kernel=(3, 4))
+)
+case("conv_i4_valid")(lambda c: conv(c, ("i8", "i4"), pad=1, size=(16, 16), out=9, kernel=(2, 4)))
 case("conv_hybrid", FLOAT)(lambda c: conv(c, ("f32", "i8")))
 
 
@@ -130,6 +135,9 @@ for name, kwargs in {
     case(name + "_i8")(lambda c, k=kwargs: depthwise(c, "i8", **k))
 case("depthwise_i16")(lambda c: depthwise(c, "i16"))
 case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
+case("depthwise_i4_eights")(
+    lambda c: depthwise(c, "i8", w_type="i4", multiplier=3, depth=6, size=(16, 16))
+)
 
 
 def transpose_conv(c, x_type, *, pad=0, strides=(2, 2), has_bias=True, size=(4, 3), kernel=(3, 3), out=3):
@@ -254,6 +262,19 @@ for t in ("f32", "i8", "i16"):
     case("batch_matmul_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t))
     case("batch_matmul_adj_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t, adj_y=True))
     case("batch_matmul_adj_x_" + t, tolerance)(lambda c, t=t: batch_matmul(c, t, adj_x=True))
+
+
+@case("batch_matmul_plain_i8")
+def batch_matmul_plain(c):
+    """Without a zero point of the second operand, which XNNPACK takes; with one, the built-in kernel does."""
+    a, b = c.x("i8", [1, 16, 9], **scales("i8", 0.05, 3)), c.c("i8", [1, 9, 16], **scales("i8", 0.02))
+    c.op(126, [a, b], [c.y("i8", [1, 16, 16], **scales("i8", 0.09, 6))], 101)
+
+
+@case("batch_matmul_built_in_i8")
+def batch_matmul_built_in(c):
+    a, b = c.x("i8", [3, 32, 3], **scales("i8", 0.05, 3)), c.x("i8", [3, 3, 32], **scales("i8", 0.02, 5))
+    c.op(126, [a, b], [c.y("i8", [3, 32, 32], **scales("i8", 0.4, 6))], 101)
 
 
 case("conv_hybrid_1x1", FLOAT)(lambda c: conv(c, ("f32", "i8"), kernel=(1, 1)))

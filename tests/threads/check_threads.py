@@ -133,6 +133,14 @@ def check_phases(top, cpu, n_phases):
             run_program(folder)
 
 
+# Variants for several sizes, each with phases of its own.
+def check_variants(folder):
+    text = compile_model(folder, "--bucket", "S=100,200", "--threads", "2", name="sizes")
+    assert text.count("RLX_KERNEL void k1_scatter_phase1") == 2, text
+    command = ["cc", "-std=c99", *WARN, "-c", "sizes.c", "-pthread"]
+    subprocess.run(command, check=True, cwd=folder, timeout=TIME_LIMIT)
+
+
 def main():
     kernels = inspect(4)["kernels"]
     assert sum(k["split"] for k in kernels) >= 3 and any(k["waits"] for k in kernels), kernels
@@ -155,6 +163,7 @@ def main():
             else:
                 print("NOT CHECKED, does not work here:", *build)
         check_caller(folder)
+        check_variants(folder)
         for cpu, n_phases in part_of([("generic", 2), ("x86-64-v3", 4)], 2):
             check_phases(folder, cpu, n_phases)
 

@@ -300,7 +300,7 @@ def refused_json():
     yield "two texts of an id", "two texts", but(["model", "vocab", "ab"], 1)
     yield "no vocabulary", "model.vocab", but(["model", "vocab"], [])
     yield "merges of three", "two texts", but(["model", "merges"], [["a", "b", "c"]])
-    yield "a normalizer", "normalizer", but(["normalizer"], {"type": "Lowercase"})
+    yield "a normalizer", "normalizer", but(["normalizer"], {"type": "ByteLevel"})
     yield "bytes that are not there", "byte_fallback", but(["model", "byte_fallback"], True)
     yield "dropout", "dropout", but(["model", "dropout"], 0.1)
     yield "an unknown cut", "pre_tokenizer", but(["pre_tokenizer"], {"type": "Whitespace"})

@@ -27,6 +27,8 @@ BPE = {
     "smollm": ("digits", False),
     "llama-bpe": (WORDS + r"\p{N}{1,3}|" + BEHIND, True),
     "qwen2": (WORDS + r"\p{N}|" + BEHIND, False),
+    "qwen35": (CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|"
+               r"\s*[\r\n]+|\s+(?!\S)|\s+", False),
     "tekken": (cased("") + r"\p{N}|" + SLASHES, True),
     "gpt-4o": (cased(CONTRACTIONS + "?") + r"\p{N}{1,3}|" + SLASHES, False),
 }

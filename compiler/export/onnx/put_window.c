@@ -59,10 +59,24 @@ static Value add_bias(Put *w, Value y, uint32_t bias, uint32_t rank)
     return put_op2(w, "Add", y, put_reshape(w, put_src(w, bias), shape, rank));
 }
 
+// ONNX convolves bytes and floats: sums of 16-bit integers are made as f64, which holds them.
+static Value wide_conv(Put *w)
+{
+    Value in[3] = {0};
+    if (put_has(w, 3) || put_has(w, 4))
+        put_fail(w, "a convolution of integers of 16 bits with zero points has no form in ONNX");
+    for (uint32_t i = 0; i < 3 && (i < 2 || put_has(w, i)); i++)
+        in[i] = put_cast(w, put_src(w, i), put_type(w, i), DTYPE_f64);
+    Onnx__NodeProto *n = put_begin(w, "Conv", in, put_has(w, 2) ? 3 : 2);
+    window(w, n);
+    kernel_of_weight(w, n);
+    return put_cast(w, put_result(w, n), DTYPE_f64, DTYPE_i32);
+}
+
 Value put_int_conv(Put *w, const char *type)
 {
     if (dtype_info[put_type(w, 0)].bytes != 1)
-        put_fail(w, "a convolution of integers of 16 bits has no form in ONNX");
+        return wide_conv(w);
     Value x_zero = put_src(w, 3), w_zero = put_src(w, 4);
     if (put_has(w, 3) && put_shape(w, 3)->rank != 0)
         x_zero = put_reshape(w, x_zero, NULL, 0);

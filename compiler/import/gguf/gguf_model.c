@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GGUF file as the source of a language model. Separate from the reader, which knows nothing of models.
 #include "compiler/import/gguf/gguf_model.h"
+
 #include "compiler/import/gguf/gguf_recode.h"
+#include <string.h>
 
 static const char *const keys[LLM_KEY_COUNT] = {
 #define LLM_KEY(name, key, ...) key,
@@ -38,8 +40,13 @@ static bool get_number(void *ctx, LlmKey key, uint32_t layer, double *out)
     if (keys[key][0] == '\0')
         return false;
     const char *name = key_name(ctx, key);
+    bool is_set = false;
     if (gguf_float(&m->file, name, out))
         return true;
+    if (gguf_bool(&m->file, name, &is_set)) {
+        *out = is_set;
+        return true;
+    }
     if (!gguf_array(&m->file, name, &a) || a.type == GGUF_string || a.type == GGUF_bool || layer >= a.n)
         return false;
     *out = gguf_array_float(&a, layer);
@@ -90,7 +97,10 @@ static bool get_tensor(void *ctx, LlmPlace place, LlmTensor *out)
 {
     GgufModel *m = ctx;
     const GgufFile *f = &m->file;
-    const GgufTensor *t = gguf_tensor(f, tensor_name(ctx, place));
+    const char *name = tensor_name(ctx, place);
+    const GgufTensor *t = gguf_tensor(f, name);
+    if (t == NULL && str_ends_with(name, ".weight")) // some have no ending
+        t = gguf_tensor(f, arena_strndup(f->arena, name, strlen(name) - strlen(".weight")));
     if (t == NULL)
         return false;
     map_put_str(f->arena, &m->asked, t->name, 1);

@@ -18,7 +18,10 @@ typedef enum HfNames {
     HF_PHI3 = 1 << 6,
     HF_BERT = 1 << 7,
     HF_OSS = 1 << 8,
-    HF_ALL = (1 << 9) - 1
+    HF_MAMBA = 1 << 9, // one branch
+    HF_COLUMNS = 1 << 10, // with HF_MAMBA: a product gives the time steps
+    HF_HEADS = 1 << 11,   // with HF_MAMBA: they come from the first product
+    HF_ALL = (1 << 12) - 1
 } HfNames;
 
 typedef struct HfModel {

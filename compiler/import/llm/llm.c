@@ -35,6 +35,8 @@ static bool check_options(LlmBuild *b, const LlmOptions *o)
     if (o->slots != 0 && (o->has_rings || llm_has(b, LLM_SINKS)))
         return llm_fail(b, E0003, "--slots: expected %s: pages have no such rows",
                         o->has_rings ? "--windows all" : "a model without attention sinks");
+    if (llm_has(b, LLM_SSM) && (o->slots != 0 || o->has_rings || o->has_f16_caches))
+        return llm_fail(b, E0003, "--slots, --kv and --windows: %s has no caches of rows", b->arch->name);
     return true;
 }
 
@@ -111,8 +113,21 @@ static bool gives_rows(const LlmBuild *b)
     return (b->outputs & (LLM_GIVES_ALL | LLM_GIVES_MEAN)) != 0;
 }
 
+// A layer of one branch.
+static NodeId add_ssm_layer(LlmBuild *b, NodeId x)
+{
+    NodeId y = llm_ssm(b, llm_norm(b, x, LLM_attn_norm));
+    if (b->layer + 1 == llm_count(b, LLM_KEY_layers) && !gives_rows(b)) {
+        y = llm_gather(b, y, b->last);
+        x = llm_gather(b, x, b->last);
+    }
+    return llm_op2(b, OP_add, x, llm_product(b, y, LLM_ssm_out, llm_count(b, LLM_KEY_width)));
+}
+
 static NodeId add_layer(LlmBuild *b, NodeId x)
 {
+    if (llm_has(b, LLM_SSM))
+        return add_ssm_layer(b, x);
     const bool is_last = b->layer + 1 == llm_count(b, LLM_KEY_layers), pre = !llm_has(b, LLM_NO_PRE_NORMS);
     NodeId y = llm_attention(b, pre ? llm_norm(b, x, LLM_attn_norm) : x);
     if (is_last && !gives_rows(b)) {
@@ -190,7 +205,8 @@ static bool make_outputs(LlmBuild *b, NodeId x)
 
 static bool make_decoder(LlmBuild *b)
 {
-    b->t = dim_symbol(b->graph->dims, "T", 1, llm_chunk(b->context), 1);
+    const bool is_ssm = llm_has(b, LLM_SSM);
+    b->t = dim_symbol(b->graph->dims, "T", 1, is_ssm ? llm_ssm_rows(b) : llm_chunk(b->context), 1);
     if (b->slots == 0)
         make_positions(b);
     const NodeId tokens = llm_input(b, "tokens", 1, &b->t);
@@ -198,7 +214,8 @@ static bool make_decoder(LlmBuild *b)
         llm_make_slots(b);
     llm_make_rings(b);
     llm_make_sinks(b);
-    llm_make_angles(b);
+    if (!is_ssm)
+        llm_make_angles(b);
     NodeId x = embed(b, tokens);
     for (uint32_t i = 0; !b->failed && i < (uint32_t)llm_count(b, LLM_KEY_layers); i++)
         x = llm_read_layer(b, i) ? add_layer(b, x) : 0;

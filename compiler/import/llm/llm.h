@@ -96,10 +96,14 @@ enum { LLM_GIVES_LAST = 1, LLM_GIVES_ALL = 2, LLM_GIVES_STATE = 4, LLM_GIVES_MEA
 enum { LLM_DEFAULT_CONTEXT = 4096 };
 
 // Tokens that one run takes at most.
+enum { LLM_SSM_ROWS = 64 }; // of a run, where states have a size that its tokens are combined in
 static inline int64_t llm_chunk(int64_t context)
 {
     return context < 512 ? context : 512;
 }
+
+// Does an architecture of this name make a vector of a text? NULL: no.
+bool llm_is_encoder(const char *arch);
 
 // The graph: input `tokens` (i64[T]), states with room for P + T rows, and outputs: `logits` (f32[1,
 // vocabulary], of all tokens f32[T, vocabulary]) and `embedding` (f32[1, width]). P tokens are in the states

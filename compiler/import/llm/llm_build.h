@@ -104,6 +104,12 @@ NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index);
 NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n);
 // Each row of x times the weight [experts, n, k] of its experts, which index has: [T] or [T, C].
 NodeId llm_expert_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n, NodeId index);
+// The numbers of a tensor [n, k], as f32.
+NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k);
+// y plus the bias of a role, where there is one.
+NodeId llm_add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n);
+// The root mean square norm of the last axis, without weights.
+NodeId llm_plain_norm(LlmBuild *b, NodeId x);
 // The norm of the last axis.
 NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role);
 // The numbers of a tensor of n elements, as f32.
@@ -154,6 +160,13 @@ NodeId llm_sink_attention(LlmBuild *b, NodeId q, NodeId k, NodeId v, double scal
 NodeId llm_rope(LlmBuild *b, NodeId x); // [heads, T, head size]
 // The branch of attention, before its last product: [T, heads * value size] (llm_attention.c).
 NodeId llm_attention(LlmBuild *b, NodeId x);
+// The one branch of models of the option SSM, before its last product (llm_ssm.c), and rows of its runs.
+NodeId llm_ssm(LlmBuild *b, NodeId x);
+static inline int64_t llm_ssm_rows(const LlmBuild *b)
+{
+    const int64_t most = llm_chunk(b->context);
+    return most < LLM_SSM_ROWS ? most : LLM_SSM_ROWS;
+}
 // The second branch (llm_ffn.c).
 NodeId llm_ffn(LlmBuild *b, NodeId x);
 

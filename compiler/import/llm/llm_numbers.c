@@ -48,6 +48,14 @@ static bool find_arch(LlmBuild *b)
     return false;
 }
 
+bool llm_is_encoder(const char *arch)
+{
+    for (uint32_t i = 0; arch != NULL && i < sizeof archs / sizeof *archs; i++)
+        if (str_equal(archs[i].name, arch))
+            return (archs[i].options & LLM_ENCODER) != 0;
+    return false;
+}
+
 static bool is_needed(const LlmBuild *b, LlmKey key)
 {
     const uint32_t options = b->options | (llm_has(b, LLM_LAYER_NORM) ? 0 : LLM_RMS_NORM);
@@ -86,6 +94,8 @@ static void set_default(LlmBuild *b, LlmKey key, double v)
 bool llm_read_layer(LlmBuild *b, uint32_t layer)
 {
     b->layer = layer;
+    if (llm_has(b, LLM_SSM)) // no heads of attention; files have 0 there, or nothing
+        return true;
     if (!read_one(b, LLM_KEY_heads, layer) || !read_one(b, LLM_KEY_kv_heads, layer) ||
         !read_one(b, LLM_KEY_windowed, layer))
         return false;
@@ -160,13 +170,20 @@ static bool check_experts(LlmBuild *b)
                     (long long)used, llm_key_name(b, LLM_KEY_experts), (long long)n);
 }
 
+static bool is_of_attention(LlmKey key)
+{
+    return key == LLM_KEY_heads || key == LLM_KEY_kv_heads;
+}
+
 bool llm_read_numbers(LlmBuild *b)
 {
     if (!find_arch(b))
         return false;
     for (uint32_t i = 0; i < LLM_KEY_COUNT; i++)
-        if (!read_one(b, (LlmKey)i, 0))
+        if (!(llm_has(b, LLM_SSM) && is_of_attention((LlmKey)i)) && !read_one(b, (LlmKey)i, 0))
             return false;
+    if (llm_has(b, LLM_SSM))
+        return true;
     return llm_read_layer(b, 0) && read_head_sizes(b) && check_rope(b) && check_experts(b);
 }
 

@@ -65,18 +65,19 @@ static const char *shape_text(LlmBuild *b, uint32_t rank, const int64_t *dim)
     return str_text(&s);
 }
 
-// Sizes of 1 in front do not count.
+// Sizes of 1 do not count.
 static bool check_shape(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_t rank, const int64_t *dim)
 {
     uint32_t i = 0, k = 0;
-    while (i + 1 < t->rank && t->dim[i] == 1)
-        i++;
-    while (k + 1 < rank && dim[k] == 1)
-        k++;
-    bool same = t->rank - i == rank - k;
-    for (; same && k < rank; i++, k++)
-        same = t->dim[i] == dim[k];
-    return same || llm_fail(b, E0115, "tensor '%s' has the shape [%s]; expected [%s]",
+    for (;; i++, k++) {
+        while (i < t->rank && t->dim[i] == 1)
+            i++;
+        while (k < rank && dim[k] == 1)
+            k++;
+        if (i == t->rank || k == rank || t->dim[i] != dim[k])
+            break;
+    }
+    return (i == t->rank && k == rank) || llm_fail(b, E0115, "tensor '%s' has the shape [%s]; expected [%s]",
                             tensor_name(b, place), shape_text(b, t->rank, t->dim), shape_text(b, rank, dim));
 }
 
@@ -163,13 +164,22 @@ NodeId llm_vector(LlmBuild *b, LlmRole role, int64_t n)
     return vector(b, weight_of(b, role), n);
 }
 
+NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k)
+{
+    LlmTensor t;
+    const LlmPlace place = weight_of(b, role);
+    if (!need(b, place, &t))
+        return 0;
+    return decode(b, &t, make_const(b, place, &t, 2, (const int64_t[]){n, k}));
+}
+
 static bool needs_bias(const LlmBuild *b, LlmRole role)
 {
     const bool is_qkv = role == LLM_attn_q || role == LLM_attn_k || role == LLM_attn_v;
     return (llm_has(b, LLM_BIAS_ALL) && roles[role].is_of_layer) || (llm_has(b, LLM_BIAS_QKV) && is_qkv);
 }
 
-static NodeId add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n)
+NodeId llm_add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n)
 {
     LlmTensor t;
     if (!needs_bias(b, role) && !find(b, bias_of(b, role), &t))
@@ -213,7 +223,7 @@ NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)
         const LlmFactor f = {arena_printf(b->arena, "%s.weight" LLM_SUMS, node_label(b, role)), x};
         vec_push(b->arena, &b->factors, f);
     }
-    return add_bias(b, y, role, n);
+    return llm_add_bias(b, y, role, n);
 }
 
 // Where there is one: that of the expert of each row.
@@ -256,6 +266,17 @@ NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role)
         node_src(&norm, bias);
     node_float(&norm, is_rms ? A_rms_norm_epsilon : A_layer_norm_epsilon,
                b->number[is_rms ? LLM_KEY_rms_epsilon : LLM_KEY_epsilon]);
+    return llm_end(b, &norm);
+}
+
+NodeId llm_plain_norm(LlmBuild *b, NodeId x)
+{
+    const Dim n = llm_dim(b, x, UINT32_MAX);
+    const NodeId one = b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, 1, b->source->span);
+    NodeBuild norm = llm_begin(b, OP_rms_norm, NULL);
+    node_src(&norm, x);
+    node_src(&norm, llm_expand(b, one, 1, &n));
+    node_float(&norm, A_rms_norm_epsilon, b->number[LLM_KEY_rms_epsilon]);
     return llm_end(b, &norm);
 }
 

@@ -240,17 +240,25 @@ NodeId tfl_weight_scale(TflNode *n, const TflTensor *w, int64_t channels, uint32
 DType tfl_exact_type(int64_t taps);
 NodeId tfl_activate(TflNode *n, NodeId x, int64_t activation); // of floats
 // Results for each value of an 8-bit operand, by a table. value: of a real; whole: steps as a whole number
-// (round: halves away from zero).
+// (round: halves away from zero), has_zero: with the zero point, which is added before.
 typedef struct TflCurve {
     double (*value)(TflNode *, double);
     double (*whole)(double);
+    bool has_zero;
 } TflCurve;
 NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *to, TflCurve curve);
 // The same from integers to integers: both less their zero points.
-NodeId tfl_integer_table(TflNode *n, NodeId x,
-                         int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double),
-                         double option);
+typedef int64_t TflSteps(const TflQuant *from, const TflQuant *to, int64_t x, double option);
+NodeId tfl_integer_table(TflNode *n, NodeId x, TflSteps *value, double option);
+// Another scale: the factor of the built-in kernels, rounded twice, from a ratio of scales in f32.
+TflFactor tfl_ratio(const TflQuant *from, const TflQuant *to, double times);
+int64_t tfl_rescaled(const TflQuant *from, const TflQuant *to, int64_t x, double option);
+// XNNPACK's: a factor in 1/256 for each side (option: the slope below 0), halves up.
+bool tfl_fits_256ths(const TflQuant *from, const TflQuant *to, double slope);
+int64_t tfl_in_256ths(const TflQuant *from, const TflQuant *to, int64_t x, double slope);
 
+// LOGISTIC and TANH of reals and bytes (tfl_unary.c).
+void tfl_squash_bytes(TflNode *n);
 // The sigmoid or tanh of 16-bit values of a scale, in steps of 1/32768 (tfl_wide.c).
 NodeId tfl_squash_wide(TflNode *n, NodeId x, double scale, bool is_tanh);
 // Rows [N, I] of bytes times weights [O, I]: exact sums in i32, [N, O] (tfl_matmul.c).

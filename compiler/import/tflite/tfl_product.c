@@ -129,7 +129,7 @@ static TflRounding rounding_of(TflNode *n, NodeId sum, const TflProduct *p)
         return p->rounding;
     if (is_wide)
         return p->is_narrow ? ROUND_ONCE : ROUND_SHORT;
-    return p->w->type == TFL_I4 ? ROUND_TWICE : ROUND_REAL;
+    return ROUND_REAL;
 }
 
 NodeId tfl_rescale(TflNode *n, NodeId sum, const TflProduct *p)

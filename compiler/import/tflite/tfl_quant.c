@@ -196,7 +196,7 @@ int32_t tfl_scaled_number(int32_t x, TflFactor f)
     const int left = f.shift > 0 ? f.shift : 0, right = f.shift > 0 ? 0 : -f.shift;
     const int32_t h = high_product((int32_t)((uint32_t)x << left), f.multiplier);
     const int32_t mask = (int32_t)((INT64_C(1) << right) - 1), rest = h & mask;
-    return (h >> right) + (rest > (mask >> 1) + (h < 0));
+    return (h >> right) + (rest > (mask >> 1) + (h < 0 && !f.is_upward));
 }
 
 // One of the numbers that a factor consists of, for all factors.
@@ -288,14 +288,45 @@ NodeId tfl_table(TflNode *n, NodeId x, const TflTensor *from, const TflTensor *t
     for (int64_t i = 0; i < count; i++) {
         const float real = (float)in.scale * (float)(entry(from->dtype, i) - in.zero);
         const float steps = (float)curve.value(n, (double)real) * inverse;
-        const double y = isnan(steps) ? 0 : curve.whole((double)steps) + (double)out.zero;
+        const double zero = (double)out.zero;
+        const double whole = curve.has_zero ? curve.whole((double)(steps + (float)zero))
+                                            : curve.whole((double)steps) + zero;
+        const double y = isnan(steps) ? 0 : whole;
         tensor_set_i64(&t, i, limited(&r, y));
     }
     return look_up(n, x, to, &t);
 }
 
-NodeId tfl_integer_table(TflNode *n, NodeId x,
-                         int64_t (*value)(const TflQuant *, const TflQuant *, int64_t, double), double option)
+TflFactor tfl_ratio(const TflQuant *from, const TflQuant *to, double times)
+{
+    return tfl_factor((double)((float)from->scale * (float)times / (float)to->scale));
+}
+
+int64_t tfl_rescaled(const TflQuant *from, const TflQuant *to, int64_t x, double option)
+{
+    (void)option;
+    return tfl_scaled_number((int32_t)x, tfl_ratio(from, to, 1));
+}
+
+static bool fits_256ths(float factor)
+{
+    return fabsf(factor) >= 1.0f / 256 && factor <= 128 && factor >= -127.99609375f;
+}
+
+bool tfl_fits_256ths(const TflQuant *from, const TflQuant *to, double slope)
+{
+    const float scale = (float)from->scale / (float)to->scale;
+    return fits_256ths(scale) && fits_256ths(scale * (float)slope);
+}
+
+int64_t tfl_in_256ths(const TflQuant *from, const TflQuant *to, int64_t x, double slope)
+{
+    const float scale = (float)from->scale / (float)to->scale;
+    const int64_t m = lrintf(256 * (x < 0 ? scale * (float)slope : scale));
+    return (x * m + 128) >> 8;
+}
+
+NodeId tfl_integer_table(TflNode *n, NodeId x, TflSteps *value, double option)
 {
     const TflTensor *from = tfl_in(n, 0), *to = tfl_of_out(n, 0);
     const TflQuant in = tfl_quant(n, from), out = tfl_quant(n, to);

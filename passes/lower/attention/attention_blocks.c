@@ -1,28 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for many queries on CPUs with vectors: the keys of a head are transposed into scratch memory
-// once, then blocks of query rows go through two register-tiled products (queries x keys, weights x values)
-// with the softmax of their rows in between. A causal block stops at the last key that one of its rows sees;
-// weights behind a row's own last key are 0. Should a sum come out infinite or NaN, the rows are mixed again
-// one by one, where keys of weight 0 are left out: a hidden value may hold anything.
+// Attention on CPUs with vectors: keys are transposed into scratch memory, and blocks of rows go through two
+// register-tiled products (queries x keys, weights x values) with the softmax of their rows in between. Of
+// many queries, the rows of a block are those of one head, whose keys are transposed once before. Of few
+// ones, they are the heads that share their keys, of which some are transposed at a time, and stay in the
+// first cache. A causal block stops at the last key that one of its rows sees; weights behind a row's own
+// last key are 0. Should a sum come out infinite or NaN, the rows are mixed again one by one, where keys of
+// weight 0 are left out: a hidden value may hold anything.
 #include "passes/lower/attention/attention.h"
 #include "passes/lower/transpose.h"
 #include <math.h>
 
 enum { MIN_QUERIES = 8, KEY_VECTORS = 2, VALUE_VECTORS = 4, MAX_ROWS = 12, MAX_ACCS = 24 };
+// Heads that share keys: a single one gains nothing from turned keys, and few keys are not worth the code.
+enum { MIN_GROUP = 2, MAX_GROUP = 16, MIN_GROUP_KEYS = 128 };
 
 typedef struct Blocks {
     Lower *l;
     const Attention *a;
     uint8_t lanes;
+    uint32_t axis;         // on which the rows of a block lie: that of queries, or of heads
+    bool is_group;         // they are heads
     int64_t rows;          // of a whole block
     KRef queries;          // that count in this run; 0: all. A block may reach beyond them
     int64_t n_accs;        // accumulators that fit the registers
     int64_t pitch;         // keys rounded up to whole steps of the score loop
-    uint32_t keys, scores; // scratch of the thread: [size][pitch], [rows][pitch + lanes]
+    uint32_t keys, scores; // scratch of the thread: [size][pitch, or those of a step], [rows][pitch + lanes]
     KRef keys_base, scores_base;
 } Blocks;
 
-// A block of rows [query, query + rows) of one head.
+// A block of rows [first, first + rows) on the axis of rows.
 typedef struct Block {
     const Blocks *b;
     AttRow row; // the first
@@ -79,8 +85,7 @@ static AttRow nth_row(const Block *b, KRef n)
 {
     Lower *l = b->b->l;
     Point at = b->row.at;
-    const uint32_t axis = b->b->a->rank - 2;
-    at.idx[axis] = k_add(l->k, at.idx[axis], n);
+    at.idx[b->b->axis] = k_add(l->k, at.idx[b->b->axis], n);
     AttRow r = attention_row(l, b->b->a, at);
     r.kv_head = b->row.kv_head;
     return r;
@@ -100,25 +105,44 @@ static void pack_single_keys(const Blocks *x, const AttRow *r)
     k_end(k);
 }
 
+// Can keys be turned in registers?
+static bool has_key_vectors(const Lower *l, const Attention *a)
+{
+    return lower_loc(l, a->k)->stride[a->rank - 1] == 1;
+}
+
+// How far apart the elements of a key are among those that were turned.
+static int64_t key_pitch(const Blocks *x)
+{
+    return x->is_group ? step_width(x) : x->pitch;
+}
+
+// `n` keys of a head from `first` on, of which `live` count (0: all).
+static void turn_keys(const Blocks *x, const AttRow *r, KRef first, int64_t n, KRef live)
+{
+    Lower *l = x->l;
+    transpose_emit(l,
+                   &(Transpose){.from = lower_param(l, x->a->k, PARAM_READ),
+                                .to = x->keys,
+                                .from_at = attention_kv_index(l, r, x->a->k, first, k_index(l->k, 0)),
+                                .to_at = x->keys_base,
+                                .rows = n,
+                                .live = live,
+                                .columns = x->a->size,
+                                .from_row = lower_loc(l, x->a->k)->stride[x->a->rank - 2],
+                                .to_row = key_pitch(x),
+                                .lanes = x->lanes});
+}
+
 // Keys of a head as [size][pitch], zeros behind the last.
 static void pack_keys(const Blocks *x, const AttRow *r)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const KRef zero = k_number(k, DTYPE_f32, 0), none = k_index(k, 0);
-    const int64_t *stride = lower_loc(l, x->a->k)->stride;
+    const KRef zero = k_number(k, DTYPE_f32, 0);
     int64_t packed = x->a->keys;
-    if (stride[x->a->rank - 1] == 1) {
-        transpose_emit(l, &(Transpose){.from = lower_param(l, x->a->k, PARAM_READ),
-                                       .to = x->keys,
-                                       .from_at = attention_kv_index(l, r, x->a->k, none, none),
-                                       .to_at = x->keys_base,
-                                       .rows = x->a->keys,
-                                       .live = x->a->has_live ? x->a->live : 0,
-                                       .columns = x->a->size,
-                                       .from_row = stride[x->a->rank - 2],
-                                       .to_row = x->pitch,
-                                       .lanes = x->lanes});
+    if (has_key_vectors(l, x->a)) {
+        turn_keys(x, r, k_index(k, 0), packed, x->a->has_live ? x->a->live : 0);
         packed = ceil_div(packed, x->lanes) * x->lanes;
     } else {
         pack_single_keys(x, r);
@@ -156,11 +180,17 @@ static KRef mask_vector(const Block *b, int64_t row, KRef key, uint8_t count)
     const Shape *s = lower_node(l, mask)->shape;
     const bool is_one = s->dim[s->rank - 1] == 1;
     Point at = b->row.at;
-    at.idx[x->a->rank - 2] = k_expr(k, "$ + #", at.idx[x->a->rank - 2], row);
+    at.idx[x->axis] = k_expr(k, "$ + #", at.idx[x->axis], row);
     at.idx[x->a->rank - 1] = key;
     const KRef from = operand_broadcast_index(l, mask, at.idx, x->a->rank);
     const KRef v = operand_lanes(l, mask, from, is_one ? 1 : x->lanes, is_one ? 1 : count);
     return is_one ? k_splat(k, v, x->lanes) : v;
+}
+
+// Rows of a block that are computed together: parts of it of about the same size.
+static int64_t rows_together(const Block *b, int64_t vectors)
+{
+    return ceil_div(b->rows, ceil_div(b->rows, b->b->n_accs / vectors));
 }
 
 // Scores of all rows against `columns` keys from `first` on: scaled, and with the mask if it has vectors.
@@ -170,7 +200,9 @@ static void emit_strip(const Block *b, KRef first, int64_t columns)
     Lower *l = x->l;
     Kernel *k = l->k;
     const int64_t vectors = ceil_div(columns, x->lanes), *q = lower_loc(l, x->a->q)->stride;
-    const int64_t most = x->n_accs / vectors;
+    const int64_t most = rows_together(b, vectors);
+    if (x->is_group)
+        turn_keys(x, &b->row, first, columns, 0);
     for (int64_t row = 0; row < b->rows; row += most) {
         KRef acc[MAX_ACCS];
         const Product p = {.rows = b->rows - row < most ? b->rows - row : most,
@@ -180,11 +212,11 @@ static void emit_strip(const Block *b, KRef first, int64_t columns)
                            .b = x->keys,
                            .steps = k_index(k, x->a->size),
                            .a_base = k_expr(k, "$ + #", attention_query_index(l, &b->row, k_index(k, 0)),
-                                            row * q[x->a->rank - 2]),
-                           .b_base = k_add(k, x->keys_base, first),
-                           .a_row = q[x->a->rank - 2],
+                                            row * q[x->axis]),
+                           .b_base = x->is_group ? x->keys_base : k_add(k, x->keys_base, first),
+                           .a_row = q[x->axis],
                            .a_step = q[x->a->rank - 1],
-                           .b_step = x->pitch};
+                           .b_step = key_pitch(x)};
         emit_product(x, &p, acc);
         for (int64_t i = 0; i < p.rows * vectors; i++) {
             const int64_t lane = i % vectors * x->lanes, of = row + i / vectors;
@@ -329,7 +361,7 @@ static void store_rows(const Block *b, const Product *p, const KRef *acc, const 
         const int64_t lane = i % p->vectors * x->lanes;
         Point at = b->row.at;
         at.vec_axis = x->a->rank - 1;
-        at.idx[x->a->rank - 2] = k_expr(k, "$ + #", at.idx[x->a->rank - 2], row + i / p->vectors);
+        at.idx[x->axis] = k_expr(k, "$ + #", at.idx[x->axis], row + i / p->vectors);
         at.idx[x->a->rank - 1] = k_expr(k, "$ + #", column, lane);
         at.lanes = x->lanes;
         at.count = attention_count(lane, p->columns, x->lanes);
@@ -374,7 +406,7 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
     const Blocks *x = b->b;
     Lower *l = x->l;
     Kernel *k = l->k;
-    const int64_t vectors = (columns + x->lanes - 1) / x->lanes, most = x->n_accs / vectors;
+    const int64_t vectors = ceil_div(columns, x->lanes), most = rows_together(b, vectors);
     KRef acc[MAX_ACCS], factor[MAX_ACCS];
     const Product p = {.rows = b->rows - row < most ? b->rows - row : most,
                        .vectors = vectors,
@@ -398,32 +430,42 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
     k_end(k);
 }
 
+// Vectors of values beside each other. All heads that share values read them at once, if registers allow it:
+// they come from memory.
+static int64_t value_vectors(const Block *b)
+{
+    const int64_t together = b->b->n_accs / b->rows;
+    if (!b->b->is_group || together >= VALUE_VECTORS)
+        return VALUE_VECTORS;
+    return together >= 2 ? 2 : 1;
+}
+
 static void emit_all_values(const Block *b, KRef factors)
 {
     const Blocks *x = b->b;
     Kernel *k = x->l->k;
-    const int64_t width = (int64_t)VALUE_VECTORS * x->lanes, rest = x->a->value_size % width,
+    const int64_t width = value_vectors(b) * x->lanes, rest = x->a->value_size % width,
                   whole = x->a->value_size - rest;
     if (whole > 0) {
         const KRef column = k_for(k, k_index(k, 0), k_index(k, whole), width, KFOR_SERIAL, "c");
-        for (int64_t row = 0; row < b->rows; row += x->n_accs / VALUE_VECTORS)
+        for (int64_t row = 0; row < b->rows; row += rows_together(b, width / x->lanes))
             emit_values(b, factors, row, column, width);
         k_end(k);
     }
-    const int64_t vectors = (rest + x->lanes - 1) / x->lanes;
-    for (int64_t row = 0; rest > 0 && row < b->rows; row += x->n_accs / vectors)
+    const int64_t vectors = ceil_div(rest, x->lanes);
+    for (int64_t row = 0; rest > 0 && row < b->rows; row += rows_together(b, vectors))
         emit_values(b, factors, row, k_index(k, whole), rest);
 }
 
-static void emit_block(const Blocks *x, Point at, KRef kv_head, KRef query, int64_t rows)
+static void emit_block(const Blocks *x, Point at, KRef kv_head, KRef first, int64_t rows)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    at.idx[x->a->rank - 2] = query;
+    at.idx[x->axis] = first;
     Block b = {.b = x, .row = attention_row(l, x->a, at), .rows = rows};
     b.row.kv_head = kv_head;
     Point last = at;
-    last.idx[x->a->rank - 2] = k_expr(k, "$ + #", query, rows - 1);
+    last.idx[x->axis] = k_expr(k, "$ + #", first, rows - 1);
     b.limit = attention_row(l, x->a, last).end;
     const KRef width = k_index(k, step_width(x));
     b.begin = k_expr(k, "$ - $ % $", b.row.begin, b.row.begin, width);
@@ -452,14 +494,45 @@ static void emit_head(const Blocks *x, Point at, KRef kv_head)
         k_end(k);
 }
 
-static bool pays(const Lower *l, const Attention *a)
+static bool has_blocks(const Lower *l, const Attention *a)
 {
     return a->type == DTYPE_f32 && lower_node(l, l->anchor)->dtype == DTYPE_f32 && a->value_lanes > 1 &&
-           l->caps->f32_lanes >= 4 && a->queries >= MIN_QUERIES && a->keys >= MIN_QUERIES;
+           l->caps->f32_lanes >= 4 && a->keys >= MIN_QUERIES;
 }
 
-// Where only a run knows how many queries there are: few are computed row by row. Returns the heads for
-// blocks.
+static bool has_groups(const Lower *l, const Attention *a)
+{
+    const int64_t group = a->heads / a->kv_heads;
+    return group >= MIN_GROUP && group <= MAX_GROUP && a->keys >= MIN_GROUP_KEYS && has_key_vectors(l, a);
+}
+
+// The heads that share keys, one query at a time: all live ones, or `queries` of them if that is not 0.
+static void emit_groups(const Blocks *blocks, KRef queries)
+{
+    const Attention *a = blocks->a;
+    Lower *l = blocks->l;
+    Kernel *k = l->k;
+    const uint32_t heads = a->rank - 3, query = a->rank - 2;
+    const int64_t group = a->heads / a->kv_heads;
+    Blocks x = *blocks;
+    x.is_group = true;
+    x.axis = heads;
+    x.queries = 0;
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = lower_open(l, &a->d, heads, &at) + 1;
+    const KRef kv_head = k_loop(k, a->kv_heads, KFOR_PARALLEL, "h");
+    if (queries != 0) {
+        at.idx[query] = k_for(k, k_index(k, 0), queries, 1, KFOR_PARALLEL, "q");
+        opened++;
+    } else {
+        opened += lower_open_axis(l, &a->d, query, KFOR_PARALLEL, &at);
+    }
+    emit_block(&x, at, kv_head, k_expr(k, "$ * #", kv_head, group), group);
+    lower_close(l, opened);
+}
+
+// Where only a run knows how many queries there are: few are computed by groups, or row by row. Returns the
+// heads for blocks.
 static KRef leave_few(Blocks *x, KRef heads)
 {
     Lower *l = x->l;
@@ -468,27 +541,47 @@ static KRef leave_few(Blocks *x, KRef heads)
     const KRef zero = k_index(k, 0);
     x->queries = lower_live(l, &a->d.live[a->rank - 2], a->queries);
     const KRef is_few = k_expr(k, "$ < #", x->queries, MIN_QUERIES);
-    attention_lower_rows(l, a, k_select(k, is_few, x->queries, zero));
+    const KRef few = k_select(k, is_few, x->queries, zero);
+    if (has_groups(l, a))
+        emit_groups(x, few);
+    else
+        attention_lower_rows(l, a, few);
     return k_select(k, is_few, zero, heads);
+}
+
+// Scratch memory for the keys of a head, or of a step, and for the scores of a block.
+static void take_scratch(Blocks *x, bool has_many)
+{
+    Lower *l = x->l;
+    const Attention *a = x->a;
+    const int64_t keys = has_many ? x->pitch : step_width(x), group = a->heads / a->kv_heads;
+    const int64_t rows = has_groups(l, a) && group > x->rows ? group : x->rows;
+    x->keys = lower_param_thread_scratch(l, "keys", DTYPE_f32, (uint64_t)(a->size * keys), &x->keys_base);
+    x->scores = lower_param_thread_scratch(l, "scores", DTYPE_f32, (uint64_t)(rows * score_pitch(x)),
+                                           &x->scores_base);
 }
 
 bool attention_lower_blocks(Lower *l, const Attention *a)
 {
     rlx_assert(a->kv_heads >= 1 && a->heads % a->kv_heads == 0);
     Kernel *k = l->k;
-    if (!pays(l, a))
+    const bool has_many = a->queries >= MIN_QUERIES;
+    if (!has_blocks(l, a) || (!has_many && !has_groups(l, a)))
         return false;
     Blocks x = {.l = l,
                 .a = a,
+                .axis = a->rank - 2,
                 .lanes = a->value_lanes,
                 .n_accs = l->caps->vector_regs >= 32 ? MAX_ACCS : MAX_ACCS / 2};
-    const int64_t width = step_width(&x), group = a->heads / a->kv_heads;
     // As few blocks as there can be, of about the same size: one of few rows waits for each of its sums.
-    x.rows = ceil_div(a->queries, ceil_div(a->queries, MAX_ROWS));
-    x.pitch = (a->keys + width - 1) / width * width;
-    x.keys = lower_param_thread_scratch(l, "keys", DTYPE_f32, (uint64_t)(a->size * x.pitch), &x.keys_base);
-    x.scores = lower_param_thread_scratch(l, "scores", DTYPE_f32, (uint64_t)(x.rows * score_pitch(&x)),
-                                          &x.scores_base);
+    if (has_many)
+        x.rows = ceil_div(a->queries, ceil_div(a->queries, MAX_ROWS));
+    x.pitch = ceil_div(a->keys, step_width(&x)) * step_width(&x);
+    take_scratch(&x, has_many);
+    if (!has_many) {
+        emit_groups(&x, 0);
+        return true;
+    }
     Point at = {.lanes = 1, .count = 1};
     KRef heads = k_index(k, a->kv_heads);
     if (a->d.live[a->rank - 2].size != 0)
@@ -497,8 +590,8 @@ bool attention_lower_blocks(Lower *l, const Attention *a)
     const KRef kv_head = k_for(k, k_index(k, 0), heads, 1, KFOR_PARALLEL, "h");
     const AttRow keys = {.a = a, .at = at, .kv_head = kv_head};
     pack_keys(&x, &keys);
-    const KRef member = k_loop(k, group, KFOR_SERIAL, "g");
-    at.idx[a->rank - 3] = k_expr(k, "$ * # + $", kv_head, group, member);
+    const KRef member = k_loop(k, a->heads / a->kv_heads, KFOR_SERIAL, "g");
+    at.idx[a->rank - 3] = k_expr(k, "$ * # + $", kv_head, a->heads / a->kv_heads, member);
     emit_head(&x, at, kv_head);
     lower_close(l, opened + 2);
     return true;

@@ -145,8 +145,10 @@ static void round_step(Lower *l, const BlockProduct *p, const UnitRounding *u, i
         sum = k_add(k, sum, x);
         store_digits(l, p, u, i, x);
     }
-    const KRef whole = k_cast(k, k_hreduce(k, KOP_add, sum), DTYPE_f32);
-    k_store(k, p->sums, k_expr(k, "$ * # + #", u->place, steps_of(p), s), k_mul(k, whole, u->step), 1);
+    const KRef at = k_expr(k, "$ * # + #", u->place, steps_of(p), s), all = k_hreduce(k, KOP_add, sum);
+    const KRef whole = p->has_starts ? k_mul(k, all, k_integer(k, DTYPE_i32, p->packed.bias))
+                                     : k_mul(k, k_cast(k, all, DTYPE_f32), u->step);
+    k_store(k, p->sums, at, whole, 1);
 }
 
 void block_digits_round(Lower *l, BlockProduct *p, KRef live)
@@ -156,7 +158,8 @@ void block_digits_round(Lower *l, BlockProduct *p, KRef live)
     const int64_t units = units_of_row(p), all = p->rows * units;
     p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)(all * p->n_digits * WORDS));
     p->steps = lower_param_scratch(l, "steps", DTYPE_f32, (uint64_t)all);
-    p->sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(all * steps_of(p)));
+    p->sums = lower_param_scratch(l, "sums", p->has_starts ? DTYPE_i32 : DTYPE_f32,
+                                  (uint64_t)(all * steps_of(p)));
     UnitRounding u = {.bytes = lower_param_view(l, p->digits, DTYPE_i8),
                       .lanes = lower_fit_lanes(l, p->packed.step)};
     const KRef end = live != 0 ? k_expr(k, "$ * #", live, units) : k_index(k, all);

@@ -117,6 +117,19 @@ static KRef row_of(Lower *l, const BlockProduct *p, int64_t r)
     return p->first ? k_expr(l->k, "$ + #", p->first, r) : k_index(l->k, r);
 }
 
+// Fetches what a unit reads some records later, a share of the lines of a record.
+static void fetch_ahead(Lower *l, const BlockProduct *p, KRef record, KRef unit)
+{
+    Kernel *k = l->k;
+    const PackedBlocks *b = &p->packed;
+    const int64_t ahead = l->caps->cpu.ahead_bytes, word = 4, share = b->record / b->units;
+    if (ahead == 0 || l->constant_bytes <= l->caps->cpu.l2_bytes)
+        return;
+    const KRef first = k_expr(k, "$ * # + $ * #", record, b->record / word, unit, share / word);
+    for (int64_t i = 0; i < share; i += CACHE_LINE)
+        k_prefetch(k, b->param[BLOCK_WORDS], k_expr(k, "$ + #", first, (ahead + i) / word));
+}
+
 // All rows of the columns of a record, of which `real` exist, from number `first` of the records on.
 static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t real)
 {
@@ -133,6 +146,7 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t re
             k, b, &(PackedPlace){k_add(k, c.records, block), k_index(k, v)});
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
+        fetch_ahead(l, p, k_add(k, c.records, block), unit);
         (p->n_digits ? block_digits_add : add_unit)(l, p, &c, block, unit, turn);
         blocks_packed_close(k, b);
     }
@@ -259,8 +273,7 @@ static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t c
     block_product_store(l, ctx, row, column, count, value);
 }
 
-// The live rows, where they are those of a single axis.
-static KRef live_rows(Lower *l, const BlockProduct *p)
+KRef block_product_live(Lower *l, const BlockProduct *p)
 {
     for (uint32_t i = 0; i + 1 < p->d.rank; i++)
         if (p->d.live[i].size != 0 && p->d.extent[i] == p->rows)
@@ -282,7 +295,7 @@ static void emit_many_rows(Lower *l, BlockProduct *p)
               .b_col = 1,
               .b_type = DTYPE_f16,
               .source = GEMM_WIDENED,
-              .m_live = live_rows(l, p),
+              .m_live = block_product_live(l, p),
               .widen = decode_panel,
               .widen_unit = p->f->elements,
               .store = store_tile,
@@ -298,7 +311,7 @@ static void emit_tiles(Lower *l, const BlockProduct *p, KRef record, int64_t rea
 {
     Kernel *k = l->k;
     BlockProduct tile = *p;
-    const KRef live = live_rows(l, p), rows = live ? live : k_index(k, p->rows);
+    const KRef live = block_product_live(l, p), rows = live ? live : k_index(k, p->rows);
     tile.rows = BLOCK_MAX_ROWS;
     const KRef end = k_expr(k, "($ + #) / #", rows, tile.rows - 1, tile.rows);
     tile.first = k_expr(k, "min($ * #, #)", k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t"), tile.rows,
@@ -325,10 +338,13 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
         return true;
     }
     block_digits_choose(l, p);
+    p->has_starts = block_rows_fit(l, p) && p->packed.bias != 0 && !p->f->min.sign;
     if (p->n_digits)
-        block_digits_round(l, p, live_rows(l, p));
+        block_digits_round(l, p, block_product_live(l, p));
     if (p->rows <= BLOCK_MAX_ROWS)
         emit_records(l, p, emit_columns);
+    else if (block_rows_fit(l, p))
+        emit_records(l, p, block_rows_emit);
     else if (p->n_digits)
         emit_records(l, p, emit_tiles);
     else

@@ -22,6 +22,7 @@ typedef struct BlockProduct {
     // Rows are integers of digits, see blocks_dot.c: so many, of so many bits each; 0: they are not.
     uint8_t n_digits, digit_bits;
     uint32_t digits, steps, sums; // params of these
+    bool has_starts;              // sums are those of integers, times the bias of bytes: i32
     KRef first;                   // the row of x that is computed first, where rows are those of a tile
 } BlockProduct;
 
@@ -60,6 +61,11 @@ bool block_product_vectors(Lower *l, BlockProduct *p);
 void block_digits_choose(const Lower *l, BlockProduct *p);
 // Emits the loops that round rows, into scratch memory: `live` of them, or all of them where that is 0.
 void block_digits_round(Lower *l, BlockProduct *p, KRef live);
+// The rows that a run has, where they are those of a single axis; else 0.
+KRef block_product_live(Lower *l, const BlockProduct *p);
+// Many rows by bytes that are unpacked once (blocks_rows.c): the columns of a record, of which `real` exist.
+bool block_rows_fit(const Lower *l, const BlockProduct *p);
+void block_rows_emit(Lower *l, const BlockProduct *p, KRef record, int64_t real);
 // Adds a unit's products: number `unit` of block `block`, in a turn (blocks_packed_turns).
 void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
                       int64_t turn);

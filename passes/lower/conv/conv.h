@@ -40,13 +40,16 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
 TileInput conv_tile_input(Lower *l, const Conv *c);
 // A 1x1 convolution of an image in rows whose result is wanted in rows: is it faster on them as they are?
 bool conv_can_keep_rows(const Graph *g, const TargetCaps *caps, const Node *n);
+// A convolution of a row of one channel without padding, whose result is wanted in rows: the same question.
+bool conv_can_make_rows(const Graph *g, const TargetCaps *caps, const Node *n);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
-// Has the convolution one input and one output channel for each group, next to each other, and few taps?
+// Has the convolution one input channel for each group, and one, two or four output channels, next to each
+// other, and few taps?
 bool depthwise_fits(const Lower *l, const Conv *c);
 // Lowers it, if what stores its results takes vectors of channels. Channels are what src calls oc.
 void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx);
-// Lowers a convolution of 16-bit floats for matrix units of GPUs; false when it does not fit.
+// Lowers a convolution of 16-bit floats or of bytes for matrix units of GPUs; false when it does not fit.
 bool gpu_conv_lower(Lower *l, const Conv *c);
 // The same for all floats on every GPU; d: of the output.
 bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *d);

@@ -2,7 +2,7 @@
 // Convolutions of 16-bit floats and of bytes on the matrix units of a GPU: products of the input's pixels
 // under each tap of the kernel, which the copy engine finds itself (gpu_matmul.h, GpuImage), with weights as
 // [outputs, taps, channels]. Sums in f32, tap by tap, channels rising; the bias is added last. Sums of bytes
-// are exact (gpu_int_conv.c).
+// are exact (gpu_int_conv.c). With three spatial axes, of both, each frame of the output is a product.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include <string.h>
@@ -11,7 +11,8 @@ enum {
     MIN_CORNER = -128,    // of tensor maps of rank 4
     MAX_CORNER = 127,
     MAX_STRIDE = 8,
-    MIN_OUTPUTS = 16
+    MIN_OUTPUTS = 16,
+    MIN_FRAME = 32 // pixels
 };
 
 // Weights in the order in which k runs.
@@ -40,7 +41,8 @@ static void fill_taps(const void *ctx, void *out)
 
 static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
 {
-    (void)p, (void)batch;
+    if (p->n_batch != 0)
+        row = k_expr(p->l->k, "$ * # + $", batch[0], p->m, row);
     return (Point){.idx = {row, column}, .vec_axis = 1, .lanes = 1, .count = 1};
 }
 
@@ -68,6 +70,22 @@ static int64_t element_bytes(const Lower *l, const Conv *c)
     return dtype_info[lower_node(l, c->x)->dtype].bytes;
 }
 
+// Images become frames of the first of three spatial axes; false: they are not as far apart everywhere.
+static bool take_frames(Conv *c, GpuFrames *frames)
+{
+    const TileAxis x = c->s.outer[0];
+    if (c->s.n_outer == 0)
+        return true;
+    if (c->s.n_outer != 1 || (c->s.n > 1 && c->stride_n != x.in * c->stride_outer[0]))
+        return false;
+    c->s.n_outer = 0;
+    c->s.n *= x.in;
+    c->stride_n = c->stride_outer[0];
+    if (x.kernel != 1 || x.stride != 1 || x.pad != 0 || x.out != x.in)
+        *frames = (GpuFrames){x.in, x.out, x.kernel, x.stride, x.dilation, x.pad};
+    return frames->out == 0 || c->s.h * c->s.w >= MIN_FRAME;
+}
+
 // Channels of a pixel next to each other, pixels and rows at whole steps of the copy engine.
 static bool is_image(const Lower *l, const Conv *c)
 {
@@ -83,7 +101,8 @@ static bool is_matrix(const Conv *c)
 {
     const TileShape *s = &c->s;
     const int64_t rows = c->stride_w * s->w;
-    return c->bytes != NULL && s->n_outer == 0 && s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 &&
+    rlx_assert(s->n_outer == 0);
+    return c->bytes != NULL && s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 &&
            s->pad_h == 0 && s->pad_w == 0 && s->h == s->in_h && s->w == s->in_w && c->stride_c == 1 &&
            c->group == 1 && (s->h == 1 || c->stride_h == rows) &&
            (s->n == 1 || c->stride_n == (s->w * s->h == 1 ? c->stride_n : rows * s->h));
@@ -141,7 +160,7 @@ static GpuMatrix result_of(const Lower *l, const Domain *d)
     return m;
 }
 
-static GpuImage image_of(const Conv *c)
+static GpuImage image_of(const Conv *c, const GpuFrames *frames)
 {
     const TileShape *s = &c->s;
     return (GpuImage){.channels = s->ic,
@@ -149,6 +168,8 @@ static GpuImage image_of(const Conv *c)
                       .out = {s->w, s->h},
                       .stride = {c->stride_w, c->stride_h, c->stride_n},
                       .taps_w = s->kw,
+                      .taps_h = s->kh,
+                      .frames = *frames,
                       .step = {s->sw, s->sh},
                       .dilation = {s->dw, s->dh},
                       .pad = {s->pad_w, s->pad_h},
@@ -172,11 +193,16 @@ static Conv join_taps(const Lower *l, const Conv *c)
     return out;
 }
 
+static bool is_axis_inside(TileAxis x)
+{
+    return x.pad == 0 && (x.out - 1) * x.stride + (x.kernel - 1) * x.dilation < x.in;
+}
+
 // Does no tap lie outside of the image?
 static bool is_inside(const TileShape *s)
 {
-    return s->pad_h == 0 && s->pad_w == 0 && (s->h - 1) * s->sh + (s->kh - 1) * s->dh < s->in_h &&
-           (s->w - 1) * s->sw + (s->kw - 1) * s->dw < s->in_w;
+    return (s->n_outer == 0 || is_axis_inside(s->outer[0])) && is_axis_inside(tile_row_axis(s)) &&
+           is_axis_inside(tile_column_axis(s));
 }
 
 static int64_t row_stride(const Conv *c)
@@ -184,30 +210,37 @@ static int64_t row_stride(const Conv *c)
     return c->s.w > 1 ? c->stride_w : c->s.h > 1 ? c->stride_h : c->stride_n;
 }
 
-static bool has_operands(const Lower *l, const Conv *c)
+static bool has_operands(const Lower *l, const Conv *c, int64_t taps)
 {
     const int type = lower_node(l, l->anchor)->dtype;
     if (c->bytes != NULL) // weights were constants; images end with zeros
         return c->bytes->zero == 0 || is_inside(&c->s);
     return k_is_half(type) && lower_node(l, c->w)->dtype == type && lower_node(l, c->x)->dtype == type &&
-           (c->s.kh * c->s.kw == 1 || node_is_const(l->g, c->w));
+           (taps == 1 || node_is_const(l->g, c->w));
 }
 
-bool gpu_conv_lower(Lower *l, const Conv *c)
+bool gpu_conv_lower(Lower *l, const Conv *given)
 {
-    const int64_t taps = c->s.kh * c->s.kw;
+    Conv frames_of = *given, *c = &frames_of;
+    GpuFrames frames = {0};
+    if (!take_frames(c, &frames))
+        return false;
+    const int64_t taps = (frames.out != 0 ? frames.taps : 1) * c->s.kh * c->s.kw;
     rlx_assert(taps >= 1 && c->group >= 1);
     const Conv joined = join_taps(l, c);
-    const bool is_rows = is_matrix(c);
-    if (!l->caps->has_mma || !has_operands(l, c) || c->s.oc < MIN_OUTPUTS ||
+    const bool is_rows = frames.out == 0 && is_matrix(c);
+    if (!l->caps->has_mma || !has_operands(l, given, taps) || c->s.oc < MIN_OUTPUTS ||
         !(is_rows || is_image(l, &joined)))
         return false;
     Domain d = conv_out_domain(l);
     if (!conv_joins_pixels(l, &d))
         return false;
-    const GpuImage image = image_of(&joined);
+    const GpuImage image = image_of(&joined, &frames);
+    const int64_t products = frames.out != 0 ? c->s.n / frames.in * frames.out : 1;
     GpuMatmul p = {.l = l,
-                   .m = c->s.n * c->s.h * c->s.w,
+                   .m = (frames.out != 0 ? 1 : c->s.n) * c->s.h * c->s.w,
+                   .n_batch = frames.out != 0,
+                   .batch = {products},
                    .n = c->s.oc,
                    .k = taps * c->s.ic,
                    .d = &d,
@@ -218,6 +251,7 @@ bool gpu_conv_lower(Lower *l, const Conv *c)
     p.a = (GpuMatrix){.id = c->x, .loc = lower_loc(l, c->x), .outer = is_rows ? row_stride(c) : 0, .k = 1};
     p.b = weights_of(l, c, taps);
     p.c = result_of(l, &d);
+    p.c.batch[0] = frames.out != 0 ? p.m * p.c.outer : 0;
     if (!gpu_matmul_fits(&p))
         return false;
     gpu_matmul_emit(&p);

@@ -45,7 +45,7 @@ static void add_begins(Lower *l, const Node *n, const int32_t *weights, GpuBytes
         bytes->sums = 1 + lower_param_data(l, "sums", DTYPE_i32, sums, (uint64_t)channels * sizeof *sums);
 }
 
-// One spatial axis is w; more than two are left to gpu_window_conv_lower.
+// One spatial axis is w.
 static void add_shape(const Lower *l, const Node *n, Conv *c)
 {
     const Shape *x = lower_node(l, c->x)->shape, *w = lower_node(l, c->w)->shape;
@@ -63,6 +63,15 @@ static void add_shape(const Lower *l, const Node *n, Conv *c)
                        .dw = form.dilation[last],
                        .pad_w = form.pad[last],
                        .h = 1, .in_h = 1, .kh = 1, .sh = 1, .dh = 1};
+    for (uint32_t i = 0; i < c->s.n_outer; i++) {
+        c->s.outer[i] = (TileAxis){.out = n->shape->dim[i + 2],
+                                   .in = x->dim[i + 2],
+                                   .kernel = w->dim[i + 2],
+                                   .stride = form.stride[i],
+                                   .dilation = form.dilation[i],
+                                   .pad = form.pad[i]};
+        c->stride_outer[i] = loc->stride[i + 2];
+    }
     c->stride_n = loc->stride[0];
     c->stride_c = loc->stride[1];
     c->stride_w = loc->stride[last + 2];

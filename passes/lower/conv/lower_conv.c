@@ -332,6 +332,7 @@ static void emit_depthwise(Lower *l, const Conv *c, const Domain *d)
     const bool is_const = node_is_const(l->g, c->w);
     TileSource src = is_const ? constant_weights(c) : stored_weights(l, c);
     src.data = is_const ? const_f32(l, c->w) : NULL;
+    src.stride_group = c->s.oc * src.stride_oc;
     ConvStore store = {.d = *d, .first_channel = k_index(l->k, 0)};
     depthwise_emit(l, c, &src, store_conv, &store);
 }

@@ -206,13 +206,11 @@ static void emit_phase(Lower *l, PhaseStore *s)
         return;
     }
     const Conv c = phase_conv(l, s->t, s);
-    TileSource src = phase_weights(l, s->t, s);
-    if (depthwise_fits(l, &c) && domain_lanes(l, &s->t->d, 1) > 1) {
-        src.stride_oc = src.stride_group;
+    const TileSource src = phase_weights(l, s->t, s);
+    if (depthwise_fits(l, &c) && domain_lanes(l, &s->t->d, 1) > 1)
         depthwise_emit(l, &c, &src, store_phase, s);
-        return;
-    }
-    emit_tiles(l, &c, &src, s);
+    else
+        emit_tiles(l, &c, &src, s);
 }
 
 static bool can_tile(Lower *l, const Transposed *t)

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution: a vector of channels, tiles of a few rows and columns of outputs in accumulators,
 // every input vector of a tile loaded once and used for all the outputs that it touches; the weights stay in
-// registers where they fit. Tiles at the left and right border have text of their own that leaves out what
-// falls outside; rows that may be outside are tested as a whole. Accumulation: f32 fused multiply-adds in the
-// order kernel row, kernel column, starting from the bias.
+// registers where they fit. Where a channel has several results, each of these has accumulators of its own,
+// and the vectors that are stored have one lane of each in turns. Tiles at the left and right border have
+// text of their own that leaves out what falls outside; rows that may be outside are tested as a whole.
+// Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, starting from the bias.
 #include "passes/lower/choice.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/packer.h"
 #include <string.h>
 
 enum { DW_MAX_KERNEL = 7, DW_MAX_ROWS = 2, DW_MAX_PIXELS = 14, DW_EPILOGUE_LOOP_COST = 8 };
-enum { DW_MAX_STRIDE = 4, DW_MAX_DILATION = 24 };
+enum { DW_MAX_STRIDE = 4, DW_MAX_DILATION = 24, DW_MAX_EACH = 4 };
 
 // Which loops are inside which.
 typedef enum DwOrder {
@@ -29,7 +30,8 @@ typedef struct Depthwise {
     uint32_t x, w, bias;
     DwOrder order;
     int64_t rows, pixels; // of a tile, at most
-    int64_t channels;
+    int64_t channels;         // of the input
+    int64_t each;             // results of a channel, a power of two
     KRef image, row, channel; // of the tile at hand; channel: first of the vector
     KRef outer[TILE_MAX_OUTER];
     uint8_t count;            // real channels
@@ -55,15 +57,19 @@ static int64_t tap_offset(const Depthwise *s, int64_t tap)
     return offset;
 }
 
+// By vector of channels, tap and result of a channel.
 static float *pack_depthwise(const Depthwise *s, int64_t channels, uint64_t *bytes)
 {
     const int64_t taps = tile_steps(&s->c->s), blocks = (channels + s->lanes - 1) / s->lanes;
-    float *out = ARENA_ARRAY(s->l->pass->perm, float, blocks *taps * s->lanes);
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t t = 0; t < taps; t++)
-            memcpy(&out[((c / s->lanes) * taps + t) * s->lanes + c % s->lanes],
-                   (const float *)s->src->data + c * s->src->stride_oc + tap_offset(s, t), sizeof *out);
-    *bytes = (uint64_t)(blocks * taps * s->lanes) * sizeof *out;
+    const int64_t n = s->each;
+    float *out = ARENA_ARRAY(s->l->pass->perm, float, blocks *taps *n * s->lanes);
+    for (int64_t o = 0; o < channels * n; o++)
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t c = o / n, to = ((c / s->lanes * taps + t) * n + o % n) * s->lanes + c % s->lanes;
+            const int64_t from = c * s->src->stride_group + o % n * s->src->stride_oc + tap_offset(s, t);
+            memcpy(&out[to], (const float *)s->src->data + from, sizeof *out);
+        }
+    *bytes = (uint64_t)(blocks * taps * n * s->lanes) * sizeof *out;
     return out;
 }
 
@@ -72,7 +78,7 @@ static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t
 {
     Kernel *k = p->l.k;
     const TileShape *t = &s->c->s;
-    KRef from = k_expr(k, "$ * # + #", first, s->src->stride_oc, s->src->first), tap = k_index(k, 0);
+    KRef from = k_expr(k, "$ * # + #", first, s->src->stride_group, s->src->first), tap = k_index(k, 0);
     for (uint32_t i = 0; i < t->n_outer; i++) {
         const KRef kd = k_loop(k, t->outer[i].kernel, KFOR_SERIAL, "kd");
         from = k_expr(k, "$ * # + $", kd, s->src->stride_outer[i], from);
@@ -82,14 +88,18 @@ static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t
     const KRef kw = k_loop(k, t->kw, KFOR_SERIAL, "kw");
     from = k_expr(k, "$ * # + ($ * # + $)", kw, s->src->stride_kw, kh, s->src->stride_kh, from);
     tap = k_expr(k, "($ * # + $) * # + $", tap, t->kh, kh, t->kw, kw);
-    const KRef to = k_expr(k, "$ * # + $ * #", tap, s->lanes, first, tile_steps(t));
+    uint32_t opened = 2 + t->n_outer;
+    const KRef result = lower_open_count(k, s->each, KFOR_SERIAL, "r", &opened);
+    from = k_expr(k, "$ * # + $", result, s->src->stride_oc, from);
+    tap = k_expr(k, "$ * # + $", tap, s->each, result);
+    const KRef to = k_expr(k, "$ * # + $ * #", tap, s->lanes, first, tile_steps(t) * s->each);
     const KRef c = k_loop(k, channels, KFOR_SERIAL, "c");
     k_store(k, p->to, k_add(k, to, c),
-            k_load(k, p->from, k_expr(k, "$ * # + $", c, s->src->stride_oc, from), 1, 1), 1);
+            k_load(k, p->from, k_expr(k, "$ * # + $", c, s->src->stride_group, from), 1, 1), 1);
     k_end(k);
     for (int64_t c0 = channels; c0 < s->lanes; c0++)
         k_store(k, p->to, k_expr(k, "$ + #", to, c0), k_number(k, DTYPE_f32, 0), 1);
-    for (uint32_t i = 0; i < 2 + t->n_outer; i++)
+    for (uint32_t i = 0; i < opened; i++)
         k_end(k);
 }
 
@@ -98,7 +108,8 @@ static uint32_t pack_stored(const Depthwise *s)
     const int64_t rest = s->channels % s->lanes, whole = s->channels - rest;
     const int64_t blocks = (s->channels + s->lanes - 1) / s->lanes;
     Packer p;
-    packer_open(s->l, s->c->w, DTYPE_f32, (uint64_t)(blocks * tile_steps(&s->c->s) * s->lanes), &p);
+    const int64_t elements = blocks * tile_steps(&s->c->s) * s->each * s->lanes;
+    packer_open(s->l, s->c->w, DTYPE_f32, (uint64_t)elements, &p);
     Kernel *k = p.l.k;
     if (whole > 0) {
         emit_packed(s, &p, k_for(k, k_index(k, 0), k_index(k, whole), s->lanes, KFOR_PARALLEL, "b"),
@@ -129,11 +140,16 @@ static int64_t tap_of(int64_t at, int64_t out, int64_t stride, int64_t dilation,
     return from < 0 || from % dilation != 0 || from / dilation >= taps ? -1 : from / dilation;
 }
 
-static KRef load_weight(const Depthwise *s, const DwRegisters *r, int64_t kh, int64_t kw)
+// Accumulator of result `n` of a channel.
+static KRef acc_of(const Depthwise *s, const DwRegisters *r, int64_t n, int64_t row, int64_t p)
 {
-    Kernel *k = s->l->k;
-    const int64_t tap = kh * s->c->s.kw + kw;
-    return k_load(k, s->w, k_expr(k, "$ + #", r->w, tap * s->lanes), s->lanes, s->lanes);
+    return r->acc[(n * s->tile_rows + row) * s->run.pixels + p];
+}
+
+static KRef load_weight(const Depthwise *s, const DwRegisters *r, int64_t tap, int64_t n)
+{
+    const KRef at = k_expr(s->l->k, "$ + #", r->w, (tap * s->each + n) * s->lanes);
+    return k_load(s->l->k, s->w, at, s->lanes, s->lanes);
 }
 
 // What input vector (i, j) of the tile adds to the outputs.
@@ -146,13 +162,15 @@ static void emit_input(const Depthwise *s, const DwRegisters *r, int64_t i, int6
         const int64_t kh = tap_of(i, row, t->sh, t->dh, t->kh);
         for (int64_t p = 0; kh >= 0 && p < s->run.pixels; p++) {
             const int64_t kw = tap_of(j, p, t->sw, t->dw, t->kw);
-            const KRef acc = r->acc[row * s->run.pixels + p];
             if (kw < 0)
                 continue;
             if (value == 0)
                 value = k_load(k, s->x, k_expr(k, "$ + #", r->x, i * s->c->stride_h + j * s->c->stride_w),
                                s->lanes, s->count);
-            k_set(k, acc, k_fma(k, value, load_weight(s, r, kh, kw), k_get(k, acc)));
+            for (int64_t n = 0; n < s->each; n++) {
+                const KRef acc = acc_of(s, r, n, row, p), w = load_weight(s, r, kh * t->kw + kw, n);
+                k_set(k, acc, k_fma(k, value, w, k_get(k, acc)));
+            }
         }
     }
 }
@@ -199,16 +217,72 @@ static void emit_input_row(const Depthwise *s, const DwRegisters *r, int64_t i)
         k_end(s->l->k);
 }
 
-static void store_output(const Depthwise *s, KRef row, KRef p, KRef value)
+// --- several results of a channel ---
+
+// Channels of the result that vector `n` has; 0 or less: none.
+static int64_t count_of(const Depthwise *s, int64_t n)
+{
+    const int64_t left = s->count * s->each - n * s->lanes;
+    return left < s->lanes ? left : s->lanes;
+}
+
+// Vectors of one result of all channels become vectors of neighbouring results. As often as two divides
+// s->each, the two halves of the list are put in turns.
+static void interleave(const Depthwise *s, KRef *v)
+{
+    const int64_t half = s->each / 2;
+    for (int64_t turn = 1; turn < s->each; turn *= 2) {
+        KRef from[DW_MAX_EACH];
+        memcpy(from, v, sizeof from);
+        for (int64_t i = 0; i < half; i++) {
+            v[2 * i] = k_zip(s->l->k, KZIP_LOW, from[i], from[i + half]);
+            v[2 * i + 1] = k_zip(s->l->k, KZIP_HIGH, from[i], from[i + half]);
+        }
+    }
+}
+
+// The way back.
+static void separate(const Depthwise *s, KRef *v)
+{
+    const int64_t half = s->each / 2;
+    for (int64_t turn = 1; turn < s->each; turn *= 2) {
+        KRef from[DW_MAX_EACH];
+        memcpy(from, v, sizeof from);
+        for (int64_t i = 0; i < half; i++) {
+            v[i] = k_zip(s->l->k, KZIP_EVEN, from[2 * i], from[2 * i + 1]);
+            v[i + half] = k_zip(s->l->k, KZIP_ODD, from[2 * i], from[2 * i + 1]);
+        }
+    }
+}
+
+static KRef result_channel(const Depthwise *s, int64_t n)
+{
+    return k_expr(s->l->k, "$ * # + #", s->channel, s->each, n * s->lanes);
+}
+
+// What the sums start from, for each result of a channel.
+static void load_bias(const Depthwise *s, KRef *v)
+{
+    Kernel *k = s->l->k;
+    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), s->lanes);
+    for (int64_t n = 0; n < s->each; n++)
+        v[n] = s->c->bias == 0 || count_of(s, n) <= 0
+                   ? zero
+                   : k_load(k, s->bias, result_channel(s, n), s->lanes, (uint8_t)count_of(s, n));
+    if (s->c->bias != 0)
+        separate(s, v);
+}
+
+static void store_output(const Depthwise *s, KRef row, KRef p, int64_t n, KRef value)
 {
     Kernel *k = s->l->k;
     const TileOut out = {.image = s->image,
                          .outer = s->outer,
                          .row = k_add(k, s->row, row),
                          .column = k_add(k, s->column, p),
-                         .channel = s->channel,
+                         .channel = result_channel(s, n),
                          .lanes = s->lanes,
-                         .count = s->count};
+                         .count = (uint8_t)count_of(s, n)};
     s->store(s->l, &out, value, s->ctx);
 }
 
@@ -216,19 +290,29 @@ static void store_output(const Depthwise *s, KRef row, KRef p, KRef value)
 static void emit_stores(const Depthwise *s, const DwRegisters *r)
 {
     Kernel *k = s->l->k;
-    const int64_t pixels = s->run.pixels, n = s->tile_rows * pixels;
-    if (lower_epilogue_cost(s->l) < DW_EPILOGUE_LOOP_COST) {
-        for (int64_t i = 0; i < n; i++)
-            store_output(s, k_index(k, i / pixels), k_index(k, i % pixels), k_get(k, r->acc[i]));
-        return;
+    const int64_t pixels = s->run.pixels, points = s->tile_rows * pixels, step = s->each * s->lanes;
+    const bool is_looped = lower_epilogue_cost(s->l) >= DW_EPILOGUE_LOOP_COST;
+    const KRef sums = is_looped ? k_array(k, DTYPE_f32, points * step) : 0;
+    for (int64_t i = 0; i < points; i++) {
+        KRef v[DW_MAX_EACH] = {0};
+        for (int64_t n = 0; n < s->each; n++)
+            v[n] = k_get(k, acc_of(s, r, n, i / pixels, i % pixels));
+        interleave(s, v);
+        for (int64_t n = 0; n < s->each && count_of(s, n) > 0; n++)
+            if (is_looped)
+                k_astore(k, sums, k_index(k, i * step + n * s->lanes), v[n]);
+            else
+                store_output(s, k_index(k, i / pixels), k_index(k, i % pixels), n, v[n]);
     }
-    const KRef sums = k_array(k, DTYPE_f32, n * s->lanes);
-    for (int64_t i = 0; i < n; i++)
-        k_astore(k, sums, k_index(k, i * s->lanes), k_get(k, r->acc[i]));
+    if (!is_looped)
+        return;
     const KRef row = k_loop(k, s->tile_rows, KFOR_ROLL, "r");
     const KRef p = k_loop(k, pixels, KFOR_ROLL, "p");
-    const KRef index = k_expr(k, "$ * # + $ * #", row, pixels * s->lanes, p, s->lanes);
-    store_output(s, row, p, k_aload(k, sums, index, s->lanes));
+    for (int64_t n = 0; n < s->each && count_of(s, n) > 0; n++) {
+        const KRef index =
+            k_expr(k, "$ * # + ($ * # + #)", row, pixels * step, p, step, n * s->lanes);
+        store_output(s, row, p, n, k_aload(k, sums, index, s->lanes));
+    }
     k_end(k);
     k_end(k);
 }
@@ -248,7 +332,7 @@ static void open_outer_taps(const Depthwise *s, DwRegisters *r)
         const KRef tap = k_for(k, lo, hi, 1, KFOR_SERIAL, "kd");
         const KRef at = k_expr(k, "$ * # + $", tap, x->dilation, start);
         r->x = k_expr(k, "$ * # + $", at, s->c->stride_outer[i], r->x);
-        r->w = k_expr(k, "$ * # + $", tap, taps * s->lanes, r->w);
+        r->w = k_expr(k, "$ * # + $", tap, taps * s->each * s->lanes, r->w);
     }
 }
 
@@ -257,17 +341,18 @@ static void emit_tile(const Depthwise *s)
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
     DwRegisters r;
-    const KRef init = s->c->bias != 0 ? k_load(k, s->bias, s->channel, s->lanes, s->count)
-                                      : k_splat(k, k_number(k, DTYPE_f32, 0), s->lanes);
-    for (int64_t i = 0; i < s->tile_rows * s->run.pixels; i++)
-        r.acc[i] = k_var(
-            k, init, arena_printf(k->arena, "a%d_%d", (int)(i / s->run.pixels), (int)(i % s->run.pixels)));
+    const int64_t pixels = s->run.pixels, points = s->tile_rows * pixels;
+    KRef init[DW_MAX_EACH] = {0};
+    load_bias(s, init);
+    for (int64_t i = 0; i < points * s->each; i++)
+        r.acc[i] = k_var(k, init[i / points],
+                         arena_printf(k->arena, "a%d_%d", (int)(i / pixels), (int)(i % pixels)));
     const KRef top = k_expr(k, "$ * # + #", s->row, t->sh, -t->pad_h);
     const KRef left = k_expr(k, "$ * # + #", s->column, t->sw, -t->pad_w);
     r.x = k_expr(k, "$ * # + $", s->image, s->c->stride_n, lower_base(s->l, s->c->x));
     r.x = k_expr(k, "$ * # + $", s->channel, s->c->stride_c, r.x);
     r.x = k_expr(k, "$ * # + ($ * # + $)", left, s->c->stride_w, top, s->c->stride_h, r.x);
-    r.w = k_expr(k, "$ * #", s->channel, tile_steps(t)); // channel is a multiple of lanes
+    r.w = k_expr(k, "$ * #", s->channel, tile_steps(t) * s->each); // channel is a multiple of lanes
     open_outer_taps(s, &r);
     for (int64_t i = 0; i <= (s->tile_rows - 1) * t->sh + (t->kh - 1) * t->dh; i++)
         emit_input_row(s, &r, i);
@@ -420,7 +505,7 @@ static void choose_tile(Depthwise *s)
     const int64_t regs = s->l->caps->vector_regs, taps = t->kh * t->kw;
     const int64_t room = regs - 2 - (taps <= regs / 3 ? taps : t->kw);
     s->rows = t->h > 1 && t->kh > 1 && !lower_goes_by_rows(s->l) ? DW_MAX_ROWS : 1;
-    int64_t most = room / s->rows;
+    int64_t most = room / (s->rows * s->each);
     most = most > DW_MAX_PIXELS / s->rows + 1 ? DW_MAX_PIXELS / s->rows + 1 : most < 2 ? 2 : most;
     s->pixels = most;
     for (int64_t p = most; p > most / 2; p--)
@@ -439,10 +524,11 @@ static void choose_order(Depthwise *s)
     const TileShape whole = s->c->s, strip = tile_shape_of_window(s->l, &whole);
     const TileShape *t = &strip;
     const TargetCaps *caps = s->l->caps;
-    const double plane = (double)(t->in_h * t->in_w + t->h * t->w) * s->lanes * sizeof(float);
+    const double plane = (double)(t->in_h * t->in_w + t->h * t->w * s->each) * s->lanes * sizeof(float);
     const double all = plane / s->lanes * (double)s->channels;
     const double fma =
-        (double)(t->n * t->h * t->w * s->channels / s->lanes * t->kh * t->kw) / caps->cpu.fma_per_cycle;
+        (double)(t->n * t->h * t->w * s->channels * s->each / s->lanes * t->kh * t->kw) /
+        caps->cpu.fma_per_cycle;
     const Candidate list[] = {
         {names[DW_CHANNELS_OUTSIDE], fma * (plane <= caps->cpu.l1_bytes / 4 ? 1
                                             : plane <= caps->cpu.l1_bytes   ? 1.3
@@ -451,8 +537,9 @@ static void choose_order(Depthwise *s)
         {names[DW_CHANNELS_INSIDE], fma * 1.2},
     };
     const char *question =
-        arena_printf(s->l->pass->perm, "depthwise %dx%dx%dx%d to %dx%d kernel %dx%d%s", (int)t->n,
-                     (int)t->in_h, (int)t->in_w, (int)s->channels, (int)t->h, (int)t->w, (int)t->kh,
+        arena_printf(s->l->pass->perm, "depthwise %dx%dx%dx%d to %dx%d%s kernel %dx%d%s", (int)t->n,
+                     (int)t->in_h, (int)t->in_w, (int)s->channels, (int)t->h, (int)t->w,
+                     s->each == 1 ? "" : s->each == 2 ? ", two each," : ", four each,", (int)t->kh,
                      (int)t->kw, s->l->strip.window != NULL ? " in a strip" : "");
     s->order = (DwOrder)choice_pick(s->l, question, list, 3);
 }
@@ -460,8 +547,9 @@ static void choose_order(Depthwise *s)
 bool depthwise_fits(const Lower *l, const Conv *c)
 {
     const TileShape *s = &c->s;
-    if (l->caps->is_gpu || s->ic != 1 || s->oc != 1 || c->group < 4 ||
-        lower_node(l, l->anchor)->dtype != DTYPE_f32)
+    const bool is_each = s->oc == 1 || s->oc == 2 || s->oc == DW_MAX_EACH;
+    if (l->caps->is_gpu || s->ic != 1 || !is_each || c->group < 4 ||
+        lower_node(l, l->anchor)->dtype != DTYPE_f32 || (s->oc > 1 && lower_fit_lanes(l, c->group) == 1))
         return false;
     if (s->kw > DW_MAX_KERNEL || s->kh > DW_MAX_KERNEL || s->sw > DW_MAX_STRIDE || s->sh > DW_MAX_STRIDE ||
         s->dw > DW_MAX_DILATION || s->dh > DW_MAX_DILATION)
@@ -481,6 +569,7 @@ void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore st
                    .ctx = ctx,
                    .lanes = lower_fit_lanes(l, c->group),
                    .channels = c->group,
+                   .each = c->s.oc,
                    .x = lower_param(l, c->x, PARAM_READ)};
     s.w = pack_weights(&s);
     s.bias = c->bias != 0 ? lower_param(l, c->bias, PARAM_READ) : 0;

@@ -9,7 +9,8 @@
 enum {
     RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
     MAP_ALIGN = 16,
-    MIN_SIZE = 16
+    MIN_SIZE = 16,
+    MIN_COLUMNS = 8
 };
 
 // --- what fits -----------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ static bool has_operands(const GpuMatmul *p)
 bool gpu_matmul_fits(const GpuMatmul *p)
 {
     rlx_assert(p->n_batch <= GPU_MATMUL_MAX_BATCH);
-    if (!p->l->caps->has_mma || !has_operands(p) || p->m < 2 || p->n < MIN_SIZE || p->k < MIN_SIZE)
+    if (!p->l->caps->has_mma || !has_operands(p) || p->m < 2 || p->n < MIN_COLUMNS || p->k < MIN_SIZE)
         return false;
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
@@ -137,6 +138,7 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
     rlx_assert(sum != 0 && e->p->d != NULL);
     const NodeId bias = e->p->bias;
     Kernel *k = e->k;
+    sum = gpu_scaled(e->p, sum);
     if (bias != 0) {
         const uint32_t param = lower_param(e->l, bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);
@@ -189,8 +191,10 @@ static void add_maps(GpuEmit *e)
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
     e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
-    e->stores_boxes = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 && p->c.k == 1 &&
-                      is_mappable(p, &p->c) && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
+    const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
+                             p->c.k == 1 && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
+    e->stores_boxes = fits_blocks && is_mappable(p, &p->c);
+    e->stores_lines = fits_blocks && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
 }
@@ -218,7 +222,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     if (p->bytes != NULL && gpu_tile_has_room(m, e.tile)) // what its threads store takes registers
         k->places = 2;
     add_maps(&e);
-    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes));
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
     e.group = k_expr(k, "$ / #", group, cluster);

@@ -29,14 +29,21 @@ typedef struct GpuBytes {
     uint32_t begin, sums;         // 1 + parameters of i32 by index 1 of a point, or 0
 } GpuBytes;
 
+// A third axis of images, along which a convolution takes `taps`: images are its frames, each product of the
+// batch is one of the output, and what it reads of frames that there are not is zero.
+typedef struct GpuFrames {
+    int64_t in, out, taps, step, dilation, pad; // out 0: there is no such axis
+} GpuFrames;
+
 // A left operand that is an image [N, H, W, channels] as a convolution reads it: row i of the product is
 // output pixel i; k counts the channels of the kernel's first tap, then those of the next one. Pairs are by
 // axis W, H.
 typedef struct GpuImage {
-    int64_t channels; // a multiple of GPU_CHUNK; gpu_row_width: of a row of shared memory
+    int64_t channels; // a multiple of gpu_chunk; gpu_row_width: of a row of shared memory
     int64_t in[3], stride[3]; // W, H, N; in elements
     int64_t out[2];
-    int64_t taps_w; // of a row of the kernel
+    int64_t taps_w, taps_h; // of a row of the kernel; rows of a frame
+    GpuFrames frames;
     int64_t step[2], dilation[2], pad[2];
     int32_t high[2]; // PlanTensorMap.high
 } GpuImage;
@@ -74,6 +81,7 @@ typedef struct GpuMatmul {
     const GpuWindow *window; // the same, for gpu_matmul_simt
     KRef rows;             // that count in this run; 0: all
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
+    double scale;          // of sums of floats; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
 } GpuMatmul;
 
@@ -122,6 +130,7 @@ typedef struct GpuEmit {
     KRef thread, group;                           // group: number of the cluster
     KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
+    bool stores_lines;                            // warps write rows of it
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
     DType sum;                                    // of sums: f32, or u32 where they are of bytes
@@ -130,7 +139,7 @@ typedef struct GpuEmit {
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
-uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes); // of shared memory
+uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
 // The root at a point of the domain where a thread's sum is known.
@@ -171,6 +180,14 @@ static inline int64_t gpu_unit_k(const GpuMatmul *p)
     return GPU_UNIT_BYTES_K / gpu_element_bytes(p);
 }
 
+// A sum of floats as it counts.
+static inline KRef gpu_scaled(const GpuMatmul *p, KRef sum)
+{
+    Kernel *k = p->l->k;
+    rlx_assert(p->scale == 0 || p->bytes == NULL);
+    return p->scale == 0 ? sum : k_mul(k, sum, k_number(k, k_inst(k, sum)->dtype, p->scale));
+}
+
 // Products of the batch.
 static inline int64_t gpu_matmul_count(const GpuMatmul *p)
 {
@@ -183,6 +200,7 @@ static inline int64_t gpu_matmul_count(const GpuMatmul *p)
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {
     KRef at[2], image; // along W and H, from -pad on
+    KRef frame;        // from -pad on, of those of an image, of which `image` is the first; 0: no frames
 } GpuPixel;
 static inline int64_t gpu_tile_rows(GpuTile t)
 {
@@ -196,25 +214,27 @@ static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {
     return x->packed != 0 ? x->packed - 1 : lower_param(l, x->id, PARAM_READ);
 }
-// Elements of k in a row of a slot of shared memory: rows of gpu_tile_k or half of it are swizzled. Of an
-// image whose channels fill neither there are columns of chunks. The slot has as many such parts as fill
-// gpu_tile_k.
+// Elements of k in a row of a slot of shared memory: rows of gpu_tile_k, half or a quarter of it are
+// swizzled. Of an image whose channels fill none of these there are columns of chunks. The slot has as many
+// such parts as fill gpu_tile_k.
 static inline int64_t gpu_row_width(const GpuMatmul *p)
 {
     const int64_t whole = gpu_tile_k(p);
     return p->image == NULL || p->image->channels % whole == 0 ? whole
            : p->image->channels % (whole / 2) == 0             ? whole / 2
+           : p->image->channels % (whole / 4) == 0             ? whole / 4
                                                                : gpu_chunk(p);
 }
 PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows);
-GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row);
+// batch: of the product.
+GpuPixel gpu_image_pixel(const GpuEmit *e, const KRef *batch, KRef row);
 // Copies the tile's rows from `pixel` on, gpu_tile_k steps of k from `from` on, to shared memory.
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar);
 // What wgmma reads of it, where rows are shorter than gpu_tile_k: 64 rows from `block` on; i products on.
 KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block);
 KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
 // The element at a row and a step of k; clears *is_in where there is none.
-KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in);
+KRef gpu_image_index(const GpuEmit *e, const KRef *batch, KRef row, KRef from, KRef *is_in);
 
 // A square tile of a group of 256 threads, from slices of both operands in shared memory (f32).
 typedef struct GpuSquare {
@@ -233,21 +253,6 @@ bool gpu_coop_fits(const GpuMatmul *p);
 int64_t gpu_coop_words(int64_t tile);
 void gpu_coop_tile(const GpuSquare *s);
 
-// Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
-typedef struct GpuFragment {
-    KRef row, column, lane, warp;
-} GpuFragment;
-// Of thread `own` of a warpgroup that has block `block` of 64 rows.
-GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block);
-// Shared memory of what is stored.
-int64_t gpu_result_bytes(GpuTile t, bool stores_boxes);
-// A box of an operand or of the result: at[0]: address, at[1], at[2]: place along the inner and the outer
-// axis of the matrix of a batch entry, at[3]: barrier of what is loaded, 0: it is stored. What is loaded of B
-// goes to both groups of a pair.
-void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, const GpuPlace *place);
-// What is made of a thread's sums, by blocks of 64 columns.
-void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
-                      KRef sums);
 // Sums of a thread by fours: two neighbours of a row, and those 8 rows below; the next four are 8 columns on.
 // Of bytes, whose weights are laid out for that, gpu_run_fours of them are neighbours of a row, and those
 // below.
@@ -270,6 +275,8 @@ static inline int64_t gpu_byte_column(int64_t column, int64_t fours)
 }
 // Computes the root of them and stores it, unless it is beyond the end.
 void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f);
+// Of floats, are two neighbours of a row stored at once?
+bool gpu_stores_pairs(const GpuMatmul *p);
 
 void gpu_matmul_wgmma(GpuEmit *e);
 void gpu_matmul_mma(GpuEmit *e);

@@ -170,7 +170,7 @@ static void store_element(const GpuSquare *s, KRef row, KRef column, KRef sum)
     const GpuMatmul *p = s->p;
     k_if(k, k_expr(k, "$ < # & $ < #", row, p->m, column, p->n));
     pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
-                    k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
+                    k_cast(k, gpu_scaled(p, sum), lower_node(s->l, s->l->anchor)->dtype));
     k_end(k);
 }
 

@@ -29,7 +29,7 @@ PlanTensorMap gpu_image_map(const GpuMatmul *p, int64_t rows)
     return m;
 }
 
-GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
+GpuPixel gpu_image_pixel(const GpuEmit *e, const KRef *batch, KRef row)
 {
     rlx_assert(e->p->image != NULL);
     Kernel *k = e->k;
@@ -39,26 +39,53 @@ GpuPixel gpu_image_pixel(const GpuEmit *e, KRef row)
     GpuPixel at = {.image = k_expr(k, "$ / #", line, g->out[1])};
     at.at[0] = k_expr(k, "$ * # + #", x, g->step[0], -g->pad[0]);
     at.at[1] = k_expr(k, "$ * # + #", y, g->step[1], -g->pad[1]);
+    if (g->frames.out != 0) {
+        const GpuFrames *f = &g->frames;
+        at.image = k_expr(k, "$ / # * #", batch[0], f->out, f->in);
+        at.frame = k_expr(k, "$ % # * # + #", batch[0], f->out, f->step, -f->pad);
+    }
     return at;
 }
 
 // Distance of tap `tap` from the first one, along W and H.
 static void tap_offset(const GpuEmit *e, KRef tap, KRef *to)
 {
+    Kernel *k = e->k;
     const GpuImage *g = e->p->image;
-    to[0] = k_expr(e->k, "$ % # * #", tap, g->taps_w, g->dilation[0]);
-    to[1] = k_expr(e->k, "$ / # * #", tap, g->taps_w, g->dilation[1]);
+    const KRef row = k_expr(k, "$ / #", tap, g->taps_w);
+    to[0] = k_expr(k, "$ % # * #", tap, g->taps_w, g->dilation[0]);
+    to[1] = k_expr(k, "$ * #", g->frames.out != 0 ? k_expr(k, "$ % #", row, g->taps_h) : row, g->dilation[1]);
 }
 
+// The image that has the pixel's frame at a tap; clears *is_in where there is none.
+static KRef frame_at(const GpuEmit *e, const GpuPixel *pixel, KRef tap, KRef *is_in)
+{
+    Kernel *k = e->k;
+    const GpuImage *g = e->p->image;
+    if (pixel->frame == 0)
+        return pixel->image;
+    const int64_t taps = g->taps_w * g->taps_h;
+    const KRef at = k_expr(k, "$ / # * # + $", tap, taps, g->frames.dilation, pixel->frame);
+    *is_in = k_and(k, *is_in, k_expr(k, "$ <= $ & $ < #", k_index(k, 0), at, at, g->frames.in));
+    return k_add(k, pixel->image, at);
+}
+
+// What is of an image that there is not is zero.
 static void load_box(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
 {
     Kernel *k = e->k;
-    const int64_t channels = e->p->image->channels;
-    KRef offset[2];
-    tap_offset(e, k_expr(k, "$ / #", from, channels), offset);
+    const GpuImage *g = e->p->image;
+    const KRef tap = k_expr(k, "$ / #", from, g->channels);
+    const int64_t whole = gpu_tile_k(e->p);
+    const bool may_end = gpu_row_width(e->p) < whole && e->p->k % whole != 0;
+    KRef offset[2], is_in = may_end ? k_expr(k, "$ < #", from, e->p->k) : k_integer(k, DTYPE_bool, 1);
+    KRef image = frame_at(e, pixel, tap, &is_in);
+    if (may_end || pixel->frame != 0)
+        image = k_select(k, is_in, image, k_index(k, g->in[2]));
+    tap_offset(e, tap, offset);
     k_device(k, KDEV_tma_load_pixels, to, k_address(k, e->map_a, k_index(k, 0)),
-             k_expr(k, "$ % #", from, channels), pixel->at[0], pixel->at[1], pixel->image, offset[0],
-             offset[1], bar);
+             k_expr(k, "$ % #", from, g->channels), pixel->at[0], pixel->at[1], image, offset[0], offset[1],
+             bar);
 }
 
 void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from, KRef bar)
@@ -72,12 +99,7 @@ void gpu_image_load(const GpuEmit *e, const GpuPixel *pixel, KRef to, KRef from,
     }
     const KRef i = k_loop(k, whole / width, KFOR_UNROLL, "part");
     const KRef part = k_expr(k, "$ * # + $", i, width, from);
-    GpuPixel at = *pixel;
-    if (e->p->k % whole != 0) { // behind the last tap are zeros: of an image that there is not
-        const KRef is_in = k_expr(k, "$ < #", part, e->p->k);
-        at.image = k_select(k, is_in, pixel->image, k_index(k, e->p->image->in[2]));
-    }
-    load_box(e, &at, k_expr(k, "$ * # + $", i, e->rows * width * gpu_element_bytes(e->p), to), part, bar);
+    load_box(e, pixel, k_expr(k, "$ * # + $", i, e->rows * width * gpu_element_bytes(e->p), to), part, bar);
     k_end(k);
 }
 
@@ -86,7 +108,10 @@ KRef gpu_image_desc(const GpuEmit *e, KRef slot, KRef block)
     Kernel *k = e->k;
     const int64_t row = gpu_row_width(e->p) * gpu_element_bytes(e->p);
     rlx_assert(e->rows % 8 == 0);
-    return k_call(k, row == GPU_CHUNK_BYTES ? KDEV_wgmma_desc_plain : KDEV_wgmma_desc_half,
+    return k_call(k,
+                  row == GPU_CHUNK_BYTES     ? KDEV_wgmma_desc_plain
+                  : row == GPU_ROW_BYTES / 4 ? KDEV_wgmma_desc_quarter
+                                             : KDEV_wgmma_desc_half,
                   k_expr(k, "$ * # + $", block, 64 * row, slot), k_index(k, e->rows * row),
                   k_index(k, 8 * row));
 }
@@ -100,15 +125,16 @@ KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i)
     return by == 0 ? desc : k_add(e->k, desc, k_integer(e->k, DTYPE_u64, by));
 }
 
-KRef gpu_image_index(const GpuEmit *e, KRef row, KRef from, KRef *is_in)
+KRef gpu_image_index(const GpuEmit *e, const KRef *batch, KRef row, KRef from, KRef *is_in)
 {
     rlx_assert(e->p->image != NULL);
     Kernel *k = e->k;
     const GpuImage *g = e->p->image;
-    const GpuPixel pixel = gpu_image_pixel(e, row);
-    const KRef zero = k_index(k, 0);
-    KRef offset[2], index = k_expr(k, "$ * # + $ % #", pixel.image, g->stride[2], from, g->channels);
-    tap_offset(e, k_expr(k, "$ / #", from, g->channels), offset);
+    const GpuPixel pixel = gpu_image_pixel(e, batch, row);
+    const KRef zero = k_index(k, 0), tap = k_expr(k, "$ / #", from, g->channels);
+    const KRef image = frame_at(e, &pixel, tap, is_in);
+    KRef offset[2], index = k_expr(k, "$ * # + $ % #", image, g->stride[2], from, g->channels);
+    tap_offset(e, tap, offset);
     for (uint32_t i = 0; i < 2; i++) {
         const KRef at = k_add(k, pixel.at[i], offset[i]);
         const KRef inside = k_expr(k, "$ <= $ & $ < #", zero, at, at, g->in[i]);

@@ -36,6 +36,7 @@ typedef struct Operand {
     int64_t tile, size; // rows of the tile, of all
     KRef first;         // row of the tile
     KRef base;          // index of the batch entry's first element
+    const KRef *batch;
 } Operand;
 
 static Operand operand_of(const GpuEmit *e, const GpuMatrix *x, const GpuPlace *at)
@@ -46,7 +47,8 @@ static Operand operand_of(const GpuEmit *e, const GpuMatrix *x, const GpuPlace *
                  .tile = is_a ? e->rows : e->tile.columns,
                  .size = is_a ? e->p->m : gpu_b_columns(e->p),
                  .first = is_a ? at->m : at->n,
-                 .base = k_index(e->k, 0)};
+                 .base = k_index(e->k, 0),
+                 .batch = at->batch};
     for (uint32_t i = 0; i < e->p->n_batch; i++)
         if (x->batch[i] != 0)
             o.base = k_expr(e->k, "$ * # + $", at->batch[i], x->batch[i], o.base);
@@ -69,7 +71,7 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
     const KRef left = k_expr(k, "# - $", end, is_k_dense ? step : row);
     KRef is_in = k_expr(k, "$ < $ & $ < $", is_k_dense ? row : step, lines, zero, left);
     const bool is_image = e->p->image != NULL && o->x == &e->p->a;
-    const KRef index = is_image ? gpu_image_index(e, row, step, &is_in)
+    const KRef index = is_image ? gpu_image_index(e, o->batch, row, step, &is_in)
                                 : k_expr(k, "$ * # + ($ * # + $)", row, o->x->outer, step, o->x->k, o->base);
     const KRef bytes = k_expr(k, "min($, #) * #", left, length, gpu_element_bytes(e->p));
     k_device(k, KDEV_cp_async16, chunk_address(e, o->x, to, i, j),

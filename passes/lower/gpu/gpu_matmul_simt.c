@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices, and of images as convolutions read them, on every GPU: a group of 256 threads
 // computes a tile from slices of both operands in shared memory. The next slice is on its way while one is
-// multiplied. Small products have small tiles, whose k is shared by teams of threads: each team has all sums
-// of the tile, for its part of every slice, and they are added up in the order of the teams. Without matrix
-// units, sums are f32 fused multiply-adds in rising k (of a team). Where simdgroups multiply matrices
-// (TargetCaps.has_simd_matrix), each has a block of the sums, eight steps of k are summed at a time in an
-// order of the device, and the tile goes through shared memory to the threads that store it.
+// multiplied; two are where a group has a processor for itself. Small products have small tiles, whose k is
+// shared by teams of threads: each team has all sums of the tile, for its part of every slice, and they are
+// added up in the order of the teams. Without matrix units, sums are f32 fused multiply-adds in rising k (of
+// a team). Where simdgroups multiply matrices (TargetCaps.has_simd_matrix), each has a block of the sums,
+// eight steps of k are summed at a time in an order of the device, and the tile goes through shared memory
+// to the threads that store it.
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 #include "passes/lower/operand.h"
@@ -16,8 +17,9 @@ enum {
     MIN_ROWS = 8,
     MIN_NARROW = 4, // rows or columns, of a product that is so LONG
     LONG = 256,
-    MIN_DEPTH = 6,
+    MIN_DEPTH = 3,
     MIN_RESULTS = 1024,
+    MIN_OF_MATRIX = 256, // of each product, if there are many
     MATRIX_TILE = 64,
     MATRIX_ROWS = 16,
     MATRIX_COLUMNS = 32 // of a simdgroup (device.def)
@@ -94,24 +96,39 @@ static void clear_sums(const GpuSimt *s, KRef sums)
     k_end(k);
 }
 
+// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes.
+static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, uint32_t which)
+{
+    Kernel *k = s->k;
+    k_barrier(k);
+    gpu_side_put(s, &s->a, which);
+    gpu_side_put(s, &s->b, which);
+    k_barrier(k);
+    k_if(k, k_expr(k, "$ < #", next, ceil_div(s->p->k, s->pair)));
+    gpu_side_fetch(s, &s->a, next, which);
+    gpu_side_fetch(s, &s->b, next, which);
+    k_end(k);
+    gpu_simt_multiply(s, sums);
+}
+
 static void multiply_slices(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const int64_t words = ceil_div(s->p->k, s->pair);
-    const KRef zero = k_index(k, 0);
-    gpu_side_fetch(s, &s->a, zero);
-    gpu_side_fetch(s, &s->b, zero);
-    const KRef from = k_for(k, zero, k_index(k, words), s->depth, KFOR_SERIAL, "from");
-    k_barrier(k);
-    gpu_side_put(s, &s->a);
-    gpu_side_put(s, &s->b);
-    k_barrier(k);
-    const KRef next = k_expr(k, "$ + #", from, s->depth);
-    k_if(k, k_expr(k, "$ < #", next, words));
-    gpu_side_fetch(s, &s->a, next);
-    gpu_side_fetch(s, &s->b, next);
-    k_end(k);
-    gpu_simt_multiply(s, sums);
+    const int64_t words = ceil_div(s->p->k, s->pair), ahead = words > s->depth ? s->ahead : 1;
+    for (int64_t i = 0; i < ahead; i++) {
+        gpu_side_fetch(s, &s->a, k_index(k, i * s->depth), (uint32_t)i);
+        gpu_side_fetch(s, &s->b, k_index(k, i * s->depth), (uint32_t)i);
+    }
+    const KRef from = k_for(k, k_index(k, 0), k_index(k, words), ahead * s->depth, KFOR_SERIAL, "from");
+    for (int64_t i = 0; i < ahead; i++) {
+        const KRef own = k_expr(k, "$ + #", from, i * s->depth);
+        const bool may_end = i > 0 && ceil_div(words, s->depth) % ahead != 0;
+        if (may_end)
+            k_if(k, k_expr(k, "$ < #", own, words));
+        multiply_slice(s, sums, k_expr(k, "$ + #", own, ahead * s->depth), (uint32_t)i);
+        if (may_end)
+            k_end(k);
+    }
     k_end(k);
 }
 
@@ -201,7 +218,8 @@ bool gpu_simt_fits(const GpuMatmul *p)
         return true; // units_take_bytes
     const int64_t least = p->m < p->n ? p->m : p->n;
     const bool is_wide = least >= MIN_ROWS || (least >= MIN_NARROW && p->k >= LONG);
-    return p->l->caps->shared_bytes != 0 && is_wide && p->k >= MIN_DEPTH && p->m * p->n >= MIN_RESULTS;
+    const bool is_large = p->m * p->n >= MIN_OF_MATRIX && p->m * p->n * gpu_matmul_count(p) >= MIN_RESULTS;
+    return p->l->caps->shared_bytes != 0 && is_wide && p->k >= MIN_DEPTH && is_large;
 }
 
 static void share_side(const GpuSimt *s, GpuSide *x, int64_t least)
@@ -219,12 +237,13 @@ void gpu_matmul_simt(const GpuMatmul *p)
     s.shape = gpu_simt_choose(p, s.unit);
     s.depth = GPU_SIMT_WORDS * s.shape.teams;
     s.pair = gpu_unit_pair(s.unit);
+    s.ahead = gpu_simt_is_alone(p, s.unit, s.shape) ? GPU_SIMT_AHEAD : 1;
     s.word = s.pair > 1 ? DTYPE_u32 : DTYPE_f32;
     s.sum = s.unit == GPU_UNIT_BYTES ? DTYPE_u32 : DTYPE_f32;
     s.a = (GpuSide){.x = &p->a, .window = p->window, .lines = s.shape.rows, .size = p->m};
     s.b = (GpuSide){.x = &p->b, .lines = s.shape.columns, .size = p->n};
     k_set_group(k, GPU_SIMT_THREADS);
-    k->places = gpu_simt_places(s.unit, s.shape);
+    k->places = s.ahead > 1 ? 1 : gpu_simt_places(s.unit, s.shape);
     gpu_side_begin(&s, &s.a);
     gpu_side_begin(&s, &s.b);
     const int64_t words = has_coop ? gpu_coop_words(s.shape.rows) : 0;

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a tile of gpu_matmul_wgmma.c: which sums a thread has, and how what is made of them is stored:
-// in boxes of 64 x 64 by the copy engine, through two blocks of shared memory, or by the threads themselves.
+// The end of a tile: which sums a thread has, and how what is made of them is stored. gpu_matmul_wgmma.c has
+// blocks of shared memory through which 64 x 64 of 16-bit floats leave: in boxes of the copy engine, or by
+// lines of a warp where the rows of the result are no steps of that (of 197 elements). Else the threads
+// store what they have themselves, as for mma.sync.
 #include "ir/kernel/device.h"
-#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/gpu/gpu_matmul_wgmma.h"
 #include "passes/lower/wide.h"
 
 enum {
-    ROW_BYTES = GPU_ROW_BYTES,
-    BLOCK_ROWS = 64, // that are stored at once
-    BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES
+    WARP = 32,
+    WARP_LINES = 16, // of a block
+    LINES_AHEAD = 4,
+    BATCH = GPU_BYTE_FOURS // fours whose operands are under way at once
 };
 
-int64_t gpu_result_bytes(GpuTile t, bool stores_boxes)
-{
-    return stores_boxes ? (int64_t)t.warpgroups * 2 * BLOCK_BYTES : 0;
-}
-
-// A box of an operand or of the result at (inner, outer) of the matrix of a batch entry. What is loaded of B
-// goes to both groups of a pair.
 void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
                    const GpuPlace *place)
 {
@@ -53,7 +49,7 @@ GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block)
     Kernel *k = e->k;
     GpuFragment f = {.lane = k_expr(k, "$ % 32", own), .warp = k_expr(k, "$ / 32", own)};
     const KRef quad = k_expr(k, "$ / 4", f.lane);
-    f.row = k_expr(k, "$ * # + ($ * 16 + $)", block, BLOCK_ROWS, f.warp, quad);
+    f.row = k_expr(k, "$ * # + ($ * 16 + $)", block, GPU_BLOCK_ROWS, f.warp, quad);
     f.column = k_expr(k, "$ % 4 * 2", f.lane);
     return f;
 }
@@ -77,6 +73,7 @@ typedef struct Block {
     const GpuPlace *at;
     const GpuFragment *f;
     KRef sums, chunk;
+    Wide wide;
     bool is_wide; // pairs are in registers
 } Block;
 
@@ -94,9 +91,10 @@ static Point pair_point(const Block *b, KRef j, uint32_t i, uint32_t h, uint32_t
                           k_expr(k, "$ * 64 + $", b->chunk, column));
 }
 
-static void fetch_pairs(const Block *b, const Wide *w)
+static void fetch_pairs(const Block *b)
 {
     Kernel *k = b->e->k;
+    const Wide *w = &b->wide;
     const KRef j = k_loop(k, 4, KFOR_UNROLL, "j");
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t h = 0; h < 2; h++) {
@@ -138,14 +136,33 @@ static void put_block(const Block *b, KRef buffer)
     for (uint32_t i = 0; i < 4; i++)
         word[i] = pack_pair(b, j, i / 2, i % 2);
     const KRef part = k_xor(k, k_expr(k, "$ * 2 + $", j, high), low);
-    const KRef to = k_expr(k, "$ * # + ($ * 16 + $)", line, ROW_BYTES, part, buffer);
+    const KRef to = k_expr(k, "$ * # + ($ * 16 + $)", line, GPU_ROW_BYTES, part, buffer);
     k_device(k, KDEV_stmatrix4, to, word[0], word[1], word[2], word[3]);
     k_end(k);
 }
 
-// 64 columns at a time, through two blocks of shared memory in turn.
-void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
-                      KRef sums)
+// One of the two blocks of shared memory of a warpgroup, in turn.
+static KRef buffer_of(const GpuEmit *e, KRef block, KRef chunk)
+{
+    Kernel *k = e->k;
+    const KRef number = k_expr(k, "$ * 2 + $ % 2", block, chunk);
+    return k_expr(k, "$ * # + ($ + #)", number, GPU_BLOCK_BYTES, e->shared,
+                  e->tile.stages * gpu_tile_slot(e->tile));
+}
+
+// What a block is made of beside the sums, into registers: until wide_end, if is_wide.
+static void begin_block(Block *b)
+{
+    b->is_wide = has_wide(b->e, 2, &b->wide);
+    if (b->is_wide) {
+        wide_declare(b->e->l, &b->wide, 16);
+        fetch_pairs(b);
+    }
+}
+
+// 64 columns at a time, by boxes of the copy engine.
+static void store_boxes(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
+                        KRef sums)
 {
     Kernel *k = e->k;
     const KRef own = thread[0], block = thread[1], is_first = k_expr(k, "$ == 0", own);
@@ -155,16 +172,10 @@ void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f
         k_end(k);
     }
     const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    const KRef number = k_expr(k, "$ * 2 + $ % 2", block, chunk);
-    const KRef buffer =
-        k_expr(k, "$ * # + ($ + #)", number, BLOCK_BYTES, e->shared, e->tile.stages * gpu_tile_slot(e->tile));
+    const KRef buffer = buffer_of(e, block, chunk);
     const KRef barrier = k_expr(k, "$ + 1", block), threads = k_index(k, GPU_WARPGROUP);
-    Wide w;
-    const Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk, .is_wide = has_wide(e, 2, &w)};
-    if (b.is_wide) {
-        wide_declare(e->l, &w, 16);
-        fetch_pairs(&b, &w);
-    }
+    Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+    begin_block(&b);
     k_if(k, is_first);
     k_device_with(k, KDEV_bulk_wait_read, 1); // the copy from this buffer two chunks ago
     k_end(k);
@@ -176,16 +187,75 @@ void gpu_store_blocks(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f
     k_device(k, KDEV_named_sync, barrier, threads);
     k_if(k, is_first);
     const KRef column = k_expr(k, "$ * 64 + $", chunk, at->n),
-               row = k_expr(k, "$ * # + $", block, BLOCK_ROWS, at->m);
+               row = k_expr(k, "$ * # + $", block, GPU_BLOCK_ROWS, at->m);
     gpu_tile_move(e, &e->p->c, e->map_c, (const KRef[4]){buffer, column, row, 0}, at);
     k_device_with(k, KDEV_bulk_commit, 0);
     k_end(k);
     k_end(k);
 }
 
-// --- by threads ----------------------------------------------------------------------------------
+// --- by lines of a warp --------------------------------------------------------------------------
 
-enum { BATCH = GPU_BYTE_FOURS }; // fours whose operands are under way at once
+static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
+{
+    Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
+    return pull_index(&pull, e->l->root);
+}
+
+// The element of a line of a block that this lane stores: one of its 64 columns.
+static KRef element_of(const GpuEmit *e, KRef buffer, KRef line, KRef column, int type)
+{
+    Kernel *k = e->k;
+    const KRef word = k_var(k, k_index(k, 0), "word");
+    const KRef part = k_xor(k, k_expr(k, "$ / 8", column), k_expr(k, "$ % 8", line));
+    const KRef at = k_expr(k, "$ * 16 + $ % 8 / 2 * 4", part, column);
+    k_device(k, KDEV_shared_get, word, k_expr(k, "$ * # + ($ + $)", line, GPU_ROW_BYTES, at, buffer));
+    const KRef shift = k_cast(k, k_expr(k, "$ % 2 * 16", column), DTYPE_u32);
+    const KRef bits = k_shr(k, k_cast(k, k_get(k, word), DTYPE_u32), shift);
+    return k_bitcast(k, k_cast(k, bits, DTYPE_u16), type);
+}
+
+// The warp's lines of a block, each by all lanes.
+static void store_lines_of(const Block *b, KRef buffer, KRef block)
+{
+    const GpuEmit *e = b->e;
+    Kernel *k = e->k;
+    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const int type = (int)k->params.data[param].dtype;
+    const KRef turn = k_loop(k, WARP_LINES / LINES_AHEAD, KFOR_SERIAL, "turn");
+    const KRef i = k_loop(k, LINES_AHEAD, KFOR_UNROLL, "i");
+    const KRef line = k_expr(k, "$ * # + ($ * # + $)", b->f->warp, WARP_LINES, turn, LINES_AHEAD, i);
+    const KRef half = k_loop(k, GPU_TILE_K / WARP, KFOR_UNROLL, "half");
+    const KRef column = k_expr(k, "$ * # + $", half, WARP, b->f->lane);
+    const KRef r = k_expr(k, "$ + ($ * # + $)", b->at->m, block, GPU_BLOCK_ROWS, line);
+    const KRef c = k_expr(k, "$ + ($ * 64 + $)", b->at->n, b->chunk, column);
+    k_if(k, k_expr(k, "$ < # & $ < #", r, e->p->m, c, e->p->n));
+    k_store(k, param, root_index(e, b->at, r, c), element_of(e, buffer, line, column, type), 1);
+    k_end(k);
+    k_end(k);
+    k_end(k);
+    k_end(k);
+}
+
+// 64 columns at a time: each warp puts its lines into shared memory, and stores them from there.
+static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
+{
+    Kernel *k = e->k;
+    if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
+        k_device_with(k, KDEV_warp_sync, 0);
+    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
+    const KRef buffer = buffer_of(e, block, chunk);
+    Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+    begin_block(&b);
+    put_block(&b, buffer);
+    if (b.is_wide)
+        wide_end(e->l);
+    k_device_with(k, KDEV_warp_sync, 0);
+    store_lines_of(&b, buffer, block);
+    k_end(k);
+}
+
+// --- by threads ----------------------------------------------------------------------------------
 
 // Some fours, of which `first` is the number of the first one. The thread has runs of neighbours in each of
 // two rows: of floats the two of each four, of bytes those of several (gpu_byte_column). What the root is
@@ -300,12 +370,6 @@ static KRef root_of(const Batch *b, const Part *t, int64_t n)
     return gpu_tile_root(e, at, sum);
 }
 
-static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
-{
-    Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
-    return pull_index(&pull, e->l->root);
-}
-
 static void store_part(const Batch *b, const Part *t)
 {
     const GpuEmit *e = b->e;
@@ -360,4 +424,23 @@ void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f)
     b.count = f->n % BATCH;
     if (b.count != 0)
         store_batch(b);
+}
+
+bool gpu_stores_pairs(const GpuMatmul *p)
+{
+    rlx_assert(p->bytes == NULL);
+    return piece_of(p, width_of(p, 2), lower_node(p->l, p->l->root)->dtype) > 1;
+}
+
+void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread, KRef sums)
+{
+    rlx_assert(sums != 0 && !(e->stores_boxes && e->stores_lines));
+    rlx_assert(e->p->bytes == NULL || !gpu_has_blocks(e));
+    const KRef none = k_index(e->k, 0);
+    if (e->stores_boxes)
+        store_boxes(e, at, f, thread, sums);
+    else if (e->stores_lines)
+        store_lines(e, at, f, thread[1], sums);
+    else
+        gpu_store_fours(e, at, &(GpuFours){f->row, none, f->column, sums, none, e->tile.columns / 8});
 }

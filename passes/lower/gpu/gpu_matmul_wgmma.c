@@ -4,30 +4,31 @@
 // when the next product has begun. A tile whose k is split is added up by a cluster of groups through their
 // shared memory, each of them a part of its columns, in the order of the parts.
 #include "ir/kernel/device.h"
-#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/gpu/gpu_matmul_wgmma.h"
 
 enum {
-    ROW_BYTES = GPU_ROW_BYTES,
-    BLOCK_ROWS = 64, // of A that a warpgroup multiplies
-    BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
     MANY_SUMS = 320, // columns of all who multiply, from where on registers are moved to them
     FLIGHT = 16 // sums of other groups that a thread reads at once
 };
 
+static int64_t result_bytes(GpuTile t, bool has_blocks)
+{
+    return has_blocks ? (int64_t)t.warpgroups * 2 * GPU_BLOCK_BYTES : 0;
+}
+
 // Slots, blocks of results, barriers. There are no shared arrays before them, so that they begin where
 // shared_begin says.
-uint32_t gpu_tile_bytes(GpuTile t, bool stores_boxes)
+uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks)
 {
     rlx_assert(t.stages > 0 && t.warpgroups > 0);
-    return (uint32_t)(t.stages * gpu_tile_slot(t) + gpu_result_bytes(t, stores_boxes) + t.stages * 16);
+    return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, has_blocks) + t.stages * 16);
 }
 
 static KRef full_bar(const GpuEmit *e, KRef slot)
 {
-    const int64_t before =
-        e->tile.stages * gpu_tile_slot(e->tile) + gpu_result_bytes(e->tile, e->stores_boxes);
+    const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, gpu_has_blocks(e));
     return k_expr(e->k, "$ * 8 + ($ + #)", slot, e->shared, before);
 }
 
@@ -68,10 +69,10 @@ static void load_rows(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const 
         gpu_tile_move(e, x, map, (const KRef[4]){to, step, first, bar}, place);
         return;
     }
-    for (int64_t i = 0; i < rows / BLOCK_ROWS; i++)
+    for (int64_t i = 0; i < rows / GPU_BLOCK_ROWS; i++)
         gpu_tile_move(e, x, map,
-                 (const KRef[4]){k_expr(k, "$ + #", to, i * BLOCK_BYTES),
-                                 k_expr(k, "$ + #", first, i * BLOCK_ROWS), step, bar},
+                 (const KRef[4]){k_expr(k, "$ + #", to, i * GPU_BLOCK_BYTES),
+                                 k_expr(k, "$ + #", first, i * GPU_BLOCK_ROWS), step, bar},
                  place);
 }
 
@@ -107,7 +108,7 @@ static KRef place_in_k(const GpuEmit *e, KRef step)
 
 static int64_t loaded_bytes(const GpuEmit *e)
 {
-    return (e->box_rows + e->tile.columns) * ROW_BYTES;
+    return (e->box_rows + e->tile.columns) * GPU_ROW_BYTES;
 }
 
 static KRef slot_address(const GpuEmit *e, KRef slot)
@@ -118,7 +119,7 @@ static KRef slot_address(const GpuEmit *e, KRef slot)
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     if (e->p->image != NULL) {
-        const GpuPixel pixel = gpu_image_pixel(e, at->m);
+        const GpuPixel pixel = gpu_image_pixel(e, at->batch, at->m);
         gpu_image_load(e, &pixel, slot_address(e, slot), place_in_k(e, step), full_bar(e, slot));
         return;
     }
@@ -131,9 +132,9 @@ static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     Kernel *k = e->k;
     const int64_t columns = e->tile.columns / e->tile.pair;
-    KRef to = k_expr(k, "$ + #", slot_address(e, slot), e->rows * ROW_BYTES), first = at->n;
+    KRef to = k_expr(k, "$ + #", slot_address(e, slot), e->rows * GPU_ROW_BYTES), first = at->n;
     if (e->tile.pair > 1) {
-        to = k_expr(k, "$ * # + $", e->half, columns * ROW_BYTES, to);
+        to = k_expr(k, "$ * # + $", e->half, columns * GPU_ROW_BYTES, to);
         first = k_expr(k, "$ * # + $", e->half, columns, first);
     }
     load_rows(e, &e->p->b, e->map_b,
@@ -190,13 +191,13 @@ static void produce(const GpuEmit *e)
 static KRef desc_step(Kernel *k, KRef desc, bool is_mn, int64_t i)
 {
     // A product's steps of k are 32 bytes of a row, or 16 rows; addresses count 16 bytes.
-    const int64_t by = i * (is_mn ? 16 * ROW_BYTES : 32) / 16;
+    const int64_t by = i * (is_mn ? 16 * GPU_ROW_BYTES : 32) / 16;
     return by == 0 ? desc : k_add(k, desc, k_integer(k, DTYPE_u64, by));
 }
 
 static KRef desc_of(const GpuEmit *e, const GpuMatrix *x, KRef at)
 {
-    const int64_t lead = x->k == 1 ? 16 : BLOCK_BYTES;
+    const int64_t lead = x->k == 1 ? 16 : GPU_BLOCK_BYTES;
     return k_call(e->k, KDEV_wgmma_desc, at, k_index(e->k, lead), k_index(e->k, 1024));
 }
 
@@ -205,7 +206,7 @@ static KRef desc_of_a(const GpuEmit *e, KRef slot, KRef block)
 {
     if (gpu_row_width(e->p) < gpu_tile_k(e->p))
         return gpu_image_desc(e, slot, block);
-    return desc_of(e, &e->p->a, k_expr(e->k, "$ * # + $", block, BLOCK_BYTES, slot));
+    return desc_of(e, &e->p->a, k_expr(e->k, "$ * # + $", block, GPU_BLOCK_BYTES, slot));
 }
 
 static KRef a_step(const GpuEmit *e, KRef desc, int64_t i)
@@ -241,9 +242,9 @@ static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef 
     const KRef is_later = k_expr(k, "0 < $", step), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
     const KRef a = desc_of_a(e, at, block);
-    const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * ROW_BYTES));
+    const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * GPU_ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
-    for (int64_t i = 0; i < ROW_BYTES / GPU_UNIT_BYTES_K; i++)
+    for (int64_t i = 0; i < GPU_ROW_BYTES / GPU_UNIT_BYTES_K; i++)
         k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
                 i == 0 ? is_later : yes);
     k_device_with(k, KDEV_wgmma_commit, 0);
@@ -364,13 +365,10 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     Kernel *k = e->k;
     const Ring r = new_ring(e, 0, 0);
     const GpuFragment f = gpu_fragment_of(e, own, block);
-    const KRef is_first = k_expr(k, "$ == 0", own), none = k_index(k, 0);
+    const KRef is_first = k_expr(k, "$ == 0", own);
     const GpuPlace at = gpu_tile_place(e, open_tiles(e));
     multiply_slot(e, r, sums, block, is_first);
-    if (e->stores_boxes)
-        gpu_store_blocks(e, &at, &f, (const KRef[2]){own, block}, sums);
-    else
-        gpu_store_fours(e, &at, &(GpuFours){f.row, none, f.column, sums, none, e->tile.columns / 8});
+    gpu_store_sums(e, &at, &f, (const KRef[2]){own, block}, sums);
     k_end(k);
     if (e->stores_boxes) {
         k_if(k, is_first);

@@ -13,6 +13,7 @@ enum {
     GPU_SIMT_PAD = 8,    // from line to line, so that fragments and whole vectors meet no bank twice
     GPU_SIMT_VECTOR = 4, // words of an access at most
     GPU_SIMT_SHIFTED = 32,
+    GPU_SIMT_AHEAD = 2,  // slices on their way at most
     GPU_SIMT_BLOCK = 4,  // rows and columns of a thread that are neighbours
     GPU_LANES = 32,
     GPU_UNIT_ROWS = 16, // of mma.sync; each thread has so many sums, and four of them share a row
@@ -42,7 +43,8 @@ typedef struct GpuSide {
     int64_t pitch, vector;
     bool is_along_k, has_words;
     KRef first, base;        // line of the tile; index of the batch entry's first element
-    KRef shared, next;       // slice; what this thread brings of the next one
+    KRef shared;             // slice
+    KRef next[GPU_SIMT_AHEAD]; // what this thread brings of those that are on their way
 } GpuSide;
 
 typedef struct GpuSimt {
@@ -52,6 +54,7 @@ typedef struct GpuSimt {
     GpuUnit unit;
     GpuShape shape;
     int64_t depth, pair; // words of k in a slice, elements of a word
+    int64_t ahead;       // slices that are on their way while one is multiplied
     DType word, sum;     // types: of words; of sums, which wrap as u32 where they are of bytes
     KRef zero;           // of bytes: what is outside of the image, as i32
     KRef thread, team, member; // member: of the team
@@ -97,6 +100,8 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p);
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit);
 // Groups that a processor holds at once.
 uint8_t gpu_simt_places(GpuUnit unit, GpuShape t);
+// Has each group a processor for itself? Then it waits for memory, and nobody else wants the registers.
+bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t);
 
 // --- weights of windows --------------------------------------------------------------------------
 
@@ -117,9 +122,10 @@ GpuMatrix gpu_window_weights(Lower *l, NodeId id, const GpuWindowWeights *from, 
 // What a side needs of shared memory: words.
 int64_t gpu_side_words(const GpuSimt *s, int64_t lines);
 void gpu_side_begin(GpuSimt *s, GpuSide *x);
-// Brings the slice from word `from` of k on into the thread's registers; puts it into shared memory.
-void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from);
-void gpu_side_put(const GpuSimt *s, const GpuSide *x);
+// Brings the slice from word `from` of k on into registers of the thread; puts it from there into shared
+// memory. which: of the slices on their way.
+void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which);
+void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which);
 // Line i of shared memory is at i ^ shift, which is less than GPU_SIMT_SHIFTED.
 KRef gpu_side_shift(const GpuSimt *s, KRef word);
 // The element at a line and a step of k of the operand; clears *is_in where there is none.

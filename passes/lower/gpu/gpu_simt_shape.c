@@ -61,6 +61,18 @@ uint8_t gpu_simt_places(GpuUnit unit, GpuShape t)
     return unit == GPU_UNIT_TF32 && t.rows * t.columns * t.teams / GPU_SIMT_THREADS > MOST_SUMS ? 1 : 2;
 }
 
+static int64_t count_groups(const GpuMatmul *p, GpuShape t)
+{
+    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p);
+}
+
+bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    enum { MOST_SUMS = 32 };
+    return unit != GPU_UNIT_SIMD && t.rows * t.columns * t.teams / GPU_SIMT_THREADS <= MOST_SUMS &&
+           count_groups(p, t) <= p->l->caps->gpu->processors;
+}
+
 static int64_t shared_bytes(GpuShape t)
 {
     const int64_t depth = GPU_SIMT_WORDS * t.teams, slices = depth * (t.rows + t.columns + 2 * GPU_SIMT_PAD);
@@ -100,7 +112,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
     const GpuMachine *m = p->l->caps->gpu;
     const GpuShape t = shapes[which];
     const int64_t words = GPU_SIMT_WORDS * t.teams, depth = words * gpu_unit_pair(unit);
-    const int64_t groups = ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p);
+    const int64_t groups = count_groups(p, t);
     const double steps = (double)ceil_div(p->k, depth), tile = (double)(t.rows * t.columns * depth);
     const Speed *speed = unit == GPU_UNIT_TF32 ? &tf32_speed[which]
                          : unit == GPU_UNIT_FMA ? &fma_speed[which]

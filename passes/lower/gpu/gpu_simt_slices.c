@@ -148,7 +148,8 @@ void gpu_side_begin(GpuSimt *s, GpuSide *x)
                        ? lower_param_buffer(l, l->pk->args.data[x->param].buf, DTYPE_u32, PARAM_READ)
                        : lower_param_words(l, m->id, DTYPE_u32);
     x->pitch = x->lines + (s->unit == GPU_UNIT_SIMD ? GPU_SIMT_PAD / 2 : GPU_SIMT_PAD);
-    x->next = k_array(k, s->word, x->lines * s->depth / GPU_SIMT_THREADS);
+    for (int64_t i = 0; i < s->ahead; i++)
+        x->next[i] = k_array(k, s->word, x->lines * s->depth / GPU_SIMT_THREADS);
 }
 
 // --- slices --------------------------------------------------------------------------------------
@@ -216,13 +217,13 @@ static KRef fetch_vector(const GpuSimt *s, const GpuSide *x, Reach at)
     return to;
 }
 
-// Words as they are, or elements as f32, into next[slot ...].
-static void fetch_words(const GpuSimt *s, const GpuSide *x, Reach at, KRef slot)
+// Words as they are, or elements as f32, into to[slot ...].
+static void fetch_words(const GpuSimt *s, const GpuSide *x, Reach at, KRef to, KRef slot)
 {
     Kernel *k = s->k;
     const KRef from = fetch_vector(s, x, at);
     for (int64_t i = 0; i < x->vector; i++)
-        k_astore(k, x->next, k_expr(k, "$ + #", slot, i),
+        k_astore(k, to, k_expr(k, "$ + #", slot, i),
                  k_cast(k, k_aload(k, from, k_index(k, i), 1), x->has_words ? DTYPE_u32 : DTYPE_f32));
 }
 
@@ -248,7 +249,7 @@ static KRef pack_bytes(const GpuSimt *s, const KRef *parts, KRef from)
 }
 
 // Words of steps that are apart in memory.
-static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef slot)
+static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef to, KRef slot)
 {
     Kernel *k = s->k;
     KRef parts[GPU_SIMT_VECTOR] = {0};
@@ -259,7 +260,7 @@ static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef slot)
     }
     for (int64_t i = 0; i < x->vector; i++) {
         const KRef from = k_index(k, i);
-        k_astore(k, x->next, k_expr(k, "$ + #", slot, i),
+        k_astore(k, to, k_expr(k, "$ + #", slot, i),
                  s->unit == GPU_UNIT_BYTES ? pack_bytes(s, parts, from) : pack_halves(s, x, parts, from));
     }
 }
@@ -271,19 +272,19 @@ static int64_t turns_of(const GpuSimt *s, const GpuSide *x)
     return chunks / GPU_SIMT_THREADS;
 }
 
-void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from)
+void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which)
 {
     Kernel *k = s->k;
-    rlx_assert(from != 0 && x->next != 0);
+    rlx_assert(from != 0 && which < s->ahead);
     const KRef e = k_loop(k, turns_of(s, x), KFOR_UNROLL, "e");
     const Chunk c = chunk_of(s, x, e);
     const Reach at = {.line = k_add(k, x->first, c.line),
                       .step = k_expr(k, "($ + $) * #", from, c.word, s->pair)};
     const KRef slot = k_expr(k, "$ * #", e, x->vector);
     if (s->pair == 1 || x->has_words)
-        fetch_words(s, x, at, slot);
+        fetch_words(s, x, at, x->next[which], slot);
     else
-        fetch_pairs(s, x, at, slot);
+        fetch_pairs(s, x, at, x->next[which], slot);
     k_end(k);
 }
 
@@ -294,16 +295,16 @@ KRef gpu_side_shift(const GpuSimt *s, KRef word)
                                     : k_expr(s->k, "$ / # % # * #", word, SHIFT_WORDS, SHIFTS, SHIFT);
 }
 
-void gpu_side_put(const GpuSimt *s, const GpuSide *x)
+void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
 {
     Kernel *k = s->k;
-    rlx_assert(x->shared != 0 && x->next != 0);
+    rlx_assert(x->shared != 0 && which < s->ahead);
     const KRef e = k_loop(k, turns_of(s, x), KFOR_UNROLL, "e");
     const Chunk c = chunk_of(s, x, e);
     const KRef line = k_xor(k, c.line, gpu_side_shift(s, c.word));
     const KRef first = k_expr(k, "$ * # + $", c.word, x->pitch, line);
     for (int64_t i = 0; i < x->vector; i++) // none of the vector's words is shifted otherwise than the first
         k_astore(k, x->shared, k_expr(k, "$ + #", first, i * (x->is_along_k ? x->pitch : 1)),
-                 k_aload(k, x->next, k_expr(k, "$ * # + #", e, x->vector, i), 1));
+                 k_aload(k, x->next[which], k_expr(k, "$ * # + #", e, x->vector, i), 1));
     k_end(k);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather: slices of operand 0 chosen by an integer tensor. Vectors run along the axes after the chosen one
-// (rows of a table).
+// (rows of a table). Where slices are single elements, the indices may be computed here.
 #include "passes/lower/operand.h"
 #include "passes/lower/wide.h"
 
@@ -9,10 +9,53 @@ typedef struct Gather {
     uint32_t axis, index_rank;
 } Gather;
 
-// The index in the operand of the element that a point gets.
-static KRef index_chosen(Lower *l, const Gather *g, const Point *at)
+enum { MAX_NARROW_ROWS = 1 << 30 };
+
+// A row, clamped to those that there are, of which those below 0 count from the end. Where elements are read
+// one by one, in 32 bits if that is enough, so that C compilers make vectors of it. They make none of a
+// choice of two indices, which becomes a choice of two loads: so n is masked by the sign.
+static KRef clamped_row(const Lower *l, KRef row, int dtype, int64_t n, uint8_t lanes)
 {
     Kernel *k = l->k;
+    const bool is_signed = dtype_info[dtype].cls != DCLASS_UINT;
+    const bool is_narrow = !l->caps->is_gpu && l->caps->f32_lanes > 1 && lanes == 1 && n <= MAX_NARROW_ROWS;
+    const int plain = is_narrow ? (int)DTYPE_i32 : (int)KT_INDEX;
+    const int type = dtype_info[dtype].bytes == 8 || (is_narrow && dtype == DTYPE_u32) ? dtype : plain;
+    KRef v = k_cast(k, row, type);
+    if (is_signed)
+        v = k_max(k, v, k_integer(k, type, -n));
+    v = k_min(k, v, k_integer(k, type, n - 1));
+    if (!is_narrow) {
+        v = k_cast(k, v, KT_INDEX);
+        return is_signed ? k_select(k, k_expr(k, "$ < 0", v), k_expr(k, "$ + #", v, n), v) : v;
+    }
+    v = k_cast(k, v, DTYPE_i32);
+    if (is_signed) {
+        const KRef sign = k_op(k, KOP_shr, v, k_integer(k, DTYPE_i32, 31), 0);
+        v = k_add(k, v, k_op(k, KOP_and, sign, k_integer(k, DTYPE_i32, n), 0));
+    }
+    return k_cast(k, v, KT_INDEX);
+}
+
+// The row that a point gets.
+static KRef row_chosen(Lower *l, const Gather *g, const Domain *d, const Point *at, int64_t n)
+{
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, g->index)->dtype;
+    rlx_assert(n > 0 && shape_numel(lower_node(l, g->index)->shape) > 0);
+    if (!pull_is_computed(l, g->index)) {
+        const KRef place = operand_index(l, g->index, &at->idx[g->axis]);
+        const KRef row = k_load(k, lower_param(l, g->index, PARAM_READ), place, 1, 1);
+        return clamped_row(l, row, dtype, n, at->lanes);
+    }
+    rlx_assert(at->lanes == 1);
+    Pull p = pull_at(l, d, *at);
+    return clamped_row(l, pull_value(&p, g->index), dtype, n, at->lanes);
+}
+
+// The index in the operand of the element that a point gets.
+static KRef index_chosen(Lower *l, const Gather *g, const Domain *d, const Point *at)
+{
     const Shape *s = lower_node(l, g->x)->shape;
     const int64_t n = s->dim[g->axis];
     KRef idx[SHAPE_MAX_RANK];
@@ -20,18 +63,14 @@ static KRef index_chosen(Lower *l, const Gather *g, const Point *at)
         idx[i] = at->idx[i];
     for (uint32_t i = g->axis + 1; i < s->rank; i++)
         idx[i] = at->idx[i + g->index_rank - 1];
-    const KRef place = operand_index(l, g->index, &at->idx[g->axis]);
-    const KRef chosen = operand_clamped(l, g->index, place, -n, n - 1);
-    const KRef from_end = k_expr(k, "$ < 0", chosen);
-    idx[g->axis] = k_select(k, from_end, k_expr(k, "$ + #", chosen, n), chosen);
+    idx[g->axis] = row_chosen(l, g, d, at, n);
     return operand_index(l, g->x, idx);
 }
 
 static KRef gather_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Gather *g = ctx;
-    (void)d;
-    return operand_load(l, g->x, index_chosen(l, g, &at), &at, 1);
+    return operand_load(l, g->x, index_chosen(l, g, d, &at), &at, 1);
 }
 
 // Threads of GPUs have whole vectors of a row, for which one index is read.
@@ -50,7 +89,7 @@ static bool wide_gather(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x
     if (piece == 0 || !wide_begin(l, &d, inner, &w, &at, &opened))
         return false;
     const KRef held = k_array(l->k, lower_node(l, g->x)->dtype, w.n);
-    wide_load(l, lower_param(l, g->x, PARAM_READ), index_chosen(l, g, &at), held, 0,
+    wide_load(l, lower_param(l, g->x, PARAM_READ), index_chosen(l, g, &d, &at), held, 0,
               (WideSpan){.n = w.n, .piece = piece});
     wide_finish_held(l, &w, at, opened, held);
     return true;

@@ -3,59 +3,58 @@
 // new cell and hidden values of these units. Constant weights are packed so that the units of a block are
 // lanes: [direction][block][step: inputs, then hidden][gate][vector][lane]; other weights are read one by
 // one. Entries of a batch are taken several at a time, so that each weight that is read serves all of them.
-// Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the
-// bias, inputs first.
-#include "passes/lower/operand.h"
-
-enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
-
-typedef struct Lstm {
-    NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
-    NodeId y_h, y_c; // `result` nodes of the final hidden and cell values, 0 = nobody asks
-    int64_t seq, batch, dirs, input, hidden;
-    bool batch_major, reverse_only, is_packed;
-    int type; // of state and sums
-    uint8_t lanes;
-    uint8_t block;           // vectors of a block: fewer where each weight serves several entries
-    uint32_t entries;        // of the batch that are computed together
-    int64_t vectors, padded; // hidden / lanes, rounded up; vectors * lanes
-    Domain d;
-    uint32_t scratch, weights, bias, peephole; // parameters
-} Lstm;
-
-// One direction of some entries of the batch at one time step.
-typedef struct LstmStep {
-    const Lstm *m;
-    uint32_t entries;
-    KRef dir, entry, time;    // entry: the first
-    KRef steps;               // that are made
-    KRef h_now, h_next, cell; // where those of the first entry begin in scratch
-    KRef x;                   // index of its first input of the step
-} LstmStep;
-
-// A run of hidden units: `vectors` vectors (of one lane in plain code), beginning with vector `first`.
-typedef struct Units {
-    KRef first;
-    uint8_t vectors, last_count; // lanes of the last vector that are real
-} Units;
+// Of one entry whose weights exceed the first-level cache, those of the inputs serve several steps instead:
+// sums over inputs are made ahead for a chunk of steps, in scratch memory. Where many entries have weights
+// that exceed the second-level cache, they make each step together, block by block of units. Hidden values
+// alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the bias, inputs
+// first.
+#include "passes/lower/ops/lstm.h"
 
 static bool is_const_or_absent(const Lower *l, NodeId id)
 {
     return id == 0 || node_is_const(l->g, id);
 }
 
-// As many entries as vector registers have sums, inputs and a weight for; all groups alike where that costs
-// half of them at most.
-static uint32_t count_entries(const Lower *l, const Lstm *m)
+// As many entries, or steps, as vector registers have sums, inputs and a weight for.
+static int64_t most_together(const Lower *l)
 {
     const int64_t fit = (l->caps->vector_regs - 1) / (GATES + 1);
-    const int64_t most = fit < MOST_ENTRIES ? fit : MOST_ENTRIES;
+    return fit < MOST_ENTRIES ? fit : MOST_ENTRIES;
+}
+
+// All groups alike where that costs half of the entries at most.
+static uint32_t count_entries(const Lower *l, const Lstm *m)
+{
+    const int64_t most = most_together(l);
     if (m->lanes == 1 || m->batch <= 1 || most <= 1)
         return 1;
     for (int64_t n = most; 2 * n > most; n--)
         if (m->batch % n == 0)
             return (uint32_t)n;
     return (uint32_t)(m->batch < most ? m->batch : most);
+}
+
+// Elements of the sums of one step.
+static int64_t sums_of(const Lstm *m)
+{
+    return GATES * m->padded;
+}
+
+// Chunks whose sums take a quarter of the second-level cache, or an eighth of the weights that are read once
+// for each chunk.
+static void choose_chunk(Lower *l, Lstm *m)
+{
+    const CpuMachine *cpu = &l->caps->cpu;
+    const int64_t most = most_together(l), step = m->batch * sums_of(m) * (int64_t)sizeof(float);
+    const int64_t inputs = m->input * sums_of(m) * (int64_t)sizeof(float), cache = (int64_t)cpu->l2_bytes / 4;
+    const int64_t room = inputs / 8 > cache ? inputs / 8 : cache, rows = m->seq * m->batch;
+    if (!m->is_packed || m->lanes == 1 || (m->batch > 1 && !m->steps_outside) || most <= 1 ||
+        rows < 2 * most || m->hidden * sums_of(m) * (int64_t)sizeof(float) + inputs <= cpu->l1_bytes ||
+        !lower_take(l))
+        return;
+    const int64_t fit = room / step, steps = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
+    m->together = most;
+    m->chunk = steps < MOST_CHUNK ? steps : MOST_CHUNK;
 }
 
 static Lstm lstm_of(Lower *l)
@@ -93,114 +92,10 @@ static Lstm lstm_of(Lower *l)
     m.padded = m.vectors * m.lanes;
     m.entries = count_entries(l, &m);
     m.block = m.entries > 1 ? 1 : BLOCK_VECTORS;
+    m.steps_outside = m.is_packed && m.lanes > 1 && m.batch > m.entries &&
+                      lstm_steps(&m) * sums_of(&m) * (int64_t)sizeof(float) > l->caps->cpu.l2_bytes / 2;
+    choose_chunk(l, &m);
     return m;
-}
-
-// --- packing ---
-
-static const float *const_data(const Lower *l, NodeId id)
-{
-    return id == 0 ? NULL : node_attr(lower_node(l, id), A_const_data)->u.blob;
-}
-
-static int64_t steps_of(const Lstm *m)
-{
-    return m->input + m->hidden;
-}
-
-// The weights of one block: all steps, then gates, vectors and lanes.
-static void pack_block(const Lower *l, const Lstm *m, int64_t dir, int64_t first, int64_t vectors, float *out)
-{
-    const float *w = const_data(l, m->w) + dir * GATES * m->hidden * m->input,
-                *r = const_data(l, m->r) + dir * GATES * m->hidden * m->hidden;
-    for (int64_t step = 0; step < steps_of(m); step++)
-        for (int64_t gate = 0; gate < GATES; gate++)
-            for (int64_t i = 0; i < vectors * m->lanes; i++, out++) {
-                const int64_t unit = first * m->lanes + i, row = gate * m->hidden + unit;
-                if (unit < m->hidden)
-                    *out = step < m->input ? w[row * m->input + step] : r[row * m->hidden + step - m->input];
-            }
-}
-
-static void pack_weights(Lower *l, Lstm *m)
-{
-    const int64_t each = steps_of(m) * GATES * m->lanes, total = m->dirs * m->vectors * each;
-    float *packed = ARENA_ARRAY(l->pass->perm, float, total);
-    for (int64_t dir = 0; dir < m->dirs; dir++)
-        for (int64_t v = 0; v < m->vectors; v += m->block) {
-            const int64_t left = m->vectors - v;
-            pack_block(l, m, dir, v, left < m->block ? left : m->block,
-                       packed + (dir * m->vectors + v) * each);
-        }
-    m->weights =
-        lower_param_data(l, node_name(l->g, m->w), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
-}
-
-// Rows of one number per hidden unit as [direction][vector][row][lane]. add: also the row that many numbers
-// further, or 0.
-static uint32_t pack_rows(Lower *l, const Lstm *m, NodeId id, int64_t rows, int64_t add)
-{
-    const float *data = const_data(l, id);
-    const int64_t per_dir = rows * m->hidden + add, total = m->dirs * m->vectors * rows * m->lanes;
-    float *packed = ARENA_ARRAY(l->pass->perm, float, total);
-    for (int64_t dir = 0; dir < m->dirs; dir++)
-        for (int64_t row = 0; row < rows; row++)
-            for (int64_t unit = 0; unit < m->hidden; unit++) {
-                const float *from = data + dir * per_dir + row * m->hidden + unit;
-                float *to =
-                    packed + ((dir * m->vectors + unit / m->lanes) * rows + row) * m->lanes + unit % m->lanes;
-                *to = add != 0 ? from[0] + from[add] : from[0];
-            }
-    return lower_param_data(l, node_name(l->g, id), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
-}
-
-static void pack_all(Lower *l, Lstm *m)
-{
-    pack_weights(l, m);
-    if (m->b != 0)
-        m->bias = pack_rows(l, m, m->b, GATES, GATES * m->hidden);
-    if (m->p != 0)
-        m->peephole = pack_rows(l, m, m->p, GATES - 1, 0);
-}
-
-// --- reading weights ---
-
-// Vector v of the block, of weight `step` (inputs first, then hidden values), for a gate.
-static KRef weight_at(Lower *l, const LstmStep *s, const Units *u, KRef step, int64_t is_hidden,
-                      const uint32_t *gate_vector)
-{
-    Kernel *k = l->k;
-    const Lstm *m = s->m;
-    const int64_t gate = gate_vector[0], v = gate_vector[1], width = (int64_t)u->vectors * m->lanes;
-    if (m->is_packed) {
-        const KRef block = k_expr(k, "$ * # + $", s->dir, m->vectors, u->first);
-        const KRef base = k_expr(k, "$ * #", block, steps_of(m) * GATES * m->lanes);
-        const KRef row = k_expr(k, "$ + #", step, is_hidden ? m->input : 0);
-        const KRef index = k_expr(k, "$ * # + $ + #", row, GATES * width, base, gate * width + v * m->lanes);
-        return k_load(k, m->weights, index, m->lanes, m->lanes);
-    }
-    const NodeId id = is_hidden ? m->r : m->w;
-    const KRef row = k_expr(k, "$ + #", u->first, gate * m->hidden + v), idx[3] = {s->dir, row, step};
-    return operand_scalar(l, id, operand_index(l, id, idx), m->type);
-}
-
-// Row `row` of the packed or plain bias or peephole weights, for vector v.
-static KRef row_at(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t row, uint32_t v)
-{
-    Kernel *k = l->k;
-    const Lstm *m = s->m;
-    if (m->is_packed) {
-        const int64_t rows = id == m->b ? GATES : GATES - 1;
-        const KRef vector = k_expr(k, "$ * # + $ + #", s->dir, m->vectors, u->first, v);
-        const KRef index = k_expr(k, "$ * # + #", vector, rows * m->lanes, (int64_t)row * m->lanes);
-        return k_load(k, id == m->b ? m->bias : m->peephole, index, m->lanes, m->lanes);
-    }
-    const KRef unit = k_expr(k, "$ + #", u->first, (int64_t)row * m->hidden + v), idx[2] = {s->dir, unit};
-    const KRef value = operand_scalar(l, id, operand_index(l, id, idx), m->type);
-    if (id != m->b)
-        return value;
-    const KRef second[2] = {s->dir, k_expr(k, "$ + #", unit, GATES * m->hidden)};
-    return k_add(k, value, operand_scalar(l, id, operand_index(l, id, second), m->type));
 }
 
 // --- one block of units ---
@@ -215,16 +110,35 @@ static KRef of_entry(Lower *l, const LstmStep *s, KRef first, uint32_t e)
     return k_expr(l->k, "$ + #", first, e * 3 * s->m->padded);
 }
 
+static KRef bias_of(Lower *l, const LstmStep *s, const Units *u, uint32_t gate, uint32_t v)
+{
+    return s->m->b != 0 ? lstm_row(l, s, u, s->m->b, gate, v)
+                        : k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes);
+}
+
+// Where the sum of a gate that was made ahead is, of vector v of the block; row: of sums, from s->ahead on.
+static KRef sum_ahead(Lower *l, const LstmStep *s, const Units *u, const uint32_t *gate_vector, int64_t row)
+{
+    const Lstm *m = s->m;
+    const KRef unit = k_expr(l->k, "($ + #) * #", u->first, gate_vector[1], m->lanes);
+    return k_expr(l->k, "$ + ($ + #)", unit, s->ahead, row * sums_of(m) + gate_vector[0] * m->padded);
+}
+
 static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *sums)
 {
     static const char *const names[GATES] = {"i", "o", "f", "c"};
     Kernel *k = l->k;
+    const Lstm *m = s->m;
     for (uint32_t g = 0; g < GATES; g++)
         for (uint32_t v = 0; v < u->vectors; v++) {
-            const KRef init = s->m->b != 0 ? row_at(l, s, u, s->m->b, g, v)
-                                           : k_splat(k, k_number(k, s->m->type, 0), s->m->lanes);
-            for (uint32_t e = 0; e < s->entries; e++)
+            const uint32_t gate_vector[2] = {g, v};
+            const KRef bias = m->chunk == 0 ? bias_of(l, s, u, g, v) : 0;
+            for (uint32_t e = 0; e < s->entries; e++) {
+                const KRef init = m->chunk == 0 ? bias
+                                                : k_load(k, m->ahead, sum_ahead(l, s, u, gate_vector, e),
+                                                         m->lanes, m->lanes);
                 sums->var[e][g][v] = k_var(k, init, arena_printf(k->arena, "gate_%s%u", names[g], v));
+            }
         }
 }
 
@@ -252,7 +166,7 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
     for (uint32_t g = 0; g < GATES; g++)
         for (uint32_t v = 0; v < u->vectors; v++) {
             const uint32_t gate_vector[2] = {g, v};
-            const KRef weight = weight_at(l, s, u, step, is_hidden, gate_vector);
+            const KRef weight = lstm_weight(l, s, u, step, is_hidden, gate_vector);
             for (uint32_t e = 0; e < s->entries; e++) {
                 const KRef sum = sums->var[e][g][v];
                 k_set(k, sum, k_fma(k, value[e], weight, k_get(k, sum)));
@@ -269,7 +183,7 @@ static KRef sigmoid(Kernel *k, KRef v)
 // Gate sum plus peephole weight * cell.
 static KRef peep(Lower *l, const LstmStep *s, const Units *u, KRef sum, uint32_t gate, uint32_t v, KRef cell)
 {
-    return s->m->p == 0 ? sum : k_fma(l->k, row_at(l, s, u, s->m->p, gate, v), cell, sum);
+    return s->m->p == 0 ? sum : k_fma(l->k, lstm_row(l, s, u, s->m->p, gate, v), cell, sum);
 }
 
 // Vector v of the row of Y of an entry.
@@ -308,26 +222,31 @@ static void update_vector(Lower *l, const LstmStep *s, const Units *u, const Gat
     store_unit(l, s, u, e, v, hidden);
 }
 
-static void emit_units(Lower *l, const LstmStep *s, const Units *u, bool is_made)
+typedef void (*UnitsFn)(Lower *l, const LstmStep *s, const Units *u);
+
+static void emit_units(Lower *l, const LstmStep *s, const Units *u)
 {
     GateSums sums;
-    const KRef zero = k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes);
-    if (is_made) {
-        begin_sums(l, s, u, &sums);
+    begin_sums(l, s, u, &sums);
+    if (s->m->chunk == 0)
         add_products(l, s, u, &sums, false);
-        add_products(l, s, u, &sums, true);
-    }
+    add_products(l, s, u, &sums, true);
     for (uint32_t e = 0; e < s->entries; e++)
         for (uint32_t v = 0; v < u->vectors; v++)
-            if (is_made)
-                update_vector(l, s, u, &sums, e, v);
-            else
-                store_unit(l, s, u, e, v, zero);
+            update_vector(l, s, u, &sums, e, v);
 }
 
-// Whole blocks in a loop, then what is left: fewer vectors, or a last one that is not full. A step that is
-// not made leaves zeros.
-static void emit_step(Lower *l, const LstmStep *s, bool is_made)
+// A step that is not made leaves zeros.
+static void emit_zeros(Lower *l, const LstmStep *s, const Units *u)
+{
+    const KRef zero = k_splat(l->k, k_number(l->k, s->m->type, 0), s->m->lanes);
+    for (uint32_t e = 0; e < s->entries; e++)
+        for (uint32_t v = 0; v < u->vectors; v++)
+            store_unit(l, s, u, e, v, zero);
+}
+
+// Whole blocks in a loop, then what is left: fewer vectors, or a last one that is not full.
+static void each_block(Lower *l, const LstmStep *s, UnitsFn fn)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
@@ -336,12 +255,12 @@ static void emit_step(Lower *l, const LstmStep *s, bool is_made)
     Units u = {.vectors = m->block, .last_count = m->lanes};
     if (whole > 0) {
         u.first = k_for(k, k_index(k, 0), k_index(k, whole), m->block, KFOR_PARALLEL, "u");
-        emit_units(l, s, &u, is_made);
+        fn(l, s, &u);
         k_end(k);
     }
     u = (Units){.first = k_index(k, whole), .vectors = (uint8_t)(m->vectors - whole), .last_count = count};
     if (u.vectors > 0)
-        emit_units(l, s, &u, is_made);
+        fn(l, s, &u);
 }
 
 // --- time ---
@@ -381,42 +300,161 @@ static void end_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef f
     k_end(k);
 }
 
-static void emit_entries(Lower *l, LstmStep *s)
+// The time of the i-th step that is made.
+static KRef time_of(Lower *l, const LstmStep *s, KRef i)
+{
+    Kernel *k = l->k;
+    const KRef backwards = k_expr(k, "$ - 1 - $", s->steps, i);
+    return s->m->reverse_only ? backwards : k_select(k, k_expr(k, "$ == 1", s->dir), backwards, i);
+}
+
+static KRef input_at(Lower *l, const LstmStep *s, KRef time)
+{
+    const Lstm *m = s->m;
+    const KRef x[3] = {m->batch_major ? s->entry : time, m->batch_major ? time : s->entry,
+                       k_index(l->k, 0)};
+    return operand_index(l, m->x, x);
+}
+
+// --- sums over inputs, ahead of their steps ---
+
+// Rows of sums of a chunk, for one direction: one for each step and entry.
+static int64_t rows_ahead(const Lstm *m)
+{
+    const int64_t rows = m->chunk * m->batch;
+    return (rows + m->together - 1) / m->together * m->together;
+}
+
+// Vector v of a block, for rows of the chunk from `first` on. Those behind the last one get its sums, which
+// nobody reads.
+static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, KRef first)
+{
+    Kernel *k = l->k;
+    const Lstm *m = s->m;
+    const int64_t stride = lower_loc(l, m->x)->stride[2];
+    KRef sum[MOST_ENTRIES][GATES], x[MOST_ENTRIES], value[MOST_ENTRIES];
+    LstmStep of_row = *s;
+    for (uint32_t i = 0; i < m->together; i++) {
+        const KRef row = k_expr(k, "min($ + #, $ * # - 1)", first, i, s->end, m->batch);
+        of_row.entry = k_expr(k, "$ % #", row, m->batch);
+        x[i] = input_at(l, &of_row, time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
+        for (uint32_t g = 0; g < GATES; g++)
+            sum[i][g] = k_var(k, bias_of(l, s, u, g, v), "sum");
+    }
+    const KRef c = k_loop(k, m->input, KFOR_SERIAL, "c");
+    for (uint32_t i = 0; i < m->together; i++)
+        value[i] = operand_scalar(l, m->x, k_expr(k, "$ * # + $", c, stride, x[i]), m->type);
+    for (uint32_t g = 0; g < GATES; g++) {
+        const uint32_t gate_vector[2] = {g, v};
+        const KRef weight = lstm_weight(l, s, u, c, false, gate_vector);
+        for (uint32_t i = 0; i < m->together; i++)
+            k_set(k, sum[i][g], k_fma(k, value[i], weight, k_get(k, sum[i][g])));
+    }
+    k_end(k);
+    of_row.ahead = k_expr(k, "$ * # + $", first, sums_of(m), s->ahead);
+    for (uint32_t i = 0; i < m->together; i++)
+        for (uint32_t g = 0; g < GATES; g++) {
+            const uint32_t gate_vector[2] = {g, v};
+            k_store(k, m->ahead, sum_ahead(l, &of_row, u, gate_vector, i), k_get(k, sum[i][g]), m->lanes);
+        }
+}
+
+static void emit_ahead(Lower *l, const LstmStep *s, const Units *u)
+{
+    Kernel *k = l->k;
+    const KRef rows = k_expr(k, "$ * #", s->end, s->m->batch);
+    for (uint32_t v = 0; v < u->vectors; v++) {
+        const KRef first = k_for(k, k_index(k, 0), rows, s->m->together, KFOR_PARALLEL, "g");
+        sum_inputs(l, s, u, v, first);
+        k_end(k);
+    }
+}
+
+// Opens the loops over chunks, of which it makes the sums, and steps. Close with close_steps.
+static void open_steps(Lower *l, LstmStep *s)
+{
+    Kernel *k = l->k;
+    const Lstm *m = s->m;
+    if (m->chunk == 0) {
+        s->at = k_for(k, k_index(k, 0), s->steps, 1, KFOR_SERIAL, "t");
+        return;
+    }
+    s->chunk = k_for(k, k_index(k, 0), s->steps, m->chunk, KFOR_SERIAL, "chunk");
+    s->end = k_expr(k, "min($ - $, #)", s->steps, s->chunk, m->chunk);
+    s->ahead = k_expr(k, "$ * #", s->dir, rows_ahead(m) * sums_of(m));
+    each_block(l, s, emit_ahead);
+    s->at = k_for(k, s->chunk, k_add(k, s->chunk, s->end), 1, KFOR_SERIAL, "t");
+}
+
+static void close_steps(Lower *l, const LstmStep *s)
+{
+    k_end(l->k);
+    if (s->m->chunk != 0)
+        k_end(l->k);
+}
+
+// Where the state of the entries is, and their inputs at the step, or the sums over these.
+static void find_step(Lower *l, LstmStep *s)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const KRef base = k_expr(k, "($ * # + $) * #", s->dir, m->batch, s->entry, 3 * m->padded);
+    const KRef odd = k_expr(k, "$ % 2", s->at), even = k_expr(k, "1 - $", odd);
+    s->time = time_of(l, s, s->at);
     s->cell = k_expr(k, "$ + #", base, 2 * m->padded);
-    for (uint32_t e = 0; e < s->entries; e++) {
-        begin_state(l, s, m->h0, e, base);
-        begin_state(l, s, m->c0, e, s->cell);
-    }
-    const KRef i = k_for(k, k_index(k, 0), s->steps, 1, KFOR_SERIAL, "t");
-    const KRef odd = k_expr(k, "$ % 2", i), even = k_expr(k, "1 - $", odd);
-    const KRef last = k_expr(k, "$ - 1", s->steps);
-    const KRef backwards = k_sub(k, last, i);
-    const KRef is_second = k_expr(k, "$ == 1", s->dir);
-    s->time = m->reverse_only ? backwards : k_select(k, is_second, backwards, i);
     s->h_now = k_expr(k, "$ * # + $", odd, m->padded, base);
     s->h_next = k_expr(k, "$ * # + $", even, m->padded, base);
-    const KRef x[3] = {m->batch_major ? s->entry : s->time, m->batch_major ? s->time : s->entry,
-                       k_index(k, 0)};
-    s->x = operand_index(l, m->x, x);
-    emit_step(l, s, true);
-    k_end(k);
-    if (m->steps != 0) {
-        s->time = k_for(k, s->steps, k_index(k, m->seq), 1, KFOR_SERIAL, "t");
-        emit_step(l, s, false);
-        k_end(k);
-    }
-    const KRef is_odd = k_expr(k, "$ % 2", s->steps);
+    if (m->chunk == 0)
+        s->x = input_at(l, s, s->time);
+    else if (s->chunk != 0)
+        s->ahead = k_expr(k, "(($ - $) * # + $) * # + $", s->at, s->chunk, m->batch, s->entry, sums_of(m),
+                          s->ahead);
+}
+
+// --- entries ---
+
+static void begin_entries(Lower *l, const LstmStep *s, const Units *u)
+{
+    LstmStep first = *s;
+    (void)u;
+    first.at = k_index(l->k, 0);
+    find_step(l, &first);
     for (uint32_t e = 0; e < s->entries; e++) {
-        end_state(l, s, m->y_h, e, k_expr(k, "$ * # + $", is_odd, m->padded, base));
-        end_state(l, s, m->y_c, e, s->cell);
+        begin_state(l, &first, s->m->h0, e, first.h_now);
+        begin_state(l, &first, s->m->c0, e, first.cell);
     }
 }
 
-// `groups` groups of entries of the batch, from `first` on, of both directions.
+static void end_entries(Lower *l, const LstmStep *s, const Units *u)
+{
+    LstmStep last = *s;
+    (void)u;
+    last.at = s->steps;
+    find_step(l, &last);
+    for (uint32_t e = 0; e < s->entries; e++) {
+        end_state(l, &last, s->m->y_h, e, last.h_now);
+        end_state(l, &last, s->m->y_c, e, last.cell);
+    }
+}
+
+// Steps that are not made.
+static void emit_rest(Lower *l, const LstmStep *s, UnitsFn fn)
+{
+    LstmStep rest = *s;
+    if (s->m->steps == 0)
+        return;
+    rest.time = k_for(l->k, s->steps, k_index(l->k, s->m->seq), 1, KFOR_SERIAL, "t");
+    each_block(l, &rest, fn);
+    k_end(l->k);
+}
+
+static KRef steps_made(Lower *l, const Lstm *m)
+{
+    return m->steps != 0 ? operand_clamped(l, m->steps, k_index(l->k, 0), 0, m->seq)
+                         : k_index(l->k, m->seq);
+}
+
+// `groups` groups of entries of the batch, from `first` on, of both directions, one after the other.
 static void emit_groups(Lower *l, const Lstm *m, int64_t first, int64_t groups, uint32_t entries)
 {
     if (groups == 0 || entries == 0)
@@ -426,9 +464,69 @@ static void emit_groups(Lower *l, const Lstm *m, int64_t first, int64_t groups, 
     const uint32_t opened = lower_open(l, &all, 2, &at);
     LstmStep s = {.m = m, .entries = entries, .dir = at.idx[0]};
     s.entry = k_expr(l->k, "$ * # + #", at.idx[1], entries, first);
-    s.steps =
-        m->steps != 0 ? operand_clamped(l, m->steps, k_index(l->k, 0), 0, m->seq) : k_index(l->k, m->seq);
-    emit_entries(l, &s);
+    s.steps = steps_made(l, m);
+    begin_entries(l, &s, NULL);
+    LstmStep in = s;
+    open_steps(l, &in);
+    find_step(l, &in);
+    each_block(l, &in, emit_units);
+    close_steps(l, &in);
+    emit_rest(l, &s, emit_zeros);
+    end_entries(l, &s, NULL);
+    lower_close(l, opened);
+}
+
+// --- steps of all entries together ---
+
+// Calls fn for groups of entries, and for what is left of the batch.
+static void each_group(Lower *l, const LstmStep *s, const Units *u, UnitsFn fn)
+{
+    const Lstm *m = s->m;
+    const int64_t groups = m->batch / m->entries, rest = m->batch % m->entries;
+    LstmStep some = *s;
+    uint32_t opened = 0;
+    some.entries = m->entries;
+    some.entry =
+        k_expr(l->k, "$ * #", lower_open_count(l->k, groups, KFOR_PARALLEL, "b", &opened), m->entries);
+    fn(l, &some, u);
+    lower_close(l, opened);
+    if (rest == 0)
+        return;
+    some.entries = (uint32_t)rest;
+    some.entry = k_index(l->k, groups * m->entries);
+    fn(l, &some, u);
+}
+
+static void make_units(Lower *l, const LstmStep *s, const Units *u)
+{
+    LstmStep at = *s;
+    find_step(l, &at);
+    emit_units(l, &at, u);
+}
+
+static void make_all(Lower *l, const LstmStep *s, const Units *u)
+{
+    each_group(l, s, u, make_units);
+}
+
+static void clear_all(Lower *l, const LstmStep *s, const Units *u)
+{
+    each_group(l, s, u, emit_zeros);
+}
+
+static void emit_together(Lower *l, const Lstm *m)
+{
+    LstmStep s = {.m = m};
+    uint32_t opened = 0;
+    s.dir = lower_open_count(l->k, m->dirs, KFOR_PARALLEL, "d", &opened);
+    s.steps = steps_made(l, m);
+    each_group(l, &s, NULL, begin_entries);
+    LstmStep in = s;
+    open_steps(l, &in);
+    each_block(l, &in, make_all);
+    close_steps(l, &in);
+    emit_rest(l, &s, clear_all);
+    each_group(l, &s, NULL, end_entries);
     lower_close(l, opened);
 }
 
@@ -436,11 +534,18 @@ void lower_lstm(Lower *l)
 {
     Lstm m = lstm_of(l);
     rlx_assert(m.padded >= m.hidden && m.dirs >= 1 && m.dirs <= 2);
-    l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)steps_of(&m);
+    l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)lstm_steps(&m);
     m.scratch =
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
+    if (m.chunk != 0)
+        m.ahead = lower_param_scratch(l, "sums ahead", (DType)m.type,
+                                      (uint64_t)(m.dirs * rows_ahead(&m) * sums_of(&m)));
     if (m.is_packed)
-        pack_all(l, &m);
+        lstm_pack(l, &m);
+    if (m.steps_outside) {
+        emit_together(l, &m);
+        return;
+    }
     const int64_t groups = m.batch / m.entries;
     emit_groups(l, &m, 0, groups, m.entries);
     emit_groups(l, &m, groups * m.entries, 1, (uint32_t)(m.batch % m.entries));

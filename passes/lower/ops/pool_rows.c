@@ -36,7 +36,8 @@ bool pool_can_keep_rows(const Graph *g, const TargetCaps *caps, const Node *n)
     const int64_t kernel = node_find_attr(n, "kernel")->u.ints[last - 2];
     return (n->op == OP_max_pool || n->op == OP_avg_pool) && !caps->is_gpu && caps->f32_lanes >= MIN_LANES &&
            lower_is_float(n->dtype) && x->rank <= POOL_MAX_SPATIAL + 2 && kernel <= POOL_MAX_UNROLL &&
-           form.stride[last - 2] <= LINE_MAX_STRIDE && line_is_worthwhile(caps, n->shape->dim[last]);
+           form.stride[last - 2] <= LINE_MAX_STRIDE &&
+           line_is_worthwhile(caps, n->shape->dim[last], form.stride[last - 2]);
 }
 
 // --- the line ------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ static bool has_form(const Lower *l, const Node *node)
 static GpuMatmul product_of(Lower *l, const Matmul *x)
 {
     GpuMatmul p = {.l = l, .m = x->m, .n = x->n, .k = x->k, .n_batch = x->batch, .d = &x->d,
-                   .point = point_of, .ctx = x};
+                   .scale = x->scale == 1 ? 0 : x->scale, .point = point_of, .ctx = x};
     for (uint32_t i = 0; i < x->batch; i++)
         p.batch[i] = x->d.extent[i];
     p.a = operand_of(l, x, x->a, &x->a_loc);

@@ -388,7 +388,8 @@ static KRef dot_at(Lower *l, const Matmul *x, const Point *batch, KRef row, KRef
          b = matmul_base(l, x, x->b, lower_loc(l, x->b), batch);
     a = row != 0 ? k_expr(l->k, "$ * # + $", row, x->a_row, a) : a;
     b = column != 0 ? k_expr(l->k, "$ * # + $", column, x->b_col, b) : b;
-    return dot(l, x, a, b);
+    const KRef sum = dot(l, x, a, b);
+    return x->scale == 1 ? sum : k_mul(l->k, sum, k_number(l->k, k_inst(l->k, sum)->dtype, x->scale));
 }
 
 static KRef dot_point(Lower *l, const Domain *d, Point at, void *ctx)

@@ -2,6 +2,7 @@
 // What a matrix product is made of. See matmul.h.
 #include "passes/lower/product/matmul.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify_scale.h"
 #include "passes/lower/operand.h"
 
 #include <string.h>
@@ -15,11 +16,22 @@ void matmul_set_rows(Lower *l, Matmul *x)
     x->a_row = x->a_is_vector ? 0 : x->a_loc.stride[ta ? last : last - 1];
 }
 
+// What multiplies an operand in place of a mul that is nowhere (group_join_products).
+static NodeId take_scale(const Lower *l, NodeId id, double *scale)
+{
+    double factor = 1;
+    const NodeId of = lower_is_in_body(l, id) ? scaled_value(l->g, id, &factor) : 0;
+    *scale *= of != 0 ? factor : 1;
+    return of != 0 ? of : id;
+}
+
 Matmul matmul_of(Lower *l)
 {
     const Node *node = lower_node(l, l->anchor);
     const bool ta = matmul_form(node).turns_a, tb = matmul_form(node).turns_b;
-    Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1};
+    Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1, .scale = 1};
+    x.a = take_scale(l, x.a, &x.scale);
+    x.b = take_scale(l, x.b, &x.scale);
     if (lower_is_in_body(l, x.a)) { // the norm of the rows (group_join_products)
         x.norm = x.a;
         x.a = lower_node(l, x.norm)->src[0];

@@ -8,6 +8,7 @@
 typedef struct Matmul {
     NodeId a, b;
     NodeId norm;                    // a is multiplied as this rms_norm of its rows, which is nowhere; or 0
+    double scale;                   // of the sums: numbers by which operands were to be multiplied
     int64_t m, n, k;                // rows, columns, inner
     bool a_is_vector, b_is_vector;  // 1-D operands: the row or column is missing from the result
     uint32_t batch;                 // leading axes of the result

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """One decode step of a decoder-only transformer (Llama's layers) as a graph description, and the same in
 float32 with torch. Weights are params, the caches are states that grow in place, the token and its
-position are params too, so that a step copies nothing."""
+position are states that keep their values, so that a step copies nothing."""
 
 import dataclasses
 import math
 
 import numpy
-from ours import to_bf16
+from ours import kept, to_bf16
 
 
 @dataclasses.dataclass
@@ -86,10 +86,9 @@ def layer(g, c, states, i, x, turn, start, keys):
 
 def graph(c):
     """(members of a graph description, the name of the logits, f32 [1, vocab])."""
-    g, states = Nodes(), {}
+    g, states = Nodes(), kept(token=("i64", [1]), position=("i64", [1]))
     params = {name: {"dtype": c.dtype, "shape": list(shape)} for name, shape in matrices(c).items()}
     params |= {name: {"dtype": c.dtype, "shape": [c.dim]} for name in norms(c)}
-    params |= {name: {"dtype": "i64", "shape": [1]} for name in ("token", "position")}
     cosine, sine = turns(c)
     weights = {
         "cos": {"dtype": "f32", "data": cosine.tolist()},

@@ -19,9 +19,10 @@ const char *bench_kernel_name(rlx_ctx *ctx, int i)
     return ctx->model->kernels[((const rlx_gpu_program *)ctx->model->device->program)->steps[i].row].name;
 }
 
-int bench_set_param(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
+// A param or a state.
+int bench_set_value(rlx_ctx *ctx, const char *name, const void *data, size_t bytes)
 {
-    return rlx_set_param_bytes(ctx, name, data, bytes);
+    return rlx_bind_handle(ctx, name, data, bytes);
 }
 
 int bench_read_state(rlx_ctx *ctx, const char *name, void *data, size_t bytes)

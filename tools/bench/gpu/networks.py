@@ -7,6 +7,7 @@ import math
 import pathlib
 
 import numpy
+from ours import kept
 
 BLOCKS = (3, 4, 6, 3)
 CLASSES = 1000
@@ -84,8 +85,8 @@ def graph(batch, folder):
     """(members of a graph description, name of the result)."""
     g = Graph(folder)
     y = resnet50(g, "x")
-    params = {"x": {"dtype": "f16", "shape": [batch, 3, 224, 224]}}
-    return {"weights": g.weights, "params": params, "nodes": g.nodes}, y
+    states = kept(x=("f16", [batch, 3, 224, 224]))
+    return {"weights": g.weights, "states": states, "nodes": g.nodes}, y
 
 
 class TorchNet:

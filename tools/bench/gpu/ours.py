@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph compiled by rlxc for CUDA or Vulkan and loaded into this process, for benchmarks beside peers.
 
-A benchmark wants nothing copied between host and device: operands are params (set once), results are states
-(`result`). Timing is by events of the device (harness.c, harness_vulkan.c)."""
+A benchmark wants nothing copied between host and device: matrices are params (set once), what a run is for
+is a state that keeps its value (`kept`: what depends on params alone is computed once, and no run would have
+anything to do), and results are states (`result`). Timing is by events of the device (harness.c,
+harness_vulkan.c)."""
 
 import ctypes
 import json
@@ -24,6 +26,19 @@ FLUSH_BYTES = 256 << 20  # several times the largest cache
 def params(**types):
     """{"a": ("bf16", [4, 8])} as the member of a graph description."""
     return {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in types.items()}
+
+
+def kept(**types):
+    """The same as the member "states": values that are set once, and that no run may take as known."""
+    return {name: tensor | {"next": name} for name, tensor in params(**types).items()}
+
+
+def split(types, *varying):
+    """{"a": (...), "b": (...)} as members of a graph description: those of `varying` as states, the others as
+    params."""
+    states = {name: of for name, of in types.items() if name in varying}
+    others = {name: of for name, of in types.items() if name not in varying}
+    return {"params": params(**others), "states": kept(**states)}
 
 
 def result(graph, value, dtype, shape):
@@ -80,11 +95,11 @@ class Ours:
         if status != 0:
             raise RuntimeError(f"status {status}")
 
-    # Bytes in the parameter's own type.
-    def set_param(self, name, array):
+    # Bytes of a param or a state in its own type.
+    def set_value(self, name, array):
         array = numpy.ascontiguousarray(array)
         self._check(
-            self.lib.bench_set_param(
+            self.lib.bench_set_value(
                 self.ctx, name.encode(), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
             )
         )

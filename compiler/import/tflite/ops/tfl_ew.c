@@ -98,19 +98,89 @@ void tfl_import_mul(TflNode *n)
             tfl_finish(n, tfl_scaled(n, product, tfl_factor(a.scale * b.scale / c.scale)), t, activation));
 }
 
-// A quantised operator with no formula of its own: on reals, rounded once.
-static NodeId real(TflNode *n, uint32_t i)
+// --- DIV of bytes: the built-in kernel's, whose parts for each operand are tables ---
+
+static int32_t high(int32_t a, int32_t b)
 {
-    const TflTensor *t = tfl_in(n, i);
-    const NodeId x = tfl_src(n, i);
-    return tfl_is_quantised(t) ? tfl_dequantise(n, x, t) : x;
+    return tfl_scaled_number(a, (TflFactor){.multiplier = b});
+}
+
+// 2^31 / (1 + x / 2^31): three steps of Newton, with 2 bits before the point.
+static int32_t reciprocal(int32_t x)
+{
+    const int32_t half = (int32_t)(((int64_t)x + INT32_MAX + 1) / 2);
+    int32_t y = 1515870810 + high(half, -1010580540);
+    for (int i = 0; i < 3; i++)
+        y += high(y, (1 << 29) - high(half, y)) * 4;
+    return y > INT32_MAX / 2 ? INT32_MAX : y * 2;
+}
+
+enum { DIVIDENDS = 511, DIVISORS = 256, MOST_BYTE = 255 };
+
+// Of dividends from -255 on, and of divisors: a number with all of its 31 bits, and how far it is moved.
+static int32_t dividend(int32_t at, bool wants_shift)
+{
+    const int32_t x = at - MOST_BYTE, room = x ? __builtin_clrsb(x) : 30;
+    return wants_shift ? room : x * (INT32_C(1) << room);
+}
+
+static int32_t divisor(int32_t x, bool wants_shift)
+{
+    const int room = x ? __builtin_clz((uint32_t)x) : 0;
+    if (wants_shift || x == 0)
+        return x ? 31 - room : 0;
+    return reciprocal((int32_t)(((uint32_t)x << room) - (UINT32_C(1) << 31)));
+}
+
+static NodeId part_of(TflNode *n, NodeId at, int32_t (*value)(int32_t, bool), int64_t count, bool wants_shift)
+{
+    Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
+    for (int64_t i = 0; i < count; i++)
+        ((int32_t *)t.data)[i] = value((int32_t)i, wants_shift);
+    const Shape s = shape_of(1, &count);
+    return tfl_gather(n, tfl_const(n, DTYPE_i32, &s, t.data), at, 0);
+}
+
+// (a * b + half) >> 31 in i64.
+static NodeId high_product(TflNode *n, NodeId a, NodeId b)
+{
+    const NodeId p = tfl_op2(n, OP_mul, tfl_cast(n, a, DTYPE_i64), tfl_cast(n, b, DTYPE_i64));
+    return tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, p, 1 << 30), 31);
+}
+
+static NodeId quotient(TflNode *n, int64_t activation)
+{
+    enum { LEAST_ROOM = 23 };
+    const TflTensor *to = tfl_of_out(n, 0);
+    const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_in(n, 1)), c = tfl_quant(n, to);
+    const TflFactor f = tfl_factor((double)((float)a.scale / ((float)b.scale * (float)c.scale)));
+    if (!tfl_is_byte(to->dtype) || f.shift >= LEAST_ROOM)
+        return tfl_fail(n, E0206, "quotients of 16 bits, or with so different scales, are not supported");
+    const NodeId y = centred(n, 1), is_below = tfl_op2(n, OP_lt, y, tfl_number(n, DTYPE_i32, 0));
+    NodeId x = centred(n, 0);
+    x = tfl_op_number(n, OP_add, tfl_op3(n, OP_where, is_below, tfl_op1(n, OP_neg, x), x), MOST_BYTE);
+    const NodeId size = tfl_op1(n, OP_abs, y);
+    const NodeId whole = high_product(n, part_of(n, x, dividend, DIVIDENDS, false),
+                                      part_of(n, size, divisor, DIVISORS, false));
+    const NodeId room = tfl_op2(n, OP_add, part_of(n, x, dividend, DIVIDENDS, true),
+                                part_of(n, size, divisor, DIVISORS, true));
+    const NodeId down = tfl_cast(n, tfl_op_number(n, OP_sub, room, f.shift), DTYPE_i64);
+    const NodeId steps = high_product(n, whole, tfl_number(n, DTYPE_i64, f.multiplier));
+    const NodeId less = tfl_cast(n, tfl_op2(n, OP_lt, steps, tfl_number(n, DTYPE_i64, 0)), DTYPE_i64);
+    const NodeId half =
+        tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i64, 1), tfl_op_number(n, OP_sub, down, 1));
+    const NodeId sum = tfl_op2(n, OP_add, steps, tfl_op2(n, OP_sub, half, less)); // halves away from zero
+    return tfl_finish(n, tfl_cast(n, tfl_op2(n, OP_shift_right, sum, down), DTYPE_i32), to, activation);
 }
 
 void tfl_import_div(TflNode *n)
 {
     const int64_t activation = tfl_option(n, 0, FLAT_I8, 0);
-    const NodeId y = tfl_activate(n, tfl_op2(n, OP_div, real(n, 0), real(n, 1)), activation);
-    tfl_out(n, 0, is_integer(n) ? tfl_quantise(n, y, tfl_of_out(n, 0)) : y);
+    const NodeId x = tfl_src(n, 0), y = tfl_src(n, 1);
+    if (is_integer(n))
+        tfl_out(n, 0, quotient(n, activation));
+    else
+        tfl_out(n, 0, tfl_activate(n, tfl_op2(n, OP_div, x, y), activation));
 }
 
 void tfl_import_squared_difference(TflNode *n)
@@ -267,10 +337,31 @@ void tfl_import_dequantize(TflNode *n)
     tfl_out(n, 0, is_float ? tfl_cast(n, x, DTYPE_f32) : tfl_dequantise(n, x, tfl_in(n, 0)));
 }
 
-static double same_value(TflNode *n, double x)
+static int64_t requantised(const TflQuant *from, const TflQuant *to, int64_t x, double option)
 {
-    (void)n;
-    return x;
+    TflFactor f = tfl_factor(from->scale / to->scale);
+    f.is_upward = option > 0;
+    return tfl_scaled_number((int32_t)x, f);
+}
+
+// The built-in kernel from bytes to bytes rounds whole sixteens of them upwards, and the rest as gemmlowp.
+static NodeId requantised_bytes(TflNode *n, NodeId x)
+{
+    enum { WHOLE = 16 };
+    const TflTensor *to = tfl_of_out(n, 0);
+    const Shape s = *tfl_shape(n, x);
+    int64_t count = 1;
+    for (uint32_t i = 0; i < s.rank && tfl_is_byte(to->dtype); i++)
+        count *= tfl_size(n, x, i);
+    const int64_t split = count / WHOLE * WHOLE;
+    if (n->failed || !tfl_is_byte(to->dtype) || n->model->source->options.rounds_twice || split == 0)
+        return tfl_integer_table(n, x, requantised, 0);
+    if (split == count)
+        return tfl_integer_table(n, x, requantised, 1);
+    const NodeId flat = tfl_reshape(n, x, &count, 1);
+    const NodeId parts[] = {tfl_integer_table(n, tfl_slice(n, flat, 0, 0, split, 1), requantised, 1),
+                            tfl_integer_table(n, tfl_slice(n, flat, 0, split, count, 1), requantised, 0)};
+    return tfl_reshape_like(n, tfl_concat(n, parts, 2, 0), &s);
 }
 
 // From reals, or from integers of another scale.
@@ -280,14 +371,18 @@ void tfl_import_quantize(TflNode *n)
     const TflTensor *from = tfl_in(n, 0), *to = tfl_of_out(n, 0);
     if (n->failed)
         return;
-    if (dtype_info[from->dtype].cls == DCLASS_FLOAT)
+    if (dtype_info[from->dtype].cls == DCLASS_FLOAT) {
         tfl_out(n, 0, tfl_quantise(n, tfl_cast(n, x, DTYPE_f32), to));
-    else if (dtype_info[from->dtype].bits == 8)
-        tfl_out(n, 0, tfl_table(n, x, from, to, (TflCurve){same_value, round}));
-    else {
-        const TflQuant a = tfl_quant(n, from), b = tfl_quant(n, to);
-        tfl_out(n, 0, tfl_finish(n, tfl_scaled(n, centred(n, 0), tfl_factor(a.scale / b.scale)), to, 0));
+        return;
     }
+    const TflQuant a = tfl_quant(n, from), b = tfl_quant(n, to);
+    const bool is_coarse = from->dtype == to->dtype && !n->model->source->options.rounds_twice;
+    if (dtype_info[from->dtype].bits == 8 && is_coarse && tfl_fits_256ths(&a, &b, 1))
+        tfl_out(n, 0, tfl_integer_table(n, x, tfl_in_256ths, 1));
+    else if (dtype_info[from->dtype].bits == 8)
+        tfl_out(n, 0, requantised_bytes(n, x));
+    else
+        tfl_out(n, 0, tfl_finish(n, tfl_scaled(n, centred(n, 0), tfl_factor(a.scale / b.scale)), to, 0));
 }
 
 // What training rounded to, on reals.

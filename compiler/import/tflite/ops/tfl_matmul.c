@@ -136,7 +136,12 @@ void tfl_import_batch_matmul(TflNode *n)
         return;
     }
     const DType sums = tfl_is_byte(x->dtype) ? DTYPE_i32 : DTYPE_i64;
-    const TflProduct p = {.x = x, .w = y, .channels = 1, .is_matrix = true};
+    const bool is_built_in = !tfl_is_byte(x->dtype) || tfl_zero_point(n, y) != 0; // not XNNPACK's
+    const TflProduct p = {.x = x,
+                          .w = y,
+                          .channels = 1,
+                          .is_matrix = true,
+                          .rounding = tfl_is_byte(x->dtype) && is_built_in ? ROUND_TWICE : ROUND_BY_TYPE};
     const NodeId sum = tfl_matmul(n, tfl_centred(n, a, x, sums), tfl_centred(n, b, y, sums), adj_x, adj_y);
     tfl_out(n, 0, tfl_rescale(n, sum, &p));
 }

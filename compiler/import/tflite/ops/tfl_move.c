@@ -219,6 +219,9 @@ static NodeId strided_entry(TflNode *n, const Strided *s, uint32_t i, NodeId x, 
         end = s->step[i] > 0 ? INT64_MAX : INT64_MIN;
     if (is_one)
         end = begin == -1 ? INT64_MAX : begin + 1;
+    const Dim size = n->failed ? 0 : tfl_shape(n, x)->dim[*axis];
+    if (s->step[i] < 0 && begin < 0 && dim_is_const(size) && begin < -size)
+        end = begin = INT64_MAX; // before the first element: nothing
     x = tfl_slice(n, x, *axis, begin, end, is_one ? 1 : s->step[i]);
     if (!n->failed && is_one && tfl_size(n, x, *axis) != 1)
         return tfl_fail(n, E0204, "entry %u is outside of its axis", i);
@@ -226,6 +229,19 @@ static NodeId strided_entry(TflNode *n, const Strided *s, uint32_t i, NodeId x, 
         out->dim[out->rank++] = tfl_shape(n, x)->dim[*axis];
     ++*axis;
     return x;
+}
+
+// XNNPACK takes parts with steps of 1 and without masks of axes. There an end of 0 is the end of the axis.
+static void end_at_zero(TflNode *n, NodeId x, Strided *s)
+{
+    const DType t = tfl_type(n, x);
+    bool is_xnnpack = s->ellipsis == 0 && s->added == 0 && s->removed == 0 && s->count == tfl_rank(n, x) &&
+                      (t == DTYPE_f32 || tfl_is_byte(t)) && !n->model->source->options.rounds_twice;
+    for (uint32_t i = 0; i < s->count; i++)
+        is_xnnpack = is_xnnpack && s->step[i] == 1;
+    for (uint32_t i = 0; i < s->count && is_xnnpack; i++)
+        if (s->end[i] + (s->is_offset ? s->begin[i] : 0) == 0)
+            s->end_mask |= INT64_C(1) << i;
 }
 
 void tfl_import_strided_slice(TflNode *n)
@@ -237,17 +253,23 @@ void tfl_import_strided_slice(TflNode *n)
     tfl_same_scale(n, 0);
     if (n->failed || !read_strided(n, &s))
         return;
+    end_at_zero(n, x, &s);
     const uint32_t rank = tfl_rank(n, x), named = s.count - count_bits(s.added | s.ellipsis, s.count);
-    uint32_t all = rank > named ? rank - named : 0; // axes that no entry is about
-    for (uint32_t i = 0; i < s.count && !n->failed; i++) {
+    const uint32_t places = rank + count_bits(s.added & ~s.ellipsis, s.count);
+    uint32_t all = rank > named ? rank - named : 1; // axes that no entry is about; an ellipsis takes one
+    for (uint32_t i = 0, place = 0; i < s.count && !n->failed; i++) {
+        if (s.ellipsis && place >= places)
+            break; // LiteRT ignores the entries for which an ellipsis has left no axis
         if (s.ellipsis >> i & 1) {
-            for (; all && out.rank < SHAPE_MAX_RANK; all--)
+            for (; all && axis < rank && out.rank < SHAPE_MAX_RANK; all--, place++)
                 out.dim[out.rank++] = tfl_shape(n, x)->dim[axis++];
-        } else if (s.added >> i & 1 && out.rank < SHAPE_MAX_RANK) {
-            out.dim[out.rank++] = 1;
-        } else {
-            x = strided_entry(n, &s, i, x, &axis, &out);
+            continue;
         }
+        place++;
+        if (s.added >> i & 1 && out.rank < SHAPE_MAX_RANK)
+            out.dim[out.rank++] = 1;
+        else
+            x = strided_entry(n, &s, i, x, &axis, &out);
     }
     while (!n->failed && axis < rank && out.rank < SHAPE_MAX_RANK)
         out.dim[out.rank++] = tfl_shape(n, x)->dim[axis++];
@@ -330,13 +352,15 @@ void tfl_import_unpack(TflNode *n)
 
 // --- joining ---
 
-// An operand in the scale of the result.
+// An operand in the scale of the result. LiteRT brings only bytes to it.
 static NodeId in_scale(TflNode *n, uint32_t i)
 {
     const NodeId x = tfl_src(n, i);
     const TflTensor *t = tfl_in(n, i), *to = tfl_of_out(n, 0);
     if (n->failed || !tfl_is_quantised(to) || tfl_same_quant(t, to))
         return x;
+    if (!tfl_is_byte(to->dtype) || t->dtype != to->dtype)
+        return tfl_fail(n, E0206, "operand %u and the result must have the same scale and zero point", i);
     return tfl_quantise(n, tfl_dequantise(n, x, t), to);
 }
 

@@ -2,6 +2,8 @@
 // Reductions, places of extremes, running sums.
 #include "compiler/import/tflite/tfl_import.h"
 
+#include <math.h>
+
 // The axes of operand 1, each once, in rising order.
 static uint32_t read_axes(TflNode *n, NodeId x, int64_t *axes)
 {
@@ -17,23 +19,106 @@ static uint32_t read_axes(TflNode *n, NodeId x, int64_t *axes)
     return out;
 }
 
-// Quantised SUM and MEAN: the exact sum of steps, times f32(scale_x / (scale_y * count)), rounded once.
+// The factor of the built-in kernel: that of a sum, whose multiplier is divided, not rounded, by the count.
+static TflFactor mean_factor(double ratio, int64_t count)
+{
+    TflFactor f = tfl_factor(ratio);
+    int up = 63 - __builtin_clzll((uint64_t)count);
+    up = up < 31 + f.shift ? up : 31 + f.shift;
+    f.multiplier = (int32_t)(((int64_t)f.multiplier << up) / count);
+    f.shift -= up;
+    return f;
+}
+
+// The sum of steps with their zero points times a factor, and what this is too much, in f32: XNNPACK's rule.
+// The product is exact in f64 and rounded by a cast, so that no compiler fuses it with the addition.
+static NodeId rounded_once(TflNode *n, NodeId sum, float factor, int64_t elements)
+{
+    const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_of_out(n, 0));
+    const TflRange r = tfl_range(n, tfl_of_out(n, 0), 0);
+    const float zero = (float)b.zero - (float)(elements * a.zero) * factor;
+    const NodeId real = tfl_cast(n, tfl_cast(n, sum, DTYPE_f32), DTYPE_f64);
+    const NodeId steps = tfl_cast(n, tfl_op_number(n, OP_mul, real, (double)factor), DTYPE_f32);
+    const NodeId y = tfl_op1(n, OP_round, tfl_op_number(n, OP_add, steps, (double)zero));
+    return tfl_cast(n, tfl_clamp(n, y, (double)r.lo, (double)r.hi), tfl_of_out(n, 0)->dtype);
+}
+
+// Halves away from zero: what is left of the whole part is exact in f32.
+static NodeId rounded_away(TflNode *n, NodeId steps)
+{
+    const NodeId whole = tfl_cast(n, steps, DTYPE_i32);
+    const NodeId rest = tfl_op2(n, OP_sub, steps, tfl_cast(n, whole, DTYPE_f32));
+    const NodeId up = tfl_op2(n, OP_ge, rest, tfl_number(n, DTYPE_f32, 0.5));
+    const NodeId down = tfl_op2(n, OP_le, rest, tfl_number(n, DTYPE_f32, -0.5));
+    const NodeId more = tfl_op2(n, OP_sub, tfl_cast(n, up, DTYPE_i32), tfl_cast(n, down, DTYPE_i32));
+    return tfl_op2(n, OP_add, whole, more);
+}
+
+// Quantised SUM and MEAN: the exact sum of steps, then the rule of XNNPACK for bytes, those of the built-in
+// kernels for 16 bits.
 static NodeId integer_sum(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, bool keeps)
 {
     const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_of_out(n, 0));
-    NodeId v = tfl_cast(n, x, DTYPE_i32);
     int64_t elements = 1;
     for (uint32_t i = 0; i < count && !n->failed; i++)
         if (__builtin_mul_overflow(elements, tfl_size(n, x, (uint32_t)axes[i]), &elements) ||
             elements > 1 << 23)
             tfl_fail(n, E0004, "too many elements are added");
-    if (a.zero != 0)
-        v = tfl_op_number(n, OP_sub, v, (double)a.zero);
-    const NodeId sum = tfl_reduce(n, OP_reduce_sum, v, axes, count, keeps);
-    const double by = n->op->op == OP_reduce_mean && elements ? (double)elements : 1;
-    const float factor = (float)(a.scale / (b.scale * by));
-    return tfl_from_steps(n, tfl_op_number(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), (double)factor),
-                          tfl_of_out(n, 0), 0);
+    const int64_t by = n->op->op == OP_reduce_mean && elements ? elements : 1;
+    const NodeId sum = tfl_reduce(n, OP_reduce_sum, tfl_cast(n, x, DTYPE_i32), axes, count, keeps);
+    if (tfl_is_byte(tfl_in(n, 0)->dtype) && !n->model->source->options.rounds_twice)
+        return rounded_once(n, sum, (float)a.scale / (float)b.scale * (1.0f / (float)by), elements);
+    if (n->op->op == OP_reduce_sum && !n->model->source->options.rounds_twice) {
+        const float ratio = (float)a.scale / (float)b.scale;
+        const NodeId real = tfl_op_number(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), (double)ratio);
+        return tfl_finish(n, rounded_away(n, real), tfl_of_out(n, 0), 0);
+    }
+    const NodeId steps = tfl_op_number(n, OP_sub, sum, (double)(elements * a.zero));
+    const TflFactor f = mean_factor((double)((float)a.scale / (float)b.scale), by);
+    return tfl_finish(n, tfl_scaled(n, a.zero ? steps : sum, f), tfl_of_out(n, 0), 0);
+}
+
+// A factor of 16 bits for a product in i64, rounded once, halves up.
+static NodeId scaled_product(TflNode *n, NodeId x, TflFactor f)
+{
+    return tfl_cast(n, tfl_scaled_wide(n, x, &f, &(Shape){0}, false), DTYPE_i32);
+}
+
+// Quantised products, element by element: each step is scaled, so that it fits.
+static NodeId integer_product(TflNode *n, NodeId x, const int64_t *axes, uint32_t count, bool keeps)
+{
+    enum { MOST = 64 };
+    const TflQuant a = tfl_quant(n, tfl_in(n, 0)), b = tfl_quant(n, tfl_of_out(n, 0));
+    const uint32_t rank = tfl_rank(n, x);
+    int64_t perm[SHAPE_MAX_RANK], elements = 1;
+    uint32_t is_axis = 0, at = 0;
+    Shape out = {0};
+    for (uint32_t i = 0; i < count; i++)
+        is_axis |= 1u << axes[i];
+    for (uint32_t i = 0; i < rank && !n->failed; i++) {
+        if (is_axis >> i & 1)
+            elements *= tfl_size(n, x, i);
+        else
+            perm[at++] = i;
+        if (elements > MOST || elements < 1)
+            return tfl_fail(n, E0206, "quantised products of more than %d elements are not supported", MOST);
+        if (keeps || !(is_axis >> i & 1))
+            out.dim[out.rank++] = is_axis >> i & 1 ? 1 : tfl_shape(n, x)->dim[i];
+    }
+    for (uint32_t i = 0; i < count; i++)
+        perm[at++] = axes[i];
+    if (elements == 1) // as it is, whatever the scales
+        return tfl_reshape_like(n, x, &out);
+    const TflFactor f = tfl_factor(a.scale / pow(b.scale, 1.0 / (double)elements));
+    NodeId v = tfl_cast(n, tfl_transpose(n, x, perm), DTYPE_i32);
+    v = a.zero ? tfl_op_number(n, OP_sub, v, (double)a.zero) : v;
+    v = tfl_reshape(n, v, (const Dim[]){-1, elements}, 2);
+    NodeId product = tfl_cast(n, tfl_slice(n, v, 1, 0, 1, 1), DTYPE_i64);
+    for (int64_t i = 1; i < elements; i++) {
+        const NodeId next = tfl_cast(n, tfl_slice(n, v, 1, i, i + 1, 1), DTYPE_i64);
+        product = tfl_cast(n, scaled_product(n, tfl_op2(n, OP_mul, product, next), f), DTYPE_i64);
+    }
+    return tfl_reshape_like(n, tfl_finish(n, scaled_product(n, product, f), tfl_of_out(n, 0), 0), &out);
 }
 
 void tfl_import_reduce(TflNode *n)
@@ -50,15 +135,15 @@ void tfl_import_reduce(TflNode *n)
         tfl_out(n, 0, integer_sum(n, x, axes, count, keeps));
         return;
     }
+    if (n->op->op == OP_reduce_prod && tfl_is_quantised(tfl_of_out(n, 0))) {
+        tfl_out(n, 0, integer_product(n, x, axes, count, keeps));
+        return;
+    }
     if (!is_sum && n->op->op != OP_reduce_prod)
         tfl_same_scale(n, 0);
-    if (n->op->op == OP_reduce_prod && tfl_is_quantised(tfl_of_out(n, 0)))
-        x = tfl_dequantise(n, x, tfl_in(n, 0));
     if (type == DTYPE_bool)
         x = tfl_cast(n, x, DTYPE_u8);
     x = tfl_reduce(n, n->op->op, x, axes, count, keeps);
-    if (n->op->op == OP_reduce_prod && tfl_is_quantised(tfl_of_out(n, 0)))
-        x = tfl_quantise(n, x, tfl_of_out(n, 0));
     tfl_out(n, 0, tfl_cast(n, x, type));
 }
 

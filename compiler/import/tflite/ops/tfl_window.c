@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { SPATIAL = 2 };
+enum { SPATIAL = 2, TFL_DEPTHWISE = 4 };
 
 typedef struct Window {
     int64_t strides[SPATIAL], dilations[SPATIAL], pads[2 * SPATIAL], kernel[SPATIAL], group;
@@ -80,8 +80,14 @@ static NodeId add_bias(TflNode *n, NodeId y, NodeId bias, int64_t channels)
 static NodeId wide_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
     enum { BITS = 8, MOST = 65536 }; // products of a byte without a sign whose sum is sure to fit
-    const NodeId upper[] = {tfl_cast(n, tfl_op_number(n, OP_shift_right, x, BITS), DTYPE_i8), weight};
-    const NodeId lower[] = {tfl_cast(n, tfl_op_number(n, OP_bit_and, x, UINT8_MAX), DTYPE_u8), weight};
+    // Kernels of bytes want the channels of a pixel together; depthwise ones read the 16 bits themselves.
+    const bool is_depthwise = w->group == tfl_size(n, x, 1);
+    const NodeId image = is_depthwise ? x : tfl_from_channels(n, x);
+    NodeId high_bytes = tfl_cast(n, tfl_op_number(n, OP_shift_right, image, BITS), DTYPE_i8);
+    NodeId low_bytes = tfl_cast(n, tfl_op_number(n, OP_bit_and, image, UINT8_MAX), DTYPE_u8);
+    high_bytes = is_depthwise ? high_bytes : tfl_to_channels(n, high_bytes);
+    low_bytes = is_depthwise ? low_bytes : tfl_to_channels(n, low_bytes);
+    const NodeId upper[] = {high_bytes, weight}, lower[] = {low_bytes, weight};
     const int64_t channels = tfl_size(n, weight, 1);
     if (!n->failed && channels * w->kernel[0] > MOST / w->kernel[1])
         tfl_fail(n, E0206, "windows of more than 65536 elements of 16 bits are not supported");
@@ -110,6 +116,17 @@ static NodeId hybrid_conv(TflNode *n, const Window *w, NodeId x, NodeId weight, 
     return add_bias(n, y, bias, channels);
 }
 
+// XNNPACK has no convolutions with weights of 4 bits. The built-in ones are products of matrices, which round
+// halves up; depthwise ones round eight channels at once, and those with groups one by one.
+static TflRounding rounding_of_conv(TflNode *n, const Window *w)
+{
+    if (tfl_in(n, 1)->type != TFL_I4)
+        return ROUND_BY_TYPE;
+    if (n->op->code == TFL_DEPTHWISE)
+        return ROUND_EIGHTS;
+    return w->group == 1 ? ROUND_UP : ROUND_TWICE;
+}
+
 // x [N, C, H, W], weight [O, C / group, kh, kw] of the file's tensor t, in which they have another order.
 static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, NodeId bias)
 {
@@ -122,7 +139,8 @@ static NodeId conv_of(TflNode *n, const Window *w, NodeId x, NodeId weight, Node
                           .channels = tfl_size(n, weight, 0),
                           .ones = SPATIAL,
                           .activation = w->activation,
-                          .is_narrow = tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums)};
+                          .is_narrow = tfl_is_narrow(n, tfl_in(n, 0), 2, w->sums),
+                          .rounding = rounding_of_conv(n, w)};
     if (type == DTYPE_i16)
         return tfl_rescale(n, wide_conv(n, w, x, weight, bias), &p);
     if (tfl_is_byte(type)) {
@@ -376,12 +394,10 @@ static NodeId integer_mean(TflNode *n, const Window *w, NodeId x)
     ones.group = tfl_size(n, x, 1);
     const int64_t taps = w->kernel[0] * w->kernel[1];
     const Dim side[] = {ones.group, 1, w->kernel[0], w->kernel[1]};
-    if (!n->failed && (taps > INT32_MAX || !tfl_spend(n, (uint64_t)taps)))
+    if (!n->failed && (taps > UINT16_MAX || !tfl_spend(n, (uint64_t)taps)))
         return tfl_fail(n, E0004, "the window is too large");
-    const NodeId filter =
-        tfl_expand(n, tfl_number(n, tfl_is_byte(t->dtype) ? DTYPE_i8 : DTYPE_f64, 1), side, 4);
-    const NodeId src[] = {tfl_is_byte(t->dtype) ? x : tfl_cast(n, x, DTYPE_f64), filter};
-    NodeId sum = convolve(n, tfl_is_byte(t->dtype) ? OP_int_conv : OP_conv, &ones, src, 2);
+    const NodeId src[] = {x, tfl_expand(n, tfl_number(n, DTYPE_i8, 1), side, 4)};
+    NodeId sum = convolve(n, OP_int_conv, &ones, src, 2);
     const Shape s = *tfl_shape(n, x);
     ones.group = 1;
     const NodeId unit[] = {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What gpu_matmul_wgmma.c and the stores of its tiles share (gpu_matmul_store.c).
+#ifndef PASSES_LOWER_GPU_GPU_MATMUL_WGMMA_H
+#define PASSES_LOWER_GPU_GPU_MATMUL_WGMMA_H
+
+#include "passes/lower/gpu/gpu_matmul.h"
+
+enum {
+    GPU_BLOCK_ROWS = 64, // of A that a warpgroup multiplies, and of what is stored at once
+    GPU_BLOCK_BYTES = GPU_BLOCK_ROWS * GPU_ROW_BYTES
+};
+
+// Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
+typedef struct GpuFragment {
+    KRef row, column, lane, warp;
+} GpuFragment;
+
+// Of thread `own` of a warpgroup that has block `block` of 64 rows.
+GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block);
+// A box of an operand or of the result: at[0]: address, at[1], at[2]: place along the inner and the outer
+// axis of the matrix of a batch entry, at[3]: barrier of what is loaded, 0: it is stored. What is loaded of B
+// goes to both groups of a pair.
+void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, const GpuPlace *place);
+// Stores the root of a tile's sums. thread: its number in the warpgroup, and the number of that.
+void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
+                    KRef sums);
+
+// Are there blocks of shared memory through which results leave?
+static inline bool gpu_has_blocks(const GpuEmit *e)
+{
+    return e->stores_boxes || e->stores_lines;
+}
+
+#endif

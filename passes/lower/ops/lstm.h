@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of an lstm and its weights share.
+#ifndef PASSES_LOWER_OPS_LSTM_H
+#define PASSES_LOWER_OPS_LSTM_H
+
+#include "passes/lower/operand.h"
+
+enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
+enum { MOST_CHUNK = 96 };
+
+typedef struct Lstm {
+    NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
+    NodeId y_h, y_c; // `result` nodes of the final hidden and cell values, 0 = nobody asks
+    int64_t seq, batch, dirs, input, hidden;
+    bool batch_major, reverse_only, is_packed;
+    int type; // of state and sums
+    uint8_t lanes;
+    uint8_t block;           // vectors of a block: fewer where each weight serves several entries
+    uint32_t entries;        // of the batch that are computed together
+    bool steps_outside;      // all entries make a step before the next one
+    int64_t together, chunk; // sums over inputs that are computed together, and steps of a chunk; 0: none
+    int64_t vectors, padded; // hidden / lanes, rounded up; vectors * lanes
+    Domain d;
+    uint32_t scratch, weights, bias, peephole, ahead; // parameters
+} Lstm;
+
+// One direction of some entries of the batch at one time step.
+typedef struct LstmStep {
+    const Lstm *m;
+    uint32_t entries;
+    KRef dir, entry, time;    // entry: the first
+    KRef steps;               // that are made
+    KRef at;                  // the number of the step
+    KRef h_now, h_next, cell; // where those of the first entry begin in scratch
+    KRef x;                   // index of its first input of the step
+    KRef chunk, end;          // the first step of the chunk, and how many it has
+    KRef ahead;               // where the sums of the step (of the chunk, while these are made) begin
+} LstmStep;
+
+// A run of hidden units: `vectors` vectors (of one lane in plain code), beginning with vector `first`.
+typedef struct Units {
+    KRef first;
+    uint8_t vectors, last_count; // lanes of the last vector that are real
+} Units;
+
+// Inputs and hidden values that a sum has.
+static inline int64_t lstm_steps(const Lstm *m)
+{
+    return m->input + m->hidden;
+}
+
+// Constant weights, bias and peephole weights in the order in which steps read them.
+void lstm_pack(Lower *l, Lstm *m);
+// Vector v of the block, of weight `step` (of an input or a hidden value), for a gate. Packed or plain.
+KRef lstm_weight(Lower *l, const LstmStep *s, const Units *u, KRef step, int64_t is_hidden,
+                 const uint32_t *gate_vector);
+// Row `row` of the bias or of the peephole weights, for vector v.
+KRef lstm_row(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t row, uint32_t v);
+
+#endif
