@@ -62,7 +62,8 @@ DIFFERENT = [
     (r"resize cubic align_corners down|resize linear (corners of a fractional size|same size by scale)",
      "other coordinates where sizes and scales disagree"),
     (r"roi_pool bins no numbers", "regions that are no numbers"),
-    (r"windows of special weights on units", "zeros around an image are multiplied"),
+    (r"windows of special weights on units|conv depthwise stored weights",
+     "zeros around an image are multiplied"),
 ]  # fmt: skip
 TOLERANCE = {"float32": 2e-5, "float64": 1e-9, "float16": 2e-2}
 

@@ -25,7 +25,7 @@ except ImportError:
 import models  # noqa: E402
 import small_vocab  # noqa: E402
 import tap  # noqa: E402
-from emitted import SANITIZE, flags_of  # noqa: E402
+from emitted import QUICK, SANITIZE, flags_of  # noqa: E402
 from reference import Reference  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
@@ -56,7 +56,8 @@ def compiled(name, model, *options):
 
 
 def build(folder, *flags, sources=("m.c",), name="p"):
-    command = ["cc", *flags_of(folder / "m.c", "-O1"), *STRICT, "-Werror", *flags, "-I.", *sources]
+    level = QUICK if "-g" in flags else "-O1"
+    command = ["cc", *flags_of(folder / "m.c", level), *STRICT, "-Werror", *flags, "-I.", *sources]
     command += [HERE / "session_test.c", "-o", name, "-lm", "-pthread"]
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=500)
     assert done.returncode == 0, done.stderr.decode()
@@ -150,7 +151,7 @@ def test_example():
     (code,) = [b.split("```")[0] for b in blocks if "int main" in b.split("```")[0]]
     (folder / "example.c").write_text(code)
     for source in (folder / "example.c", ROOT / "examples/phone/phone.c"):
-        command = ["cc", *flags_of(folder / "model.c", "-O1"), "-std=gnu11", "-Wall", "-Wextra"]
+        command = ["cc", *flags_of(folder / "model.c", QUICK), "-std=gnu11", "-Wall", "-Wextra"]
         command += ["-Wconversion", "-Werror", *SANITIZE, "-I.", source, "model.c", "-o", source.stem, "-lm"]
         subprocess.run(command, check=True, cwd=folder, timeout=300)
     done = subprocess.run([folder / "example"], capture_output=True, check=True, timeout=60)

@@ -31,7 +31,7 @@ FLAGS = [
     "-Wconversion",
     "-Wundef",
     "-Werror",
-    "-O1",
+    "-O0",
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 ]

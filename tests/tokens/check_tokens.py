@@ -30,7 +30,7 @@ import vocabularies as v  # noqa: E402
 RLXC = os.path.abspath(sys.argv[1])
 N_TEXTS = 10000
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
-SANITIZE = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZE = ["-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FRAME, CONTROL = 1, 2
 
 
