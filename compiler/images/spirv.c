@@ -43,7 +43,8 @@ static void take_words(Arena *a, glslang_program_t *program, Spirv *out)
     uint32_t *words = ARENA_ARRAY(a, uint32_t, out->len + 1);
     glslang_program_SPIRV_get(program, words);
     out->words = words;
-    out->wrong = validate(a, words, out->len);
+    spirv_keep_products(a, out);
+    out->wrong = validate(a, out->words, out->len);
 }
 
 Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)

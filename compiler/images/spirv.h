@@ -19,6 +19,8 @@ bool spirv_is_here(void);
 Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop);
 // Does the kernel of the text have such a way?
 bool spirv_has_coop(const char *glsl, const char *kernel);
+// spirv_exact.c: products by several constants are computed one after the other.
+void spirv_keep_products(Arena *a, Spirv *s);
 // spirv_matrix.c: a module with SPV_NV_cooperative_matrix becomes one with SPV_KHR_cooperative_matrix.
 void spirv_use_khr_matrices(Arena *a, Spirv *s);
 
