@@ -2,12 +2,11 @@
 """A language model compiled with llm_test.c to a program that feeds tokens and prints logits: what the tests
 of language models run."""
 
-import os
 import pathlib
 import subprocess
 
 import numpy
-from emitted import flags_of
+from emitted import QUICK, flags_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -20,8 +19,8 @@ def build(rlxc, model, folder, columns, options, fill=0xFF, output=0):
     text = f'#include "m.h"\n#define MODEL m_model\n#define FILL {fill}\n'
     text += f"#define OUTPUT {output}\n#define COLUMNS {columns}\n"
     pathlib.Path(folder, "llm_model.h").write_text(text)
-    flags = flags_of(f"{folder}/m.c")
-    command = ["cc", *flags, os.environ.get("RLXC_TEST_LEVEL", "-O1"), "-D_POSIX_C_SOURCE=200112L", "-I."]
+    flags = flags_of(f"{folder}/m.c", QUICK)
+    command = ["cc", *flags, "-D_POSIX_C_SOURCE=200112L", "-I."]
     command += ["m.c", str(HERE / "llm_test.c"), "-o", "p", "-lm"]
     subprocess.run(command, check=True, cwd=folder, timeout=400)
 

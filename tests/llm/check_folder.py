@@ -21,7 +21,7 @@ except ImportError:
 
     in_venv.enter_or_skip("numpy")
 from built import build, difference  # noqa: E402
-from emitted import flags_of  # noqa: E402
+from emitted import QUICK, flags_of  # noqa: E402
 from folder_file import Folder  # noqa: E402
 import models  # noqa: E402
 from reference import Reference  # noqa: E402
@@ -286,7 +286,7 @@ def session(folder):
             prints += re.findall(r"rlx_bpe, (0x[0-9a-f]{16})u", (out / "m.c").read_text())
             if len(prints) == 1:
                 (out / "p.c").write_text(SESSION)
-                command = ["cc", *flags_of(out / "m.c", "-O1"), "-I.", "m.c", "p.c", "-o", "p", "-lm"]
+                command = ["cc", *flags_of(out / "m.c", QUICK), "-I.", "m.c", "p.c", "-o", "p", "-lm"]
                 subprocess.run(command, check=True, cwd=out, timeout=500)
                 said = subprocess.run([out / "p"], capture_output=True, check=True, timeout=60).stdout
                 if said.decode() != "".join(LETTERS[t] for t in tokens):

@@ -28,7 +28,7 @@ import tap  # noqa: E402
 import vocabularies as v  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
-N_TEXTS = 10000
+N_TEXTS = 4000
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
 SANITIZE = ["-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FRAME, CONTROL = 1, 2
