@@ -4,8 +4,7 @@
 // operations stay as they are: with the decoration on all of them, a softmax took 8 % longer. glslang has the
 // decoration only for variables that are `precise`, and not for what stands in an argument of a call.
 #include "compiler/images/spirv.h"
-
-enum { HEADER = 5, BOUND = 3 }; // words; where the number of ids is
+#include "compiler/images/spirv_words.h"
 
 // Numbers of the SPIR-V specification.
 enum {
@@ -23,28 +22,15 @@ typedef struct Ids {
     bool *is_constant, *is_scaled; // scaled: a product by a constant
 } Ids;
 
-typedef VEC(uint32_t) Words;
-
-static uint32_t opcode(const uint32_t *at)
-{
-    return *at & 0xffffu;
-}
-
-static uint32_t length(const uint32_t *at)
-{
-    rlx_assert(*at >> 16 != 0);
-    return *at >> 16;
-}
-
 static const uint32_t *find_types(const uint32_t *at, const uint32_t *end)
 {
-    while (at < end && (opcode(at) < OP_TYPE_FIRST || opcode(at) > OP_TYPE_LAST))
-        at += length(at);
+    while (at < end && (spirv_opcode(at) < OP_TYPE_FIRST || spirv_opcode(at) > OP_TYPE_LAST))
+        at += spirv_length(at);
     rlx_assert(at < end);
     return at;
 }
 
-static void decorate(Arena *a, Words *out, uint32_t id)
+static void decorate(Arena *a, SpirvWords *out, uint32_t id)
 {
     vec_push(a, out, DECORATE_WORDS << 16 | OP_DECORATE);
     vec_push(a, out, id);
@@ -52,13 +38,13 @@ static void decorate(Arena *a, Words *out, uint32_t id)
 }
 
 // Its words: the type, then the id, then for a product both factors.
-static void visit(Arena *a, Ids *ids, const uint32_t *at, bool *is_decorated, Words *out)
+static void visit(Arena *a, Ids *ids, const uint32_t *at, bool *is_decorated, SpirvWords *out)
 {
-    if (opcode(at) == OP_CONSTANT)
+    if (spirv_opcode(at) == OP_CONSTANT)
         ids->is_constant[at[2]] = true;
-    if (opcode(at) != OP_F_MUL)
+    if (spirv_opcode(at) != OP_F_MUL)
         return;
-    rlx_assert(length(at) == MUL_WORDS);
+    rlx_assert(spirv_length(at) == MUL_WORDS);
     for (uint32_t i = 3; i < MUL_WORDS; i++) {
         const uint32_t other = at[MUL_WORDS + 2 - i];
         if (!ids->is_constant[at[i]])
@@ -76,14 +62,14 @@ static void visit(Arena *a, Ids *ids, const uint32_t *at, bool *is_decorated, Wo
 
 void spirv_keep_products(Arena *a, Spirv *s)
 {
-    const uint32_t *const end = s->words + s->len, bound = s->words[BOUND];
-    const uint32_t *const types = find_types(s->words + HEADER, end);
+    const uint32_t *const end = s->words + s->len, bound = s->words[SPIRV_BOUND];
+    const uint32_t *const types = find_types(s->words + SPIRV_HEADER, end);
     Ids ids = {ARENA_ARRAY(a, bool, bound), ARENA_ARRAY(a, bool, bound)};
     bool *is_decorated = ARENA_ARRAY(a, bool, bound);
-    Words out = {0};
+    SpirvWords out = {0};
     for (const uint32_t *at = s->words; at < types; at++)
         vec_push(a, &out, *at);
-    for (const uint32_t *at = types; at < end; at += length(at))
+    for (const uint32_t *at = types; at < end; at += spirv_length(at))
         visit(a, &ids, at, is_decorated, &out);
     for (const uint32_t *at = types; at < end; at++)
         vec_push(a, &out, *at);

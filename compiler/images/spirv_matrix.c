@@ -5,10 +5,9 @@
 // the NV types do not tell from left ones, get types of their own: a value is one if a product takes it as
 // such, and so is what it was loaded from and stored to.
 #include "compiler/images/spirv.h"
+#include "compiler/images/spirv_words.h"
 
 #include <string.h>
-
-enum { HEADER = 5, BOUND = 3 }; // words; where the number of ids is
 
 // Opcodes and numbers of the SPIR-V specification.
 enum {
@@ -36,8 +35,6 @@ enum {
 
 typedef enum Use { USE_LEFT, USE_RIGHT, USE_SUM, N_USES } Use;
 
-typedef VEC(uint32_t) Words;
-
 typedef struct Pass {
     Arena *arena;
     const uint32_t *words;
@@ -49,20 +46,10 @@ typedef struct Pass {
     bool *is_sum;       // of a type
     uint32_t use[N_USES];
     uint32_t bound;
-    Words out;
+    SpirvWords out;
 } Pass;
 
 static const char nv_name[] = "SPV_NV_cooperative_matrix", khr_name[] = "SPV_KHR_cooperative_matrix";
-
-static uint32_t opcode(const uint32_t *at)
-{
-    return *at & 0xffffu;
-}
-
-static uint32_t length(const uint32_t *at)
-{
-    return *at >> 16;
-}
 
 // Either is a right factor if the other is one. True: that is news.
 static bool join(Pass *p, uint32_t a, uint32_t b)
@@ -74,7 +61,7 @@ static bool join(Pass *p, uint32_t a, uint32_t b)
 
 static bool spread(Pass *p, const uint32_t *at)
 {
-    switch (opcode(at)) {
+    switch (spirv_opcode(at)) {
     case OP_MUL_ADD_NV: {
         const bool is_news = !p->is_right[at[4]];
         p->is_right[at[4]] = true;
@@ -94,7 +81,7 @@ static void find_right_factors(Pass *p)
 {
     for (bool is_news = true; is_news;) {
         is_news = false;
-        for (size_t i = HEADER; i < p->len; i += length(p->words + i))
+        for (size_t i = SPIRV_HEADER; i < p->len; i += spirv_length(p->words + i))
             is_news = spread(p, p->words + i) || is_news;
     }
 }
@@ -119,7 +106,7 @@ static void put_numbers(Pass *p, uint32_t type)
 // A type of matrices, and the same for right factors; sums are those of f32, which no factors are.
 static void put_matrix_type(Pass *p, const uint32_t *at)
 {
-    rlx_assert(length(at) == 6);
+    rlx_assert(spirv_length(at) == 6);
     static const uint32_t f32_bits = 32;
     uint32_t type[6] = {at[1], at[2], at[3], at[4], at[5], 0};
     put_numbers(p, p->type_of[at[3]]);
@@ -137,19 +124,19 @@ static void put_matrix_type(Pass *p, const uint32_t *at)
 static void put_outer_type(Pass *p, const uint32_t *at, uint32_t inner)
 {
     uint32_t type[3] = {at[1], at[2], at[3]};
-    put(p, opcode(at), type, 3);
+    put(p, spirv_opcode(at), type, 3);
     if (p->right_of[at[inner]] == 0)
         return;
     type[0] = p->right_of[at[1]] = p->bound++;
     type[inner - 1] = p->right_of[at[inner]];
-    put(p, opcode(at), type, 3);
+    put(p, spirv_opcode(at), type, 3);
 }
 
 // An instruction with type and result: of right factors by their type.
 static void put_typed(Pass *p, const uint32_t *at)
 {
     const size_t begin = p->out.len;
-    put(p, opcode(at), at + 1, length(at) - 1);
+    put(p, spirv_opcode(at), at + 1, spirv_length(at) - 1);
     if (p->is_right[at[2]] && p->right_of[at[1]] != 0)
         p->out.data[begin + 1] = p->right_of[at[1]];
 }
@@ -157,9 +144,9 @@ static void put_typed(Pass *p, const uint32_t *at)
 // The order (by rows or columns) comes before the stride.
 static void put_access(Pass *p, const uint32_t *at, uint32_t op, uint32_t stride)
 {
-    rlx_assert(length(at) > stride + 1);
+    rlx_assert(spirv_length(at) > stride + 1);
     const size_t begin = p->out.len;
-    put(p, op, at + 1, length(at) - 1);
+    put(p, op, at + 1, spirv_length(at) - 1);
     p->out.data[begin + stride] = p->use[p->is_true[at[stride + 1]]];
     p->out.data[begin + stride + 1] = at[stride];
     if (op == OP_LOAD_KHR && p->is_right[at[2]])
@@ -174,12 +161,12 @@ static void put_extension(Pass *p, const uint32_t *at)
     if (is_nv)
         put(p, OP_EXTENSION, name, (uint32_t)(sizeof khr_name + 3) / 4);
     else
-        put(p, OP_EXTENSION, at + 1, length(at) - 1);
+        put(p, OP_EXTENSION, at + 1, spirv_length(at) - 1);
 }
 
 static void translate(Pass *p, const uint32_t *at)
 {
-    switch (opcode(at)) {
+    switch (spirv_opcode(at)) {
     case OP_CAPABILITY:
         put(p, OP_CAPABILITY, (const uint32_t[]){at[1] == CAPABILITY_NV ? CAPABILITY_KHR : at[1]}, 1);
         break;
@@ -207,7 +194,8 @@ static void translate(Pass *p, const uint32_t *at)
         put_access(p, at, OP_STORE_KHR, 3);
         break;
     default:
-        put(p, opcode(at) == OP_MUL_ADD_NV ? OP_MUL_ADD_KHR : opcode(at), at + 1, length(at) - 1);
+        put(p, spirv_opcode(at) == OP_MUL_ADD_NV ? OP_MUL_ADD_KHR : spirv_opcode(at), at + 1,
+            spirv_length(at) - 1);
     }
 }
 
@@ -215,19 +203,19 @@ static void translate(Pass *p, const uint32_t *at)
 static void remember(Pass *p, const uint32_t *at)
 {
     enum { OP_TYPE_FLOAT = 22 };
-    if (opcode(at) == OP_CONSTANT)
+    if (spirv_opcode(at) == OP_CONSTANT)
         p->type_of[at[2]] = at[1];
-    else if (opcode(at) == OP_TYPE_FLOAT)
+    else if (spirv_opcode(at) == OP_TYPE_FLOAT)
         p->type_of[at[1]] = at[2]; // its bits
-    else if (opcode(at) == OP_CONSTANT_TRUE)
+    else if (spirv_opcode(at) == OP_CONSTANT_TRUE)
         p->is_true[at[2]] = true;
 }
 
 void spirv_use_khr_matrices(Arena *a, Spirv *s)
 {
-    rlx_assert(s->wrong == NULL && s->len > HEADER);
+    rlx_assert(s->wrong == NULL && s->len > SPIRV_HEADER);
     // Each id gets at most one more, and there are three numbers.
-    const size_t ids = 2 * (size_t)s->words[BOUND] + N_USES;
+    const size_t ids = 2 * (size_t)s->words[SPIRV_BOUND] + N_USES;
     Pass p = {.arena = a,
               .words = s->words,
               .len = s->len,
@@ -236,17 +224,17 @@ void spirv_use_khr_matrices(Arena *a, Spirv *s)
               .type_of = ARENA_ARRAY(a, uint32_t, ids),
               .right_of = ARENA_ARRAY(a, uint32_t, ids),
               .is_sum = ARENA_ARRAY(a, bool, ids),
-              .bound = s->words[BOUND]};
+              .bound = s->words[SPIRV_BOUND]};
     find_right_factors(&p);
-    for (uint32_t i = 0; i < HEADER; i++)
+    for (uint32_t i = 0; i < SPIRV_HEADER; i++)
         vec_push(a, &p.out, s->words[i]);
-    for (size_t i = HEADER; i < s->len; i += length(s->words + i)) {
-        rlx_assert(length(s->words + i) != 0 && i + length(s->words + i) <= s->len);
+    for (size_t i = SPIRV_HEADER; i < s->len; i += spirv_length(s->words + i)) {
+        rlx_assert(i + spirv_length(s->words + i) <= s->len);
         remember(&p, s->words + i);
         translate(&p, s->words + i);
     }
     rlx_assert(p.bound <= ids);
-    p.out.data[BOUND] = p.bound;
+    p.out.data[SPIRV_BOUND] = p.bound;
     s->words = p.out.data;
     s->len = p.out.len;
 }

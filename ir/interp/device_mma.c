@@ -76,14 +76,20 @@ static uint32_t tf32_a_step(uint32_t lane, uint32_t word)
     return tf32_step(lane, word / 2);
 }
 
+// A thread's words of both factors.
+static bool take_words(const Call *c, uint32_t t, Elements *a, Elements *b)
+{
+    return call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, a) &&
+           call_elements(c, 4, t, call_int(c, 5, t), B_WORDS, b) && check_ready(c, t, a, A_WORDS) &&
+           check_ready(c, t, b, B_WORDS);
+}
+
 static bool take_operands(const Call *c, const Fragments *f, uint32_t t, Product *p)
 {
     const uint32_t lane = t % MATRIX_LANES, column = lane / MATRIX_QUAD;
     bool are_numbers = true;
     Elements a, b;
-    if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &a) ||
-        !call_elements(c, 4, t, call_int(c, 5, t), B_WORDS, &b) || !check_ready(c, t, &a, A_WORDS) ||
-        !check_ready(c, t, &b, B_WORDS))
+    if (!take_words(c, t, &a, &b))
         return false;
     for (uint32_t w = 0; w < A_WORDS; w++) {
         const uint32_t row = matrix_a_row(lane, w);
@@ -172,9 +178,7 @@ static bool take_bytes(const Call *c, uint32_t t, ByteProduct *p)
 {
     const uint32_t lane = t % MATRIX_LANES, column = lane / MATRIX_QUAD;
     Elements a, b;
-    if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &a) ||
-        !call_elements(c, 4, t, call_int(c, 5, t), B_WORDS, &b) || !check_ready(c, t, &a, A_WORDS) ||
-        !check_ready(c, t, &b, B_WORDS))
+    if (!take_words(c, t, &a, &b))
         return false;
     for (uint32_t w = 0; w < A_WORDS; w++) {
         const uint32_t row = matrix_a_row(lane, w);

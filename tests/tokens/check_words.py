@@ -278,27 +278,19 @@ def refused_json():
     unigram = {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581", -1.0]]},
                "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}}
 
-    def but(document, path, value):
-        copy = json.loads(json.dumps(document))
-        place = copy
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
-        return json.dumps(copy)
-
     yield None, "", json.dumps(words)
     yield None, "", json.dumps(unigram)
-    yield "another prefix", "##", but(words, ["model", "continuing_subword_prefix"], "@@")
-    yield "words of no length", "max_input_chars", but(words, ["model", "max_input_chars_per_word"], 0)
-    yield "another cut of words", "BertPreTokenizer", but(words, ["pre_tokenizer", "type"], "Whitespace")
-    yield "a frame without numbers", "cls and sep", but(words, ["post_processor", "cls"], ["[CLS]"])
-    yield "a token without a score", "its score", but(unigram, ["model", "vocab"], [["a"]])
-    yield "a vocabulary as an object", "the list", but(unigram, ["model", "vocab"], {})
-    yield "an id beyond", "number 9", but(unigram, ["model", "unk_id"], 9)
-    yield "no spaces", "U+2581", but(unigram, ["pre_tokenizer"], None)
-    yield "a map that is none", "base64", but(unigram, ["normalizer"], {
+    yield "another prefix", "##", v.but(words, ["model", "continuing_subword_prefix"], "@@")
+    yield "words of no length", "max_input_chars", v.but(words, ["model", "max_input_chars_per_word"], 0)
+    yield "another cut of words", "BertPreTokenizer", v.but(words, ["pre_tokenizer", "type"], "Whitespace")
+    yield "a frame without numbers", "cls and sep", v.but(words, ["post_processor", "cls"], ["[CLS]"])
+    yield "a token without a score", "its score", v.but(unigram, ["model", "vocab"], [["a"]])
+    yield "a vocabulary as an object", "the list", v.but(unigram, ["model", "vocab"], {})
+    yield "an id beyond", "number 9", v.but(unigram, ["model", "unk_id"], 9)
+    yield "no spaces", "U+2581", v.but(unigram, ["pre_tokenizer"], None)
+    yield "a map that is none", "base64", v.but(unigram, ["normalizer"], {
         "type": "Precompiled", "precompiled_charsmap": "?"})
-    yield "too many steps", "16 steps", but(unigram, ["normalizer"], {
+    yield "too many steps", "16 steps", v.but(unigram, ["normalizer"], {
         "type": "Sequence", "normalizers": [{"type": "NFC"}] * 17})
 
 

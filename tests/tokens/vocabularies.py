@@ -205,3 +205,13 @@ def spm_metadata(spm, adds_space=True):
         "tokenizer.ggml.bos_token_id": spm.bos_id(), "tokenizer.ggml.eos_token_id": spm.eos_id(),
         "tokenizer.ggml.unknown_token_id": spm.unk_id(), "tokenizer.ggml.add_space_prefix": adds_space,
     }
+
+
+def but(document, path, value):
+    """The document as JSON, with another value at a path."""
+    copy = json.loads(json.dumps(document))
+    place = copy
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return json.dumps(copy)

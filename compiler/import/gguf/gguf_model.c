@@ -10,16 +10,6 @@ static const char *const keys[LLM_KEY_COUNT] = {
 #include "compiler/import/llm/llm_keys.def"
 };
 
-static const struct {
-    const char *name;
-    bool is_of_layer;
-} tensors[LLM_ROLE_COUNT] = {
-#define MODEL                         false
-#define LAYER                         true
-#define LLM_TENSOR(name, text, where) {text, where},
-#include "compiler/import/llm/llm_tensors.def"
-};
-
 typedef struct GgufModel {
     GgufFile file;
     const char *arch;
@@ -62,8 +52,8 @@ static const char *get_text(void *ctx, LlmKey key)
 static const char *tensor_name(void *ctx, LlmPlace place)
 {
     GgufModel *m = ctx;
-    const char *name = tensors[place.role].name, *ending = place.is_bias ? "bias" : "weight";
-    return tensors[place.role].is_of_layer
+    const char *name = llm_roles[place.role].name, *ending = place.is_bias ? "bias" : "weight";
+    return llm_roles[place.role].is_of_layer
                ? arena_printf(m->file.arena, "blk.%u.%s.%s", place.layer, name, ending)
                : arena_printf(m->file.arena, "%s.%s", name, ending);
 }

@@ -31,6 +31,13 @@ typedef enum LlmRole {
     LLM_ROLE_COUNT
 } LlmRole;
 
+// By role, as GGUF files and our nodes have it (llm_tensors.def).
+typedef struct LlmRoleInfo {
+    const char *name;
+    bool is_of_layer;
+} LlmRoleInfo;
+extern const LlmRoleInfo llm_roles[LLM_ROLE_COUNT];
+
 // A tensor by what it is for.
 typedef struct LlmPlace {
     LlmRole role;

@@ -6,10 +6,7 @@
 #include "ir/graph/intern.h"
 #include "ir/graph/tensor.h"
 
-static const struct {
-    const char *name;
-    bool is_of_layer;
-} roles[LLM_ROLE_COUNT] = {
+const LlmRoleInfo llm_roles[LLM_ROLE_COUNT] = {
 #define MODEL                         false
 #define LAYER                         true
 #define LLM_TENSOR(name, text, where) {text, where},
@@ -18,12 +15,12 @@ static const struct {
 
 static LlmPlace weight_of(const LlmBuild *b, LlmRole role)
 {
-    return (LlmPlace){role, roles[role].is_of_layer ? b->layer : 0, false};
+    return (LlmPlace){role, llm_roles[role].is_of_layer ? b->layer : 0, false};
 }
 
 static LlmPlace bias_of(const LlmBuild *b, LlmRole role)
 {
-    return (LlmPlace){role, roles[role].is_of_layer ? b->layer : 0, true};
+    return (LlmPlace){role, llm_roles[role].is_of_layer ? b->layer : 0, true};
 }
 
 // What the file calls a tensor.
@@ -35,7 +32,7 @@ static const char *tensor_name(LlmBuild *b, LlmPlace place)
 // The same for all files.
 static const char *node_label(LlmBuild *b, LlmRole role)
 {
-    return roles[role].is_of_layer ? llm_label(b, roles[role].name) : roles[role].name;
+    return llm_roles[role].is_of_layer ? llm_label(b, llm_roles[role].name) : llm_roles[role].name;
 }
 
 static bool find(LlmBuild *b, LlmPlace place, LlmTensor *t)
@@ -176,7 +173,7 @@ NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k)
 static bool needs_bias(const LlmBuild *b, LlmRole role)
 {
     const bool is_qkv = role == LLM_attn_q || role == LLM_attn_k || role == LLM_attn_v;
-    return (llm_has(b, LLM_BIAS_ALL) && roles[role].is_of_layer) || (llm_has(b, LLM_BIAS_QKV) && is_qkv);
+    return (llm_has(b, LLM_BIAS_ALL) && llm_roles[role].is_of_layer) || (llm_has(b, LLM_BIAS_QKV) && is_qkv);
 }
 
 NodeId llm_add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n)
