@@ -6,7 +6,7 @@
 
 NodeId scaled_value(const Graph *g, NodeId id, double *factor)
 {
-    const double least = 1.0 / 65536, most = 65536;
+    const double least = 1.0 / 65536, most = 1; // by more, a 16-bit operand may become infinite
     const Node *n = graph_node(g, id);
     for (uint32_t i = 0; n->op == OP_mul && i < 2; i++) {
         const Node *of = graph_node(g, n->src[1 - i]);

@@ -5,7 +5,7 @@
 
 #include "ir/graph/graph.h"
 
-// What a mul by a number within 2^-16 and 2^16 multiplies, which has its type and shape; 0: it is no such
+// What a mul by a number from 2^-16 to 1 multiplies, which has its type and shape; 0: it is no such
 // node.
 NodeId scaled_value(const Graph *g, NodeId id, double *factor);
 
