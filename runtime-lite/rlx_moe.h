@@ -33,7 +33,7 @@ extern "C" {
 
 // An array of weights that one product reads.
 typedef struct rlx_moe_part {
-    size_t offset, stride; // bytes: of expert 0 from the begin of the source; from expert to expert
+    size_t offset, stride; // bytes: of expert 0 from the beginning of the source; from expert to expert
     size_t table;          // in the state block: by expert the address of another copy (uint64_t), or 0
     size_t slot;           // in a slot: where the expert's weights are
     uint32_t width;        // bytes of an element

@@ -268,7 +268,7 @@ typedef struct rlx_weight_part {
 } rlx_weight_part;
 
 typedef struct rlx_weight_file {
-    uint64_t header, hash; // bytes at its begin, which must be those that the model was compiled with
+    uint64_t header, hash; // bytes at its beginning, which must be those that the model was compiled with
     uint32_t n_parts;
     const rlx_weight_part *parts; // what is read, for rlx_check_weights
 } rlx_weight_file;

@@ -57,7 +57,7 @@ typedef struct rlx_parse_caller {
 typedef struct rlx_parse {
     const rlx_grammar *grammar;
     rlx_parse_list now, next[2]; // states with edges of bytes
-    rlx_parse_node *node;        // number 0 stands for the begin of the text
+    rlx_parse_node *node;        // number 0 stands for the beginning of the text
     rlx_parse_caller *caller;    // twice as many
     uint32_t room, n_nodes, n_callers;
     uint32_t first_new; // node that was made behind the last byte

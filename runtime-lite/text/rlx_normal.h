@@ -20,8 +20,8 @@ enum {
     RLX_NORMAL_LOWER,      // small letters
     RLX_NORMAL_MAP,        // texts that the vocabulary lists become others
     RLX_NORMAL_RUNS,       // runs of spaces become one
-    RLX_NORMAL_TRIM,       // no spaces at the begin and at the end
-    RLX_NORMAL_TRIM_LEFT,  // no white space at the begin
+    RLX_NORMAL_TRIM,       // no spaces at the beginning and at the end
+    RLX_NORMAL_TRIM_LEFT,  // no white space at the beginning
     RLX_NORMAL_TRIM_RIGHT, // no white space at the end
     RLX_NORMAL_WORDS,      // what white space separates, with one space between
     RLX_NORMAL_STEPS       // their number, plus one
@@ -222,7 +222,7 @@ static inline uint32_t rlx_compose_two(const rlx_forms *f, uint32_t a, uint32_t 
 static inline void rlx_compose(const rlx_forms *f, rlx_codes *c)
 {
     size_t n = 0, starter = 0;
-    uint32_t last = 256; // the class of the one before: 256 at the begin, where nothing can be composed
+    uint32_t last = 256; // the class of the one before: 256 at the beginning, where nothing can be composed
     for (size_t i = 0; i < c->n; i++) {
         const uint32_t code = c->at[i], kind = rlx_combining_class(f, code);
         const int is_free = last != 256 && (n == starter + 1 || last < kind);
