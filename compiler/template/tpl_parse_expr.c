@@ -202,7 +202,7 @@ static TplNode *parse_member(TplParser *p, TplNode *a, uint32_t at)
     TplNode *n = with(p, NODE_MEMBER, a);
     p->at++;
     const TplToken *t = tpl_peek(p);
-    if (t->kind != TOKEN_NAME && t->kind != TOKEN_INT && !tpl_unexpected(p, "a name behind '.'"))
+    if (t->kind != TOKEN_NAME && t->kind != TOKEN_INT && !tpl_unexpected(p, "a name after '.'"))
         return NULL;
     n->value = t->value;
     if (t->kind == TOKEN_INT) {

@@ -54,6 +54,13 @@ typedef struct TplCall {
     TplValue arg[TPL_MOST_PARAMETERS];
 } TplCall;
 
+// A filter, test or method that is a function with one more argument.
+#define TPL_CALL(name, call)                                                                                 \
+    bool tpl_##name(Tpl *t, TplCall *c, TplValue *out)                                                       \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }
+
 // Reports what is wrong with the node that is evaluated. False.
 bool tpl_fail(Tpl *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Counts steps; false: there were too many, or too much memory (reported).
