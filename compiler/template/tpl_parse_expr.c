@@ -148,7 +148,7 @@ static TplNode *parse_texts(TplParser *p)
     return n;
 }
 
-TplNode *tpl_parse_primary(TplParser *p)
+static TplNode *tpl_parse_primary(TplParser *p)
 {
     const TplToken *t = tpl_peek(p);
     if (t->kind == TOKEN_NAME)
@@ -221,7 +221,7 @@ static TplNode *parse_call(TplParser *p, TplNode *a, uint32_t at)
     return parse_arguments(p, n) ? done(p, n, at) : NULL;
 }
 
-TplNode *tpl_parse_postfix(TplParser *p, TplNode *n)
+static TplNode *tpl_parse_postfix(TplParser *p, TplNode *n)
 {
     while (n != NULL) {
         const uint32_t at = n->at;
