@@ -73,7 +73,7 @@ typedef struct rlx_moe_stats {
     uint64_t rows_away, tokens_away;
 } rlx_moe_stats;
 
-// What the state block has for all layers, and at the begin of a layer's page (64 bytes). Behind that come
+// What the state block has for all layers, and at the begin of a layer's page (64 bytes). After that come
 // the bits of
 // experts that are masked out, as many bits of scratch, the slots of experts (uint32_t, 1 + slot or 0), and
 // the captured choices (int32_t).

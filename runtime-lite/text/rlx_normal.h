@@ -55,12 +55,12 @@ typedef struct rlx_signs {
 } rlx_signs;
 
 // Texts and what each becomes, as SentencePiece's files have them: a double array (darts-clone). A unit has
-// the byte that leads to it (bits 0 to 7), whether a text ends there (8), and where those behind it are. One
+// the byte that leads to it (bits 0 to 7), whether a text ends there (8), and where those after it are. One
 // that ends a text has bit 31, and the place of what the text becomes.
 typedef struct rlx_map {
     uint32_t n_units, n_bytes;
     const uint32_t *unit;
-    const uint8_t *bytes; // UTF-8, each text with a zero behind it
+    const uint8_t *bytes; // UTF-8, each text with a zero after it
 } rlx_map;
 
 typedef struct rlx_normal {
