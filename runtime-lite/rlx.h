@@ -205,7 +205,7 @@ static inline rlx_status rlx_check_init(const rlx_model *m, const void *arena, s
 
 #if RLX_HAS_DEVICE
 // Opens the device. RLX_ERR_NO_DEVICE: the fallback, if there is one, takes its place; so it does for the
-// number behind those of the devices.
+// number after those of the devices.
 static inline rlx_status rlx_open_device(const rlx_model *model, uint32_t ordinal, void *arena, void *state,
                                          const void *weights)
 {
@@ -330,7 +330,7 @@ static inline rlx_status rlx_init(rlx_ctx *ctx, const rlx_model *model, void *ar
 }
 #endif
 
-// Ends a context, and gives back what it has on a device. That is behind what was committed, whose outputs
+// Ends a context, and gives back what it has on a device. That comes after what was committed, whose outputs
 // handles of the program take. Its blocks, and the memory of these handles, stay the caller's.
 static inline rlx_status rlx_close(rlx_ctx *ctx)
 {

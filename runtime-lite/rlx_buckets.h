@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// Buckets and active extents of runtime-lite. Pasted behind rlx_symbols.h where a model has sizes that are
+// Buckets and active extents of runtime-lite. Pasted after rlx_symbols.h where a model has sizes that are
 // set between runs; no allocation, no globals.
 //
 // A model compiled with --bucket has a variant of its code for every bucket. They share weights, params,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: runs on inputs that are given, by slot or by name, which copy and check them. Pasted behind
+// runtime-lite: runs on inputs that are given, by slot or by name, which copy and check them. Pasted after
 // rlx.h. No allocation, no libc but memcpy and strcmp.
 #ifndef RLX_CALLS_H
 #define RLX_CALLS_H

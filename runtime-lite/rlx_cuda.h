@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: models on NVIDIA GPUs, through the driver (libcuda), which is looked for when a context is
-// made: nothing is linked. Pasted behind rlx_cuda_queue.h for --target cuda.
+// made: nothing is linked. Pasted after rlx_cuda_queue.h for --target cuda.
 //
 // A context has a module, a stream and one block of device memory of its own, on the first device of the
 // process (CUDA_VISIBLE_DEVICES) or another one (rlx_init_on), in its primary context. Contexts may be used

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: what of the CUDA driver (libcuda) models on NVIDIA GPUs call. Pasted behind rlx_gpu.h for
+// runtime-lite: what of the CUDA driver (libcuda) models on NVIDIA GPUs call. Pasted after rlx_gpu.h for
 // --target cuda; nothing is linked.
 #ifndef RLX_CUDA_API_H
 #define RLX_CUDA_API_H

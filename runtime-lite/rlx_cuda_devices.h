@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: the NVIDIA GPUs of a process, and which code suits them. Pasted behind rlx_cuda_api.h for
+// runtime-lite: the NVIDIA GPUs of a process, and which code suits them. Pasted after rlx_cuda_api.h for
 // --target cuda.
 #ifndef RLX_CUDA_DEVICES_H
 #define RLX_CUDA_DEVICES_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: what a model on an NVIDIA GPU is for the driver: the record of a context, launches, and what
-// graphs of all that a run does copy. Pasted behind rlx_cuda_api.h for --target cuda.
+// graphs of all that a run does copy. Pasted after rlx_cuda_api.h for --target cuda.
 #ifndef RLX_CUDA_GRAPH_H
 #define RLX_CUDA_GRAPH_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: how the graph of all that runs of a model do is made: nodes of the steps, of their loops, and
-// of the copies. Pasted behind rlx_cuda_graph.h for --target cuda.
+// of the copies. Pasted after rlx_cuda_graph.h for --target cuda.
 //
 // A loop is a conditional node, whose body is a graph that is recorded once. What changes with the iteration
 // lies in the loop's cell, where kernels read it. Words of a cell: the number of the iteration, the addresses

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: what runs on NVIDIA GPUs need that are queued behind others: sets of inputs, what handles of
-// the program give them, and when those before are seen to have ended. Pasted behind rlx_cuda_nodes.h for
+// runtime-lite: what runs on NVIDIA GPUs need that are queued after others: sets of inputs, what handles of
+// the program give them, and when those before are seen to have ended. Pasted after rlx_cuda_nodes.h for
 // --target cuda.
 #ifndef RLX_CUDA_QUEUE_H
 #define RLX_CUDA_QUEUE_H

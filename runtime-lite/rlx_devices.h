@@ -32,7 +32,7 @@ static inline void rlx_describe_host(rlx_device_info *info)
 
 // The devices for which a model is compiled, in the order of their numbers: list (NULL, if n is 0) gets the
 // first n of them, *count how many there are. They are those of CUDA, as CUDA_VISIBLE_DEVICES and the driver
-// count them, of Vulkan, those that are wanted most first, or the default one of Metal; behind them, for
+// count them, of Vulkan, those that are wanted most first, or the default one of Metal; after them, for
 // models with a fallback (--target cuda,c), the host's processor. A model for C has that alone. No driver and
 // no device: RLX_OK, and 0. RLX_ERR_NULL: a pointer is missing.
 static inline rlx_status rlx_devices(const rlx_model *model, rlx_device_info *list, uint32_t n,

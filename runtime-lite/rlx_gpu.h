@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: what runs a model on a device, whatever the device: the table of launches that the compiler
-// made, and the loops whose trip counts the model computes. Pasted behind rlx.h with the file of the device
+// made, and the loops whose trip counts the model computes. Pasted after rlx.h with the file of the device
 // (rlx_cuda.h ...), which brings an rlx_gpu_driver.
 //
 // The device has one block of memory: arena, state, weights, cells. All that kernels are given are addresses
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define RLX_GPU_NONE 0xffffffffu
-// Bytes of the record that are the driver's; behind them are one pointer for every function, room for a graph
+// Bytes of the record that are the driver's; after them are one pointer for every function, room for a graph
 // for every variant of the model (buckets), in each also one for every set of outputs unless these are too
 // many, one pointer for every step (of the variant that has most), then addresses of the arguments of a
 // launch, or words of a cell, once for every depth of loops.
@@ -83,7 +83,7 @@ typedef struct rlx_gpu_loop {
     int is_unrolled;         // the cell is a word for the number of each iteration, and there are no moves
     uint64_t cond_offset;
     // In the memory of the device: words for the number of the iteration and the addresses of the moves.
-    // Behind them, where the device goes around by itself, the trip count and 3 words for every move
+    // After them, where the device goes around by itself, the trip count and 3 words for every move
     // (rlx_cuda_nodes.h).
     uint64_t cell;
 } rlx_gpu_loop;
@@ -137,7 +137,7 @@ typedef struct rlx_gpu_program {
     const rlx_gpu_slot *slots;
     const rlx_gpu_clear *clears;
     const rlx_gpu_move *moves;
-    uint32_t n_marks, mark; // behind the flags of the parameters: one for each preparation of the variants,
+    uint32_t n_marks, mark; // after the flags of the parameters: one for each preparation of the variants,
                             // and which is this one's; 0 marks: there is one variant
     uint32_t n_maps;
     const rlx_gpu_map *maps;
@@ -178,7 +178,7 @@ typedef struct rlx_gpu_frame {
     const rlx_gpu_loop *loop; // NULL: it is the run
     const uint64_t *loop_args;
     int64_t iteration;
-    uint64_t *args; // memory for those of its launches; behind it for those of loops inside
+    uint64_t *args; // memory for those of its launches; after it for those of loops inside
 } rlx_gpu_frame;
 
 // Where the number of the iteration is.
@@ -491,7 +491,7 @@ static inline int rlx_gpu_is_straight(const rlx_model *model, int takes_loops)
     return p->n_steps != p->n_prepare && model->n_checks == 0;
 }
 
-// Steps of a straight model, or of a loop's body, as nodes of a graph. `node` is called behind each: its own
+// Steps of a straight model, or of a loop's body, as nodes of a graph. `node` is called after each: its own
 // step, and those that it waits for.
 static inline rlx_status rlx_gpu_nodes(const rlx_gpu_frame *f, uint32_t begin, uint32_t end,
                                        rlx_status (*node)(void *self, uint32_t step, const uint32_t *after,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: outputs that handles hold (--handle IN=OUT). A run leaves them in the state block alone, so
-// that a cache is never copied; they are read as the other outputs are, by slots behind theirs. Pasted behind
+// that a cache is never copied; they are read as the other outputs are, by slots after theirs. Pasted after
 // rlx.h.
 #ifndef RLX_HELD_H
 #define RLX_HELD_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: models on Apple GPUs, through Metal, which is C here: the Objective-C runtime and the
-// framework are looked for when a context is made, nothing is linked. Pasted behind rlx_gpu.h for --target
+// framework are looked for when a context is made, nothing is linked. Pasted after rlx_gpu.h for --target
 // metal.
 //
 // A context has a queue, the compiled kernels and one buffer of its own, which the host sees as well, on the
@@ -28,7 +28,7 @@ extern "C" {
 
 // --- the device ----------------------------------------------------------------------------------
 
-// The record in the state block; behind it the kernels: compute pipelines.
+// The record in the state block; after it the kernels: compute pipelines.
 typedef struct rlx_metal {
     rlx_metal_objc objc;
     void *framework, *device, *queue, *buffer;
@@ -410,7 +410,7 @@ static inline rlx_status rlx_metal_begin(rlx_metal *r)
     return r->host != NULL ? RLX_OK : RLX_ERR_DEVICE;
 }
 
-// The record is written when nothing can fail any more; the kernels stand behind it already.
+// The record is written when nothing can fail any more; the kernels stand after it already.
 static inline rlx_status rlx_metal_open(const rlx_model *model, unsigned char *arena, unsigned char *record,
                                         const void *weights, uint32_t ordinal)
 {

@@ -33,7 +33,7 @@ extern "C" {
 
 // An array of weights that one product reads.
 typedef struct rlx_moe_part {
-    size_t offset, stride; // bytes: of expert 0 from the begin of the source; from expert to expert
+    size_t offset, stride; // bytes: of expert 0 from the beginning of the source; from expert to expert
     size_t table;          // in the state block: by expert the address of another copy (uint64_t), or 0
     size_t slot;           // in a slot: where the expert's weights are
     uint32_t width;        // bytes of an element
@@ -73,7 +73,7 @@ typedef struct rlx_moe_stats {
     uint64_t rows_away, tokens_away;
 } rlx_moe_stats;
 
-// What the state block has for all layers, and at the begin of a layer's page (64 bytes). Behind that come
+// What the state block has for all layers, and at the begin of a layer's page (64 bytes). After that come
 // the bits of
 // experts that are masked out, as many bits of scratch, the slots of experts (uint32_t, 1 + slot or 0), and
 // the captured choices (int32_t).

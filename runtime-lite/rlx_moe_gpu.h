@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // Mixtures of experts on a device: runs are counted when they have ended, and with --moe-resident N the host
-// brings what the router chose. Pasted behind rlx_gpu.h for models with grouped products.
+// brings what the router chose. Pasted after rlx_gpu.h for models with grouped products.
 //
-// The device has memory for N slots, and behind them for as many experts as one layer can choose in a run.
+// The device has memory for N slots, and after them for as many experts as one layer can choose in a run.
 // Before the first product of a layer a run waits for its router; the host reads the choices, copies the
 // chosen experts that have no slot behind the slots, and writes the layer's tables: where each of them
 // begins, in elements.

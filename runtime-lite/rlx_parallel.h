@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// Runs that are shared by several threads: pasted behind rlx.h where a model is compiled with --threads. A
+// Runs that are shared by several threads: pasted after rlx.h where a model is compiled with --threads. A
 // run is a row of segments; what a segment reads was written before it, or by the same part of it, so that
 // the parts of one may run in any order, one after the other or at once. Parts are a matter of speed only:
 // any number of them gives the same results, and one caller alone runs all of it. This file knows nothing of

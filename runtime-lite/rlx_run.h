@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: a run in place, and what it checks before and after. Pasted behind rlx.h into every generated
+// runtime-lite: a run in place, and what it checks before and after. Pasted after rlx.h into every generated
 // header.
 #ifndef RLX_RUN_H
 #define RLX_RUN_H

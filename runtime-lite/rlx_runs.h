@@ -213,7 +213,7 @@ static inline rlx_status rlx_begin_run(rlx_ctx *ctx)
     return status == RLX_OK ? rlx_fail_run(ctx, d->wait(ctx, RLX_WAIT_INPUTS, NULL)) : status;
 }
 
-// Can a run be queued behind those that are under way? The device must take what handles give it, which it
+// Can a run be queued after those that are under way? The device must take what handles give it, which it
 // can of outputs whose places and sizes are known before they are computed.
 static inline int rlx_can_queue(const rlx_ctx *ctx)
 {
@@ -237,7 +237,7 @@ static inline int rlx_can_queue(const rlx_ctx *ctx)
 // output that --handle holds, or whose size the model computes.
 // Between a commit and rlx_sync inputs, parameters, symbols and states may be written, for the next run (all
 // inputs: runs consume them), and rlx_is_done called; outputs are not read. After rlx_sync they are those of
-// the last run. Once a run has failed, those behind it are left out until rlx_sync: states are as they were
+// the last run. Once a run has failed, those after it are left out until rlx_sync: states are as they were
 // before it, and outputs mean nothing. A status other than RLX_OK here: nothing was committed. What becomes
 // of the runs is said by rlx_sync and rlx_failed_run.
 static inline rlx_status rlx_commit(rlx_ctx *ctx)

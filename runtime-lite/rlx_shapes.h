@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// An output, also one that a handle holds: its slot is behind those of the others. NULL: there is none.
+// An output, also one that a handle holds: its slot is after those of the others. NULL: there is none.
 static inline const rlx_tensor *rlx_output_tensor(const rlx_model *m, uint32_t slot)
 {
 #if RLX_HAS_HELD

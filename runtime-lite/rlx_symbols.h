@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // Symbols of runtime-lite: sizes of a model that are set between runs (--dim seq=1..64, --dynamic). Pasted
-// behind rlx.h where a model has some; no allocation, no globals.
+// after rlx.h where a model has some; no allocation, no globals.
 //
 // A symbol keeps its value until it is set again: runs, rlx_reset and other symbols do not change it. Inputs
 // are given, and outputs come, dense in the shape that the symbols say at that time (rlx_input_shape,
@@ -157,7 +157,7 @@ static inline rlx_status rlx_set_symbol(rlx_ctx *ctx, uint32_t slot, int64_t val
     return status != RLX_OK ? status : rlx_set_from(ctx, slot, &value, 1);
 }
 
-// The first n symbols at once; a symbol whose value is RLX_KEEP stays as it is, and so do those behind the
+// The first n symbols at once; a symbol whose value is RLX_KEEP stays as it is, and so do those after the
 // n-th. All values are checked before any is set.
 static inline rlx_status rlx_set_symbols(rlx_ctx *ctx, const int64_t *values, uint32_t n)
 {

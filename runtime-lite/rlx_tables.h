@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: what a model's plan is, at run time: its buffers, how kernels are launched, and how many of
-// each there are. Pasted behind rlx.h where a model is compiled with --tables; without that there is neither
+// each there are. Pasted after rlx.h where a model is compiled with --tables; without that there is neither
 // this text nor a table, and rlx_model.tables is NULL.
 #ifndef RLX_TABLES_H
 #define RLX_TABLES_H
@@ -138,7 +138,7 @@ static inline int64_t rlx_live_size(const rlx_ctx *ctx, const rlx_live *live, in
     return size < 0 ? 0 : size > largest ? largest : size;
 }
 
-// The shape that the value has by what the symbols are now, in RLX_MAX_RANK sizes (0 behind the last); of an
+// The shape that the value has by what the symbols are now, in RLX_MAX_RANK sizes (0 after the last); of an
 // output after a run what that has given. Of other sizes that the model computes, the largest.
 // RLX_ERR_SLOT: no buffer of that id.
 static inline rlx_status rlx_buffer_shape(const rlx_ctx *ctx, uint32_t id, int64_t *shape)

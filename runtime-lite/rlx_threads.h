@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// A pool of threads: pasted behind rlx_parallel.h where a model is compiled with --threads, unless --pool
+// A pool of threads: pasted after rlx_parallel.h where a model is compiled with --threads, unless --pool
 // caller says that the program has threads of its own. POSIX threads or those of Windows (7 and later),
 // atomics of GNU or Microsoft compilers; no allocation, no globals.
 // Every thread of the pool runs all segments of a run, and takes its own part of each; where one needs what
@@ -218,7 +218,7 @@ static inline uint32_t rlx_load_acquire(const uint32_t *p)
     return v;
 }
 
-// Behind stores that are exchanges, which are full barriers.
+// After stores that are exchanges, which are full barriers.
 static inline uint32_t rlx_load(const uint32_t *p)
 {
     return rlx_load_acquire(p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: when each run began and ended, also of runs that are committed or pipelined. Pasted behind
+// runtime-lite: when each run began and ended, also of runs that are committed or pipelined. Pasted after
 // rlx.h into every generated header.
 #ifndef RLX_TIMES_H
 #define RLX_TIMES_H

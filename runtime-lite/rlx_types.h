@@ -190,7 +190,7 @@ typedef struct rlx_bucket_symbol {
 
 typedef enum rlx_awaited { RLX_WAIT_INPUTS, RLX_WAIT_OUTPUTS } rlx_awaited; // they may be written, read
 
-// What comes behind the start of a run: its end; RLX_WAIT_INPUTS, and the next start before its fetch; that,
+// What comes after the start of a run: its end; RLX_WAIT_INPUTS, and the next start before its fetch; that,
 // and its fetch at once.
 typedef enum rlx_turn { RLX_ALONE, RLX_IN_TURN, RLX_QUEUED } rlx_turn;
 
@@ -227,7 +227,7 @@ typedef struct rlx_pieces {
 // A model that does not run on the host's CPU (--target cuda ...). Its arena block holds what goes in and
 // out, its state block a copy of the device's, which is current where the host wrote last.
 typedef struct rlx_device {
-    size_t record;  // in the state block: what belongs to the device begins here, behind all else
+    size_t record;  // in the state block: what belongs to the device begins here, after all else
     uint64_t state; // in the memory of the device: where its own begins
     // Fills the record, of the device of that number. Where it fails, it has changed nothing.
     rlx_status (*open)(const struct rlx_model *model, unsigned char *arena, unsigned char *record,
@@ -268,7 +268,7 @@ typedef struct rlx_weight_part {
 } rlx_weight_part;
 
 typedef struct rlx_weight_file {
-    uint64_t header, hash; // bytes at its begin, which must be those that the model was compiled with
+    uint64_t header, hash; // bytes at its beginning, which must be those that the model was compiled with
     uint32_t n_parts;
     const rlx_weight_part *parts; // what is read, for rlx_check_weights
 } rlx_weight_file;
@@ -277,7 +277,7 @@ typedef struct rlx_weight_file {
 // knows the seal, so that a file of another compile is noticed without reading it.
 #define RLX_SEAL_BYTES 8u
 
-// A file that the assembler or the linker has put into the program: `bytes` bytes and, behind them, the seal.
+// A file that the assembler or the linker has put into the program: `bytes` bytes and, after them, the seal.
 typedef struct rlx_taken {
     const void *data;
     size_t bytes;
@@ -299,7 +299,7 @@ typedef struct rlx_model {
     const void *weights;    // NULL: the caller gives them to rlx_init
     const void *state_init; // initial bytes of the state block, or NULL: zeros
 #if RLX_HAS_EXTRAS
-    // In the state block, behind what has initial bytes: one byte a param, 0 never set, 1 set, 2 set and
+    // In the state block, after what has initial bytes: one byte a param, 0 never set, 1 set, 2 set and
     // noticed by a run, which prepares what depends on it.
 #endif
     size_t flags_offset;
@@ -426,7 +426,7 @@ typedef struct rlx_ctx {
     uint32_t is_under_way, n_fed; const unsigned char *whole;
 #endif
 #if RLX_HAS_BANKS
-    unsigned char *bank[8]; // by bank, its block; NULL: behind those before it in one block
+    unsigned char *bank[8]; // by bank, its block; NULL: after those before it in one block
 #endif
 } rlx_ctx;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: models on Vulkan devices. Pasted behind rlx_vulkan_commands.h for --target vulkan.
+// runtime-lite: models on Vulkan devices. Pasted after rlx_vulkan_commands.h for --target vulkan.
 //
 // The launches of a model without loops and checks are recorded once, when the context is made, one list for
 // each variant of the model; other runs, those for a set of outputs, and timed ones are recorded as they go.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// runtime-lite: commands for a Vulkan device. Pasted behind rlx_vulkan_device.h for --target vulkan.
+// runtime-lite: commands for a Vulkan device. Pasted after rlx_vulkan_device.h for --target vulkan.
 //
 // Commands are recorded in one of two lists, in turns, so that one can be recorded while the other runs;
 // lists that are made once and submitted often are beside them. Kernels wait for those before them where

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
 // runtime-lite: a Vulkan device. libvulkan is looked for when a context is made: nothing is linked, and no
-// header of Vulkan's is needed. Names and numbers below are those of Vulkan 1.2. Pasted behind rlx_gpu.h for
+// header of Vulkan's is needed. Names and numbers below are those of Vulkan 1.2. Pasted after rlx_gpu.h for
 // --target vulkan.
 //
 // A device has one block of memory. Where the host does not see the device's own, bytes go through a small

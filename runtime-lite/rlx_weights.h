@@ -63,7 +63,7 @@ static inline int rlx_is_own_block(const rlx_model *m, const unsigned char *weig
     }
     if (weights == NULL || m->file != NULL || bytes == 0)
         return 1;
-    if (m->weights_seal > RLX_SEAL_BYTES) // NAME_load has written the checksum behind the seal
+    if (m->weights_seal > RLX_SEAL_BYTES) // NAME_load has written the checksum after the seal
         return rlx_is_seal(weights + bytes, m->weights_hash) &&
                (!is_whole || rlx_is_seal(weights + bytes + RLX_SEAL_BYTES, rlx_hash(weights, bytes)));
     return (m->weights_seal == 0 || rlx_is_seal(weights + bytes, m->weights_hash)) &&

@@ -11,7 +11,7 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-const char *host_file_name(const PlanFile *f)
+static const char *host_file_name(const PlanFile *f)
 {
     const char *slash = strrchr(f->path, '/');
     return slash != NULL ? slash + 1 : f->path;

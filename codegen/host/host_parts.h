@@ -91,7 +91,6 @@ void host_emit_own_header(const HostEmit *e, Str *out); // without runtime-lite
 // What a program knows of the file that it reads weights in (Plan.file): the C expression for it, or NULL.
 const char *host_emit_file(const HostEmit *e, Str *out);
 void host_emit_file_header(const HostEmit *e, Str *out);
-const char *host_file_name(const PlanFile *f);
 // weights: C expression of the built-in weights.
 void host_emit_descriptor(HostEmit *e, const char *weights, Str *out);
 // The condition that a context is not one of the model, as C.

@@ -27,8 +27,6 @@ bool chat_render(Chat *c, Arena *a, TplValue variables, TplText *out);
 
 // A mark that stands in texts of users where a control token could begin, until tokens are made.
 #define CHAT_MARK "\xf4\x8f\xbf\xbd" // U+10FFFD, which is for private use
-// The text with marks before every control token in it, and without marks that it had.
-TplText chat_guard(Arena *a, const rlx_vocab *v, TplText text);
 // The tokens of all messages and of the begin of an answer; what users wrote is text, whatever it looks like.
 bool chat_tokens(Chat *c, Arena *a, const rlx_vocab *v, VocabTokens *out);
 

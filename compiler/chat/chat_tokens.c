@@ -47,7 +47,8 @@ static int32_t control_at(const rlx_vocab *v, const char *p, const char *end)
     return token >= 0 && v->type[token] == RLX_TOKEN_CONTROL ? token : -1;
 }
 
-TplText chat_guard(Arena *a, const rlx_vocab *v, TplText text)
+// The text with marks before every control token in it, and without marks that it had.
+static TplText chat_guard(Arena *a, const rlx_vocab *v, TplText text)
 {
     Str s = str_new(a);
     for (const char *p = text.data, *end = p + text.len; p < end;) {

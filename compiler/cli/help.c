@@ -7,14 +7,14 @@
 
 void help_print(FILE *out)
 {
-    fputs("rlxc: compiles neural graphs (JSON, ONNX) to one self-contained C file.\n\n"
+    fputs("rlxc: compiles neural networks (ONNX, TensorFlow Lite, GGUF, JSON) to one C file.\n\n"
           "  rlxc compile model.onnx -o out        writes out/model.h and out/model.c\n"
           "  rlxc run model.onnx --random 1        compiles it, runs it once, and prints the outputs\n"
           "  rlxc inspect model.onnx               prints RAM, flash, multiply-adds and kernels\n"
           "\nCommands:\n",
           out);
     for (uint32_t i = 0; i < command_count; i++)
-        fprintf(out, "  %-10s %s\n", command_info[i].name, command_info[i].text);
+        fprintf(out, "  %-12s %s\n", command_info[i].name, command_info[i].text);
     fputs("\n`rlxc help COMMAND` (or `rlxc COMMAND --help`) shows the options of a command and examples.\n"
           "`rlxc --version` prints the version, and `rlxc --share-dir` the folder of the files for builds.\n"
           "\nExit codes:\n",

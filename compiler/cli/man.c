@@ -113,7 +113,7 @@ static void print_command(Arena *a, const CommandInfo *c, FILE *out)
 
 static void print_program(Arena *a, FILE *out)
 {
-    print_header("rlxc", "compiles neural graphs to self-contained C", out);
+    print_header("rlxc", "compiles neural networks to self-contained C", out);
     fputs(".SH SYNOPSIS\n\\fBrlxc\\fR command [arguments] [options]\n.SH DESCRIPTION\n", out);
     print_sentence("Reads a model (its own JSON, or ONNX) and writes one self-contained C file, with kernels "
                    "for GPUs if you ask for them.",

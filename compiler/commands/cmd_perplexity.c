@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rlxc perplexity: how well a language model foretells a text. Each token is judged by the logits of the run
+// rlxc perplexity: how well a language model predicts a text. Each token is judged by the logits of the run
 // before it.
 #include "compiler/cli/cli.h"
 #include "compiler/commands/speaker.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct Score {
-    int64_t n;  // tokens that were foretold
+    int64_t n;  // tokens that were predicted
     double sum; // of minus the logarithms of their probabilities
     VEC(ImportanceSums) factors; // with --imatrix-out
 } Score;

@@ -97,9 +97,9 @@ static bool read_hex(Gbnf *g, int digits, uint32_t *code)
         const int c = peek(g), small = c | 32;
         if (!((c >= '0' && c <= '9') || (small >= 'a' && small <= 'f')))
             return fail_at(g, begin,
-                           digits == 2   ? "expected two hexadecimal digits behind \\x"
-                           : digits == 4 ? "expected four hexadecimal digits behind \\u"
-                                         : "expected eight hexadecimal digits behind \\U");
+                           digits == 2   ? "expected two hexadecimal digits after \\x"
+                           : digits == 4 ? "expected four hexadecimal digits after \\u"
+                                         : "expected eight hexadecimal digits after \\U");
         *code = *code << 4 | (uint32_t)(c <= '9' ? c - '0' : small - 'a' + 10);
     }
     return *code <= 0x10ffff || fail_at(g, begin, "no character has a number above 10FFFF");
@@ -114,7 +114,7 @@ static bool read_escape(Gbnf *g, uint32_t *code)
     if (c == 'x' || c == 'u' || c == 'U')
         return read_hex(g, c == 'x' ? 2 : c == 'u' ? 4 : 8, code);
     if (sign == NULL)
-        return fail_at(g, g->at - 1, "expected one of n r t \\ \" [ ] - ^ / x u U behind a backslash");
+        return fail_at(g, g->at - 1, "expected one of n r t \\ \" [ ] - ^ / x u U after a backslash");
     *code = (uint32_t)(unsigned char)values[sign - signs];
     return true;
 }
@@ -343,7 +343,7 @@ static bool read_rule(Gbnf *g)
         return fail_at(g, begin, "a rule of this name is there already");
     skip_space(g, false);
     if (!skip_sign(g, "::="))
-        return fail(g, "expected ::= behind the name of a rule");
+        return fail(g, "expected ::= after the name of a rule");
     skip_space(g, true);
     if (!read_alternatives(g, false, &part))
         return false;

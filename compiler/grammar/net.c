@@ -2,7 +2,7 @@
 // Builds the net of a grammar out of pieces.
 #include "compiler/grammar/net.h"
 
-uint32_t net_state(Net *n)
+static uint32_t net_state(Net *n)
 {
     if (n->first.len == NET_MAX_STATES) {
         n->is_full = true;
@@ -12,7 +12,7 @@ uint32_t net_state(Net *n)
     return n->first.len - 1;
 }
 
-void net_edge(Net *n, uint32_t from, NetEdge edge)
+static void net_edge(Net *n, uint32_t from, NetEdge edge)
 {
     if (n->is_full || n->edges.len == NET_MAX_EDGES) {
         n->is_full = true;

@@ -51,8 +51,6 @@ typedef struct CodeRange {
 
 typedef VEC(CodeRange) CodeRanges;
 
-uint32_t net_state(Net *n);
-void net_edge(Net *n, uint32_t from, NetEdge edge);
 // A piece that takes nothing; one that takes a call; one that takes one of these characters, as UTF-8.
 NetPart net_empty(Net *n);
 NetPart net_call(Net *n, uint32_t rule);

@@ -100,7 +100,8 @@ void schema_put_literal(const char *text, Str *out)
     str_char(out, '"');
 }
 
-void schema_put_constant(Schema *s, const cJSON *value, Str *out)
+// A JSON value, written in one way.
+static void schema_put_constant(Schema *s, const cJSON *value, Str *out)
 {
     char *text = cJSON_PrintUnformatted(value);
     schema_put_literal(text == NULL ? "null" : arena_strdup(s->arena, text), out);

@@ -34,8 +34,6 @@ enum {
 bool schema_fail(const Schema *s, const char *path, const char *why);
 // Appends what stands for a schema in a sequence: a name, or a group. False: reported.
 bool schema_put(Schema *s, const cJSON *node, const char *path, Str *out);
-// A JSON value, written in one way.
-void schema_put_constant(Schema *s, const cJSON *value, Str *out);
 bool schema_put_type(Schema *s, const cJSON *node, const char *path, uint32_t type, Str *out);
 bool schema_put_object(Schema *s, const cJSON *node, const char *path, Str *out);
 // Integers from low to high; each may be absent (NULL).

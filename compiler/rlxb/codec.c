@@ -121,7 +121,7 @@ static const char *read_text(Codec *c, uint32_t n)
 {
     const char *text = (const char *)c->data + c->at;
     if (n >= c->end - c->at || text[n] || memchr(text, 0, n)) {
-        codec_fail(c, "expected a text of %u bytes with a zero behind it and none in it", n);
+        codec_fail(c, "expected a text of %u bytes that ends with a zero and has none before it", n);
         return "";
     }
     c->at += n + 1u;

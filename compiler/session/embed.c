@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts into vectors in generated code, of models that make one vector of a text. Separate from sessions,
-// which such models have not.
+// which such models do not have.
 #include "compiler/session/session.h"
 #include <string.h>
 
@@ -17,19 +17,11 @@ static const char code_text[] =
 
 void embed_emit_header(const Session *s, const char *name, Str *out)
 {
-    Str big = str_new(out->arena);
-    vocab_emit_named(&big, "@NAME@", name);
-    str_char(out, '\n');
-    vocab_emit_header(&s->vocab, name, out);
-    str_printf(out, "\n// Vectors of texts by %s.\n#ifndef %s_EMBED_H\n#define %s_EMBED_H\n\n", name,
-               str_text(&big), str_text(&big));
-    str_printf(out, "#define %s_MOST_ROWS %lld // tokens of a text at most\n", str_text(&big),
+    const char *big = session_begin(s, name, "Vectors of texts by", "EMBED", out);
+    str_printf(out, "#define %s_MOST_ROWS %lld // tokens of a text at most\n", big,
                (long long)s->sizes.most_rows);
-    str_printf(out, "#define %s_EMBED_BYTES(n) (%s_WORK_BYTES(n) + 4 * %s_MOST_ROWS + 8)\n\n", str_text(&big),
-               str_text(&big), str_text(&big));
-    str_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    vocab_emit_named(out, header_text, name);
-    str_add(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+    str_printf(out, "#define %s_EMBED_BYTES(n) (%s_WORK_BYTES(n) + 4 * %s_MOST_ROWS + 8)\n\n", big, big, big);
+    session_end((const char *const[]){header_text}, 1, name, out);
 }
 
 void embed_emit_code(const Session *s, const char *name, Str *out)

@@ -24,7 +24,10 @@ bool session_find(Job *j, Session *out);
 // Puts them into the files of the job.
 void session_add(Job *j, const Session *s);
 
-// The texts (session_emit.c).
+// The texts (session_emit.c). Both headers begin with the calls of the vocabulary, a title and a guard, and
+// end with their own calls; session_begin returns the name in capitals.
+const char *session_begin(const Session *s, const char *name, const char *title, const char *guard, Str *out);
+void session_end(const char *const *calls, uint32_t n, const char *name, Str *out);
 void session_emit_header(const Session *s, const char *name, Str *out);
 void session_emit_code(const Session *s, const char *name, Str *out);
 // Of models that make vectors (embed.c); the code is that behind the vocabulary.

@@ -55,13 +55,13 @@ static const char calls_text[] =
     "// The @NAME@_LOGITS logits of what follows the last token; NULL: it could not be run. They stay\n"
     "// until the next call with the session.\n"
     "const float *@name@_logits(rlx_session *s);\n"
-    "// Forgets all tokens behind the first `length`.\n"
+    "// Forgets all tokens after the first `length`.\n"
     "int @name@_rewind(rlx_session *s, int64_t length);\n"
-    "// Forgets all tokens behind those with which both the session and the n tokens begin, and returns\n"
+    "// Forgets all tokens after those with which both the session and the n tokens begin, and returns\n"
     "// how many these are: the program then feeds the others.\n"
     "int64_t @name@_reuse(rlx_session *s, const int32_t *tokens, size_t n);\n"
-    "// Takes n tokens out behind the first `keep`, where a text outgrows the context. What stands\n"
-    "// behind them is run again at its new place, with the next call.\n"
+    "// Removes n tokens after the first `keep`, when a text outgrows the context. The tokens after\n"
+    "// them are run again at their new places, with the next call.\n"
     "int @name@_shift(rlx_session *s, int64_t keep, int64_t n);\n"
     "// Writes the session to memory and returns the number of bytes; where `room` is less, it only\n"
     "// returns it. Stop strings and sampling are the program's to keep.\n"
@@ -87,22 +87,33 @@ static void add_sizes(const Session *s, const char *big, Str *out)
     str_printf(out, "#define %s_SESSION_BYTES %zuu\n\n", big, rlx_session_bytes(&s->bytes));
 }
 
-void session_emit_header(const Session *s, const char *name, Str *out)
+const char *session_begin(const Session *s, const char *name, const char *title, const char *guard, Str *out)
 {
     Str big = str_new(out->arena);
     vocab_emit_named(&big, "@NAME@", name);
     str_char(out, '\n');
     vocab_emit_header(&s->vocab, name, out);
-    str_printf(out, "\n// Sessions of %s.\n#ifndef %s_SESSION_H\n#define %s_SESSION_H\n\n", name,
-               str_text(&big), str_text(&big));
+    str_printf(out, "\n// %s %s.\n#ifndef %s_%s_H\n#define %s_%s_H\n\n", title, name, str_text(&big), guard,
+               str_text(&big), guard);
+    return str_text(&big);
+}
+
+void session_end(const char *const *calls, uint32_t n, const char *name, Str *out)
+{
+    str_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    for (uint32_t i = 0; i < n; i++)
+        vocab_emit_named(out, calls[i], name);
+    str_add(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+void session_emit_header(const Session *s, const char *name, Str *out)
+{
+    const char *big = session_begin(s, name, "Sessions of", "SESSION", out);
     vocab_emit_lines(out, session_text_public);
     if (s->has_slots)
         vocab_emit_lines(out, session_text_slots_public);
-    add_sizes(s, str_text(&big), out);
-    str_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    vocab_emit_named(out, s->has_slots ? open_slots_text : open_text, name);
-    vocab_emit_named(out, calls_text, name);
-    str_add(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+    add_sizes(s, big, out);
+    session_end((const char *const[]){s->has_slots ? open_slots_text : open_text, calls_text}, 2, name, out);
 }
 
 // --- NAME.c --------------------------------------------------------------------------------------

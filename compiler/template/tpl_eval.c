@@ -91,7 +91,7 @@ static void slice_range(const TplList *of, int64_t begin, int64_t end, int64_t s
     part->range[2] = (int64_t)(each * (uint64_t)step);
 }
 
-bool tpl_eval_slice(Tpl *t, const TplNode *n, TplValue of, TplValue *out)
+static bool tpl_eval_slice(Tpl *t, const TplNode *n, TplValue of, TplValue *out)
 {
     int64_t from, to, step;
     bool has_from, has_to, has_step;

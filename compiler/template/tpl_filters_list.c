@@ -105,15 +105,8 @@ static bool extreme(Tpl *t, TplCall *c, int sign, TplValue *out)
     return true;
 }
 
-bool tpl_filter_max(Tpl *t, TplCall *c, TplValue *out)
-{
-    return extreme(t, c, 1, out);
-}
-
-bool tpl_filter_min(Tpl *t, TplCall *c, TplValue *out)
-{
-    return extreme(t, c, -1, out);
-}
+TPL_CALL(filter_max, extreme(t, c, 1, out))
+TPL_CALL(filter_min, extreme(t, c, -1, out))
 
 bool tpl_filter_sum(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -411,22 +404,7 @@ static bool choose(Tpl *t, TplCall *c, bool has_path, bool wanted, TplValue *out
     return true;
 }
 
-bool tpl_filter_select(Tpl *t, TplCall *c, TplValue *out)
-{
-    return choose(t, c, false, true, out);
-}
-
-bool tpl_filter_reject(Tpl *t, TplCall *c, TplValue *out)
-{
-    return choose(t, c, false, false, out);
-}
-
-bool tpl_filter_selectattr(Tpl *t, TplCall *c, TplValue *out)
-{
-    return choose(t, c, true, true, out);
-}
-
-bool tpl_filter_rejectattr(Tpl *t, TplCall *c, TplValue *out)
-{
-    return choose(t, c, true, false, out);
-}
+TPL_CALL(filter_select, choose(t, c, false, true, out))
+TPL_CALL(filter_reject, choose(t, c, false, false, out))
+TPL_CALL(filter_selectattr, choose(t, c, true, true, out))
+TPL_CALL(filter_rejectattr, choose(t, c, true, false, out))

@@ -38,20 +38,9 @@ static bool strip(Tpl *t, TplCall *c, unsigned sides, TplValue *out)
     return give(out, tpl_strip(c->self.u.text, has_chars ? &chars : NULL, sides));
 }
 
-bool tpl_method_strip(Tpl *t, TplCall *c, TplValue *out)
-{
-    return strip(t, c, TPL_LEFT | TPL_RIGHT, out);
-}
-
-bool tpl_method_lstrip(Tpl *t, TplCall *c, TplValue *out)
-{
-    return strip(t, c, TPL_LEFT, out);
-}
-
-bool tpl_method_rstrip(Tpl *t, TplCall *c, TplValue *out)
-{
-    return strip(t, c, TPL_RIGHT, out);
-}
+TPL_CALL(method_strip, strip(t, c, TPL_LEFT | TPL_RIGHT, out))
+TPL_CALL(method_lstrip, strip(t, c, TPL_LEFT, out))
+TPL_CALL(method_rstrip, strip(t, c, TPL_RIGHT, out))
 
 // --- begin and end -------------------------------------------------------------------------------
 
@@ -77,15 +66,8 @@ static bool has_ends(Tpl *t, TplCall *c, bool is_suffix, TplValue *out)
     return true;
 }
 
-bool tpl_method_startswith(Tpl *t, TplCall *c, TplValue *out)
-{
-    return has_ends(t, c, false, out);
-}
-
-bool tpl_method_endswith(Tpl *t, TplCall *c, TplValue *out)
-{
-    return has_ends(t, c, true, out);
-}
+TPL_CALL(method_startswith, has_ends(t, c, false, out))
+TPL_CALL(method_endswith, has_ends(t, c, true, out))
 
 bool tpl_method_removeprefix(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -131,15 +113,8 @@ static bool find(Tpl *t, TplCall *c, bool is_last, TplValue *out)
     return true;
 }
 
-bool tpl_method_find(Tpl *t, TplCall *c, TplValue *out)
-{
-    return find(t, c, false, out);
-}
-
-bool tpl_method_rfind(Tpl *t, TplCall *c, TplValue *out)
-{
-    return find(t, c, true, out);
-}
+TPL_CALL(method_find, find(t, c, false, out))
+TPL_CALL(method_rfind, find(t, c, true, out))
 
 bool tpl_method_index(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -268,15 +243,8 @@ static bool split(Tpl *t, TplCall *c, bool is_last, TplValue *out)
     return true;
 }
 
-bool tpl_method_split(Tpl *t, TplCall *c, TplValue *out)
-{
-    return split(t, c, false, out);
-}
-
-bool tpl_method_rsplit(Tpl *t, TplCall *c, TplValue *out)
-{
-    return split(t, c, true, out);
-}
+TPL_CALL(method_split, split(t, c, false, out))
+TPL_CALL(method_rsplit, split(t, c, true, out))
 
 bool tpl_method_splitlines(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -322,15 +290,8 @@ static bool partition(Tpl *t, TplCall *c, bool is_last, TplValue *out)
     return true;
 }
 
-bool tpl_method_partition(Tpl *t, TplCall *c, TplValue *out)
-{
-    return partition(t, c, false, out);
-}
-
-bool tpl_method_rpartition(Tpl *t, TplCall *c, TplValue *out)
-{
-    return partition(t, c, true, out);
-}
+TPL_CALL(method_partition, partition(t, c, false, out))
+TPL_CALL(method_rpartition, partition(t, c, true, out))
 
 bool tpl_method_join(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -371,20 +332,9 @@ static bool all_are(Tpl *t, TplCall *c, uint32_t classes, TplValue *out)
 
 enum { LETTERS = RLX_CHAR_UPPER | RLX_CHAR_LOWER | RLX_CHAR_LETTER };
 
-bool tpl_method_isalpha(Tpl *t, TplCall *c, TplValue *out)
-{
-    return all_are(t, c, LETTERS, out);
-}
-
-bool tpl_method_isalnum(Tpl *t, TplCall *c, TplValue *out)
-{
-    return all_are(t, c, LETTERS | RLX_CHAR_NUMBER, out);
-}
-
-bool tpl_method_isdigit(Tpl *t, TplCall *c, TplValue *out)
-{
-    return all_are(t, c, RLX_CHAR_NUMBER, out);
-}
+TPL_CALL(method_isalpha, all_are(t, c, LETTERS, out))
+TPL_CALL(method_isalnum, all_are(t, c, LETTERS | RLX_CHAR_NUMBER, out))
+TPL_CALL(method_isdigit, all_are(t, c, RLX_CHAR_NUMBER, out))
 
 bool tpl_method_isspace(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -393,15 +343,8 @@ bool tpl_method_isspace(Tpl *t, TplCall *c, TplValue *out)
     return tpl_spend(t, s.len / 16);
 }
 
-bool tpl_method_isupper(Tpl *t, TplCall *c, TplValue *out)
-{
-    return tpl_test_upper(t, c, out);
-}
-
-bool tpl_method_islower(Tpl *t, TplCall *c, TplValue *out)
-{
-    return tpl_test_lower(t, c, out);
-}
+TPL_CALL(method_isupper, tpl_test_upper(t, c, out))
+TPL_CALL(method_islower, tpl_test_lower(t, c, out))
 
 // --- lists and dictionaries ----------------------------------------------------------------------
 
@@ -463,20 +406,9 @@ static bool view(Tpl *t, TplCall *c, const char *name, TplValue *out)
     return tpl_spend(t, d->items.len);
 }
 
-bool tpl_method_items(Tpl *t, TplCall *c, TplValue *out)
-{
-    return view(t, c, "dict_items", out);
-}
-
-bool tpl_method_keys(Tpl *t, TplCall *c, TplValue *out)
-{
-    return view(t, c, "dict_keys", out);
-}
-
-bool tpl_method_values(Tpl *t, TplCall *c, TplValue *out)
-{
-    return view(t, c, "dict_values", out);
-}
+TPL_CALL(method_items, view(t, c, "dict_items", out))
+TPL_CALL(method_keys, view(t, c, "dict_keys", out))
+TPL_CALL(method_values, view(t, c, "dict_values", out))
 
 bool tpl_method_dict_copy(Tpl *t, TplCall *c, TplValue *out)
 {

@@ -129,8 +129,6 @@ TplNode *tpl_parse_tuple(TplParser *p, bool has_choice);
 TplNode *tpl_parse_filters(TplParser *p, TplNode *of);
 // A name, or several with commas; in `set` also a member of a namespace.
 TplNode *tpl_parse_target(TplParser *p, bool has_members);
-TplNode *tpl_parse_postfix(TplParser *p, TplNode *n);
-TplNode *tpl_parse_primary(TplParser *p);
 // The parameters of a macro, in parentheses.
 bool tpl_parse_parameters(TplParser *p, TplNode *macro);
 bool tpl_parse(TplParser *p);

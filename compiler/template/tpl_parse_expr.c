@@ -148,7 +148,7 @@ static TplNode *parse_texts(TplParser *p)
     return n;
 }
 
-TplNode *tpl_parse_primary(TplParser *p)
+static TplNode *tpl_parse_primary(TplParser *p)
 {
     const TplToken *t = tpl_peek(p);
     if (t->kind == TOKEN_NAME)
@@ -202,7 +202,7 @@ static TplNode *parse_member(TplParser *p, TplNode *a, uint32_t at)
     TplNode *n = with(p, NODE_MEMBER, a);
     p->at++;
     const TplToken *t = tpl_peek(p);
-    if (t->kind != TOKEN_NAME && t->kind != TOKEN_INT && !tpl_unexpected(p, "a name behind '.'"))
+    if (t->kind != TOKEN_NAME && t->kind != TOKEN_INT && !tpl_unexpected(p, "a name after '.'"))
         return NULL;
     n->value = t->value;
     if (t->kind == TOKEN_INT) {
@@ -221,7 +221,7 @@ static TplNode *parse_call(TplParser *p, TplNode *a, uint32_t at)
     return parse_arguments(p, n) ? done(p, n, at) : NULL;
 }
 
-TplNode *tpl_parse_postfix(TplParser *p, TplNode *n)
+static TplNode *tpl_parse_postfix(TplParser *p, TplNode *n)
 {
     while (n != NULL) {
         const uint32_t at = n->at;

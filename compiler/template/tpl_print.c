@@ -6,7 +6,7 @@
 #include <string.h>
 
 // As Python prints it: an exponent below 1e-4 and from 1e16 on, of at least two digits.
-void tpl_print_float(Str *out, double v)
+static void tpl_print_float(Str *out, double v)
 {
     Arena scratch = {0};
     Str plain = str_new(&scratch);

@@ -54,6 +54,13 @@ typedef struct TplCall {
     TplValue arg[TPL_MOST_PARAMETERS];
 } TplCall;
 
+// A filter, test or method that is a function with one more argument.
+#define TPL_CALL(name, call)                                                                                 \
+    bool tpl_##name(Tpl *t, TplCall *c, TplValue *out)                                                       \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }
+
 // Reports what is wrong with the node that is evaluated. False.
 bool tpl_fail(Tpl *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Counts steps; false: there were too many, or too much memory (reported).
@@ -78,7 +85,6 @@ bool tpl_eval(Tpl *t, const TplNode *n, TplValue *out);
 bool tpl_assign(Tpl *t, const TplNode *target, TplValue value);
 void tpl_set_variable(Tpl *t, uint32_t name, TplValue value);
 TplScope *tpl_open_scope(Tpl *t, TplScope *above);
-bool tpl_eval_slice(Tpl *t, const TplNode *n, TplValue of, TplValue *out);
 
 // Calls a macro, function or method; c has the arguments.
 bool tpl_call_value(Tpl *t, TplValue callee, TplCall *c, TplValue *out);
@@ -137,7 +143,6 @@ bool tpl_item(Tpl *t, TplValue of, TplValue key, TplValue *out);
 bool tpl_print(Tpl *t, TplValue v, bool is_quoted, Str *out);
 // str(v); false: reported.
 bool tpl_string(Tpl *t, TplValue v, TplText *out);
-void tpl_print_float(Str *out, double v);
 typedef struct TplJson {
     const char *indent; // of a level; NULL: all in one line
     const char *comma, *colon;

@@ -70,41 +70,26 @@ bool tpl_test_odd(Tpl *t, TplCall *c, TplValue *out)
 
 // --- comparisons ---------------------------------------------------------------------------------
 
-bool tpl_test_eq(Tpl *t, TplCall *c, TplValue *out)
+static bool equals(Tpl *t, TplCall *c, bool want, TplValue *out)
 {
     bool is_equal;
-    return tpl_equal(t, c->self, c->arg[0], &is_equal) && give(out, is_equal);
+    return tpl_equal(t, c->self, c->arg[0], &is_equal) && give(out, is_equal == want);
 }
 
-bool tpl_test_ne(Tpl *t, TplCall *c, TplValue *out)
-{
-    bool is_equal;
-    return tpl_equal(t, c->self, c->arg[0], &is_equal) && give(out, !is_equal);
-}
+TPL_CALL(test_eq, equals(t, c, true, out))
+TPL_CALL(test_ne, equals(t, c, false, out))
 
-bool tpl_test_lt(Tpl *t, TplCall *c, TplValue *out)
+// Is the order (-1, 0, 1, or 2 where NaN has none) one of these two?
+static bool is_ordered(Tpl *t, TplCall *c, int one, int other, TplValue *out)
 {
     int order;
-    return tpl_order(t, c->self, c->arg[0], &order) && give(out, order < 0);
+    return tpl_order(t, c->self, c->arg[0], &order) && give(out, order == one || order == other);
 }
 
-bool tpl_test_le(Tpl *t, TplCall *c, TplValue *out)
-{
-    int order;
-    return tpl_order(t, c->self, c->arg[0], &order) && give(out, order <= 0);
-}
-
-bool tpl_test_gt(Tpl *t, TplCall *c, TplValue *out)
-{
-    int order;
-    return tpl_order(t, c->self, c->arg[0], &order) && give(out, order == 1);
-}
-
-bool tpl_test_ge(Tpl *t, TplCall *c, TplValue *out)
-{
-    int order;
-    return tpl_order(t, c->self, c->arg[0], &order) && give(out, order == 0 || order == 1);
-}
+TPL_CALL(test_lt, is_ordered(t, c, -1, -1, out))
+TPL_CALL(test_le, is_ordered(t, c, -1, 0, out))
+TPL_CALL(test_gt, is_ordered(t, c, 1, 1, out))
+TPL_CALL(test_ge, is_ordered(t, c, 0, 1, out))
 
 bool tpl_test_in(Tpl *t, TplCall *c, TplValue *out)
 {
@@ -133,12 +118,5 @@ static bool has_case(Tpl *t, TplCall *c, TplCase how, TplValue *out)
     return give(out, is_same && !is_other);
 }
 
-bool tpl_test_lower(Tpl *t, TplCall *c, TplValue *out)
-{
-    return has_case(t, c, CASE_LOWER, out);
-}
-
-bool tpl_test_upper(Tpl *t, TplCall *c, TplValue *out)
-{
-    return has_case(t, c, CASE_UPPER, out);
-}
+TPL_CALL(test_lower, has_case(t, c, CASE_LOWER, out))
+TPL_CALL(test_upper, has_case(t, c, CASE_UPPER, out))

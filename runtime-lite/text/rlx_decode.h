@@ -34,7 +34,7 @@ static inline int rlx_is_special(const rlx_vocab *v, uint32_t token)
 }
 
 // The number of bytes of the text of tokens, of which the first `room` are written; or RLX_TEXT_TOKEN. It
-// takes back what reading a text added: the space at the begin and behind special tokens.
+// takes back what reading a text added: the space at the beginning and after special tokens.
 static inline int64_t rlx_decode(const rlx_vocab *v, const int32_t *tokens, size_t n_tokens, unsigned flags,
                                  char *text, size_t room)
 {

@@ -57,10 +57,10 @@ typedef struct rlx_parse_caller {
 typedef struct rlx_parse {
     const rlx_grammar *grammar;
     rlx_parse_list now, next[2]; // states with edges of bytes
-    rlx_parse_node *node;        // number 0 stands for the begin of the text
+    rlx_parse_node *node;        // number 0 stands for the beginning of the text
     rlx_parse_caller *caller;    // twice as many
     uint32_t room, n_nodes, n_callers;
-    uint32_t first_new; // node that was made behind the last byte
+    uint32_t first_new; // node that was made after the last byte
     uint32_t first[8];  // bits: the bytes that can come next
     int is_full;        // a token was refused because it needs more memory
 } rlx_parse;
@@ -99,7 +99,7 @@ static inline void rlx_parse_add_caller(rlx_parse *p, uint32_t of, uint32_t to, 
     p->node[of].first = p->n_callers++;
 }
 
-// Calls a rule from an edge. What does nothing behind the call lets the rule return to its own callers.
+// Calls a rule from an edge. What does nothing after the call lets the rule return to its own callers.
 static inline void rlx_parse_call(rlx_parse *p, rlx_parse_list *list, const rlx_rule_edge *e, uint32_t node)
 {
     const uint32_t state = e->by & ~RLX_RULE_CALL;
@@ -168,7 +168,7 @@ static inline void rlx_parse_byte(rlx_parse *p, const rlx_parse_list *from, uint
         rlx_parse_close(p, to);
 }
 
-// The list behind some bytes. NULL: they cannot come, or there is not enough memory (is_full).
+// The list after some bytes. NULL: they cannot come, or there is not enough memory (is_full).
 static inline const rlx_parse_list *rlx_parse_bytes(rlx_parse *p, const uint8_t *text, size_t n)
 {
     const rlx_parse_list *from = &p->now;
@@ -293,7 +293,7 @@ static inline int64_t rlx_parse_start(rlx_parse *p, const rlx_grammar *grammar, 
     return p->is_full ? RLX_TEXT_MEMORY : 0;
 }
 
-// Goes on behind these bytes. Returns 0, RLX_TEXT_TOKEN (the grammar does not allow them) or
+// Goes on after these bytes. Returns 0, RLX_TEXT_TOKEN (the grammar does not allow them) or
 // RLX_TEXT_MEMORY; the text is then what it was.
 static inline int64_t rlx_parse_feed(rlx_parse *p, const uint8_t *text, size_t n)
 {

@@ -20,8 +20,8 @@ enum {
     RLX_NORMAL_LOWER,      // small letters
     RLX_NORMAL_MAP,        // texts that the vocabulary lists become others
     RLX_NORMAL_RUNS,       // runs of spaces become one
-    RLX_NORMAL_TRIM,       // no spaces at the begin and at the end
-    RLX_NORMAL_TRIM_LEFT,  // no white space at the begin
+    RLX_NORMAL_TRIM,       // no spaces at the beginning and at the end
+    RLX_NORMAL_TRIM_LEFT,  // no white space at the beginning
     RLX_NORMAL_TRIM_RIGHT, // no white space at the end
     RLX_NORMAL_WORDS,      // what white space separates, with one space between
     RLX_NORMAL_STEPS       // their number, plus one
@@ -55,12 +55,12 @@ typedef struct rlx_signs {
 } rlx_signs;
 
 // Texts and what each becomes, as SentencePiece's files have them: a double array (darts-clone). A unit has
-// the byte that leads to it (bits 0 to 7), whether a text ends there (8), and where those behind it are. One
+// the byte that leads to it (bits 0 to 7), whether a text ends there (8), and where those after it are. One
 // that ends a text has bit 31, and the place of what the text becomes.
 typedef struct rlx_map {
     uint32_t n_units, n_bytes;
     const uint32_t *unit;
-    const uint8_t *bytes; // UTF-8, each text with a zero behind it
+    const uint8_t *bytes; // UTF-8, each text with a zero after it
 } rlx_map;
 
 typedef struct rlx_normal {
@@ -222,7 +222,7 @@ static inline uint32_t rlx_compose_two(const rlx_forms *f, uint32_t a, uint32_t 
 static inline void rlx_compose(const rlx_forms *f, rlx_codes *c)
 {
     size_t n = 0, starter = 0;
-    uint32_t last = 256; // the class of the one before: 256 at the begin, where nothing can be composed
+    uint32_t last = 256; // the class of the one before: 256 at the beginning, where nothing can be composed
     for (size_t i = 0; i < c->n; i++) {
         const uint32_t code = c->at[i], kind = rlx_combining_class(f, code);
         const int is_free = last != 256 && (n == starter + 1 || last < kind);

@@ -112,7 +112,7 @@ static inline size_t rlx_scan_letters(const rlx_scan *s, size_t at)
     return (s->cut & RLX_CUT_SUFFIX) != 0 ? rlx_scan_contraction(s, found) : found;
 }
 
-// Signs, with a space before them and, in newer vocabularies, line breaks behind them.
+// Signs, with a space before them and, in newer vocabularies, line breaks after them.
 static inline size_t rlx_scan_signs(const rlx_scan *s, size_t at)
 {
     const size_t begin = rlx_scan_blank(s, at);

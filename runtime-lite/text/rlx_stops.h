@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends a text at the first of some strings, and holds back what may be the begin of one. Each byte takes
+// Ends a text at the first of some strings, and holds back what may be the beginning of one. Each byte takes
 // one step for each string (Knuth, Morris and Pratt). Separate from tokens, of which a string may need
 // several.
 #ifndef RLX_STOPS_H

@@ -18,7 +18,7 @@ enum { RLX_TEXT_MOST = 1 << 26 };
 
 // Flags of calls.
 enum {
-    RLX_TOKENS_FRAME = 1,  // add the tokens that the vocabulary wants at the begin and at the end
+    RLX_TOKENS_FRAME = 1,  // add the tokens that the vocabulary wants at the beginning and at the end
     RLX_TOKENS_CONTROL = 2 // control tokens: read them in texts, write them when decoding
 };
 

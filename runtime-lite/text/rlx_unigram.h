@@ -50,7 +50,7 @@ static inline void rlx_unigram_from(const rlx_vocab *v, const uint8_t *text, uin
         rlx_best_try(&best[end], best[at].score + v->unknown_score, at, -1);
 }
 
-// The tokens of the best way, from its begin. Characters without one become bytes, or one unknown token.
+// The tokens of the best way, from its beginning. Characters without one become bytes, or one unknown token.
 static inline void rlx_unigram_add(const rlx_vocab *v, const uint8_t *text, uint32_t n, rlx_best *best,
                                    rlx_token_list *list)
 {

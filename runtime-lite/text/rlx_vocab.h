@@ -64,7 +64,7 @@ typedef struct rlx_vocab {
     const struct rlx_normal *normal;  // what is made of a text first (rlx_normal.h); NULL: nothing
 } rlx_vocab;
 
-// Texts in the order of their bytes: number i is number order[i] of those that lie one behind the other.
+// Texts in the order of their bytes: number i is number order[i] of those that lie one after the other.
 typedef struct rlx_texts {
     uint32_t n;
     const uint8_t *bytes;

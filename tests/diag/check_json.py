@@ -36,12 +36,14 @@ def expect(condition, *what):
 
 
 def documented():
-    """The members of each command's document, at any depth, as the table says."""
+    """The members of each command's document, at any depth, as the page says."""
+    commands, inspect = (ROOT / "docs" / "JSON.md").read_text().split("## What inspect prints\n")
     rows = {}
-    for line in (ROOT / "docs" / "JSON.md").read_text().splitlines():
+    for line in commands.splitlines():
         match = re.match(r"\| `(\S+)` \| (.*) \|$", line)
         if match:
             rows[match[1]] = set(re.findall(r"`(\w+)`", match[2]))
+    rows["inspect"] = set(re.findall(r"`(\w+)`", inspect))
     return rows
 
 

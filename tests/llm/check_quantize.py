@@ -132,7 +132,7 @@ def test_importance():
 
 
 def test_measured():
-    """Perplexity measures the columns; the quantised model still foretells the text."""
+    """Perplexity measures the columns; the quantised model still predicts the text."""
     model, matrix, text = FOLDER / "pairs.gguf", FOLDER / "pairs.imatrix", FOLDER / "text.txt"
     make_model.main(model, [ROOT / "examples/language/sample.txt"])
     sample_text = (ROOT / "examples/language/sample.txt").read_text(encoding="utf-8")

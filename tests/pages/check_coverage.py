@@ -16,7 +16,7 @@ import tap
 from tap import result
 
 TARGETS = "C", "CUDA", "Vulkan", "Metal"
-# By the begin or the end of a test's name; others run on C.
+# By the beginning or the end of a test's name; others run on C.
 BY_NAME = {"fake_cuda ": "CUDA", "cuda_": "CUDA", "vulkan": "Vulkan", "metal_": "Metal"}
 BY_END = {" cuda": "CUDA", " vulkan": "Vulkan", " metal": "Metal"}
 # Tests of several targets in one.

@@ -330,7 +330,7 @@ def check_command(folder):
 
 
 def check_frame(folder):
-    """The tokens that a vocabulary wants at the begin and at the end come with the flag only."""
+    """The tokens that a vocabulary wants at the beginning and at the end come with the flag only."""
     spm = v.train_spm()
     data = {**v.spm_metadata(spm), "tokenizer.ggml.add_eos_token": True}
     program = build(generate(folder, "frame.gguf", v.gguf(data)))

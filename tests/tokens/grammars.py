@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grammars for tests: random ones as trees, their GBNF, and a plain reference that says of any bytes whether
-they are a text of the grammar or the begin of one. Schemas, and a checker of values by them."""
+they are a text of the grammar or the beginning of one. Schemas, and a checker of values by them."""
 
 import functools
 
@@ -95,7 +95,7 @@ class Reference:
         return kind != "times" or tree[2] == 0 or self.is_finite(tree[1])
 
     def state(self, data):
-        """(is a text, is the begin of a text)."""
+        """(is a text, is the beginning of a text)."""
         self.data, self.known = data, {}
         while True:
             before, self.changed, self.seen = dict(self.known), False, set()

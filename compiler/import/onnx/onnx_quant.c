@@ -23,7 +23,8 @@ NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
     return onnx_reshape(n, v, &to);
 }
 
-NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
+// x - zero (0: none): as i32, or as f32 for 8-bit floats.
+static NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
 {
     const DType type = is_float(onnx_dtype(n, x)) ? DTYPE_f32 : DTYPE_i32;
     const NodeId wide = onnx_cast(n, x, type);
@@ -31,7 +32,7 @@ NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
 }
 
 // In f32, which holds integers of up to 16 bits exactly, or in the type of x where that is wider.
-NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate)
+static NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate)
 {
     const DType work = onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
     const bool is_signed = dtype_info[type].cls == DCLASS_INT;

@@ -37,7 +37,7 @@ const char *tfl_type_name(int32_t type)
                                                                     : "of an unknown number";
 }
 
-bool tfl_dtype(int32_t type, DType *out)
+static bool tfl_dtype(int32_t type, DType *out)
 {
     if (type < 0 || (size_t)type >= sizeof types / sizeof *types || types[type].dtype < 0)
         return false;

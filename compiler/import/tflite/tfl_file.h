@@ -62,6 +62,5 @@ bool tfl_file_code(TflFile *f, int64_t index, int32_t *code, const char **custom
 TflSignature tfl_file_signature(TflFile *f, uint32_t index);
 // "FLOAT32"
 const char *tfl_type_name(int32_t type);
-bool tfl_dtype(int32_t type, DType *out);
 
 #endif

@@ -14,7 +14,7 @@ NodeId onnx_ml_floats(OnnxNode *n, const char *name)
     return onnx_const(n, DTYPE_f32, &s, arena_copy(n->model->arena, a->floats, bytes), bytes);
 }
 
-NodeId onnx_ml_ints(OnnxNode *n, const char *name)
+static NodeId onnx_ml_ints(OnnxNode *n, const char *name)
 {
     const Onnx__AttributeProto *a = onnx_attr(n, name);
     if (!a || !a->n_ints || !onnx_spend(n, (int64_t)a->n_ints))

@@ -8,7 +8,6 @@
 
 // A list of the node as a constant [count], floats as f32 and whole numbers as i64; 0: not given.
 NodeId onnx_ml_floats(OnnxNode *n, const char *name);
-NodeId onnx_ml_ints(OnnxNode *n, const char *name);
 // What was filled in at import.
 NodeId onnx_ml_table(OnnxNode *n, const Tensor *t);
 

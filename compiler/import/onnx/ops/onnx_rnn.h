@@ -51,7 +51,6 @@ struct RnnCell {
 
 extern const RnnCell rnn_cell_rnn, rnn_cell_gru, rnn_cell_lstm;
 
-NodeId rnn_activate(OnnxNode *n, const RnnActivation *act, NodeId x);
 // The function of a name, in any case of letters. NULL: unknown. uses: how many parameters it takes, a and b
 // have their defaults.
 RnnFunction rnn_function(const char *name, RnnActivation *act, uint32_t *uses);

@@ -101,7 +101,7 @@ RnnFunction rnn_function(const char *name, RnnActivation *act, uint32_t *uses)
     return NULL;
 }
 
-NodeId rnn_activate(OnnxNode *n, const RnnActivation *act, NodeId x)
+static NodeId rnn_activate(OnnxNode *n, const RnnActivation *act, NodeId x)
 {
     if (act->clip > 0)
         x = onnx_op_number(n, OP_max, onnx_op_number(n, OP_min, x, act->clip), -act->clip);
