@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 24 };
+enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 36 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 
 typedef struct Job {

@@ -30,7 +30,7 @@
 
 enum {
     CASES_PER_UNIT = 40,
-    KERNELS_ONE_OF = 6,
+    KERNELS_ONE_OF = 12,
     HOST_EVERY = 40,
     HOST_ONE_OF = 4,
     SKIPPED = 77,
