@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Folders of Whisper: spectrograms, the encoder and the decoder compute what numpy does in doubles, each with
-`rlxc run`, and all together in a program with sessions (whisper_test.c); and what is refused.
+`rlxc run`, and all together in a program with sessions (whisper_test.c) and with `run --audio`; and what is
+refused.
 Usage: check_whisper.py RLXC"""
 
 import json
@@ -10,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import wave
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "common")]
@@ -121,6 +123,87 @@ def test_text():
     assert done.returncode == 1 and "encoded" in done.stderr.decode(), done.stderr.decode()
 
 
+CONTROLS = ["<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>"]
+FIRST_CONTROL = 70
+
+
+def vocabulary():
+    """The small one, with the tokens by which Whisper is told what to do."""
+    made = small_vocab.words_json()
+    names = sorted(made["model"]["vocab"], key=made["model"]["vocab"].get)
+    names[FIRST_CONTROL : FIRST_CONTROL + len(CONTROLS)] = CONTROLS
+    made["model"]["vocab"] = {name: i for i, name in enumerate(names)}
+    made["added_tokens"] += [{"id": FIRST_CONTROL + i, "content": name, "special": True}
+                             for i, name in enumerate(CONTROLS)]  # fmt: skip
+    return made
+
+
+def write_sound(samples, rate=whisper.RATE, channels=1):
+    path = f"{FOLDER.name}/sound.wav"
+    with wave.open(path, "wb") as f:
+        f.setnchannels(channels)
+        f.setsampwidth(2)
+        f.setframerate(rate)
+        f.writeframes(samples.tobytes())
+    return path
+
+
+def heard(samples):
+    """Language and tokens of a stretch of sound."""
+    encoded = MODEL.encoded(whisper.mel(samples.astype("f8") / 32768))
+    start, end = FIRST_CONTROL, FIRST_CONTROL + len(CONTROLS)
+    forbidden = [0, 1, *range(start, end)]
+    language = int(MODEL.logits([start], encoded)[-1, start + 1 : start + 3].argmax()) + start + 1
+    tokens = [start, language, start + 3, start + 4]
+    while len(tokens) < whisper.CONTEXT:
+        logits = MODEL.logits(tokens, encoded)[-1]
+        logits[forbidden] = -numpy.inf
+        best = numpy.sort(logits)[-2:]
+        assert best[1] - best[0] > 1e-3, "the choice is too close to be a test"
+        if logits.argmax() == 2:
+            break
+        tokens.append(int(logits.argmax()))
+    return CONTROLS[language - start].strip("<|>"), tokens[4:]
+
+
+def listen(*options, path=None):
+    command = [RLXC, "run", path or HEARD, "--audio", *options]
+    return subprocess.run(command, capture_output=True, timeout=300)
+
+
+def test_audio():
+    """Two stretches, of which the second is short, and the same in two channels."""
+    sound = numpy.concatenate([sounds()[1], sounds()[0][:1000]])
+    sound = (sound * 32767).astype("<i2")
+    last = numpy.zeros(whisper.SAMPLES, "<i2")
+    last[:1000] = sound[whisper.SAMPLES :]
+    language, tokens = heard(sound[: whisper.SAMPLES])
+    encoded = [language, tokens + second_text(last, language)]
+    done = listen(write_sound(sound), "--json")
+    assert done.returncode == 0, done.stderr.decode()
+    got = json.loads(done.stdout)
+    assert [got["language"], got["tokens"]] == encoded, (got, encoded)
+    stereo = numpy.stack([sound, sound], 1)
+    done = listen(write_sound(stereo, channels=2))
+    assert done.stdout.decode() == got["text"] + "\n" and got["text"].strip(), (done, got)
+    done = listen(write_sound(sound, rate=8000))
+    assert done.returncode == 2 and "found 8000" in done.stderr.decode(), done
+    broken = pathlib.Path(FOLDER.name, "broken.wav")
+    whole = pathlib.Path(write_sound(sound)).read_bytes()
+    for n in range(0, 44, 3):
+        broken.write_bytes(whole[:n])
+        done = listen(broken)
+        assert done.returncode in (1, 2) and b"broken.wav" in done.stderr, (n, done)
+    assert b"expected a folder of Whisper" in listen(write_sound(sound), path=FOLDER.name).stderr
+
+
+def second_text(samples, language):
+    """The language is that of the first stretch."""
+    own, tokens = heard(samples)
+    assert own == language, "choose sounds of one language"
+    return tokens
+
+
 def said(path, *options):
     command = [RLXC, "convert", path, *options]
     done = subprocess.run(command, capture_output=True, timeout=200)
@@ -161,7 +244,7 @@ def test_refused():
 
 
 def main():
-    MODEL.write(HEARD, small_vocab.words_json())
+    MODEL.write(HEARD, vocabulary())
     return tap.run_tests(globals())
 
 
