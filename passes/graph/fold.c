@@ -92,10 +92,10 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
 }
 
 // Floats of 16 bits as f32, of which the program will load others: what stands for what is noted, for those
-// who pack them in 16 bits after all.
+// who pack them in 16 bits after all. What makes such elements of such elements converts them, and no more.
 static bool is_widened(const Graph *g, const Node *n)
 {
-    const Node *from = n->op == OP_cast ? graph_node(g, n->src[0]) : NULL;
+    const Node *from = n->n_src == 1 && op_is_pointwise((OpId)n->op) ? graph_node(g, n->src[0]) : NULL;
     return g->reads != NULL && from != NULL && from->op == OP_const && n->dtype == DTYPE_f32 &&
            (from->dtype == DTYPE_f16 || from->dtype == DTYPE_bf16) &&
            shape_numel(n->shape) >= READS_LEAST;
