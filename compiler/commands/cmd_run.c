@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlxc run and verify: generated code, built, loaded and run; compared with the reference evaluator.
 #include "base/map.h"
+#include "compiler/commands/cmd_audio.h"
 #include "compiler/commands/cmd_prompt.h"
 #include "compiler/import/tensors/npy.h"
 #include "compiler/job/feeds.h"
@@ -232,6 +233,8 @@ ExitCode cmd_run(Cli *c)
     bool has_prompt;
     if (!cmd_prompt_is_asked(c, &has_prompt))
         return cli_fail(c);
+    if (c->options.audio != NULL)
+        return cmd_run_audio(c);
     if (has_prompt && (c->options.args.len != 1 || !language_is_encoder(c->arena, c->options.args.data[0])))
         return cmd_run_prompt(c);
     f.text = c->options.prompt;

@@ -62,7 +62,7 @@ typedef struct ImportOptions {
     bool has_all_inputs;              // the shapes are those of all inputs that a run will have
     uint32_t string_bytes;            // room for every string of an input; 0: 64
     const struct CustomDecls *custom; // operators that the user declares; NULL: none
-    const char *signature;            // of .tflite: which one to import; NULL: sub-graph 0
+    const char *signature;            // of .tflite and folders: which part to import; NULL: the first
     bool rounds_twice; // of .tflite: quantised products are rounded as TFLite's built-in kernels do it
     LlmOptions llm;    // of language models
     bool trusts_data;  // of .rlxb: the checksums of tensors are not compared, so their bytes not read

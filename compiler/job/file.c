@@ -137,8 +137,9 @@ static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
         if (!o->values[i].is_optional)
             return diag_error(g->diag, (Span){0}, E0003, "--value %s: only ONNX models take values",
                               o->values[i].name);
-    if (o->signature != NULL && !is_tflite)
-        return diag_error(g->diag, (Span){0}, E0003, "--signature %s: only .tflite models have signatures",
+    if (o->signature != NULL && !is_tflite && o->llm.part == NULL)
+        return diag_error(g->diag, (Span){0}, E0003,
+                          "--signature %s: only .tflite models and folders of Whisper have signatures",
                           o->signature);
     if (o->custom != NULL && !is_tflite)
         return diag_error(
@@ -150,8 +151,11 @@ static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
 bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions *options, Graph **out)
 {
     RawFile f;
-    if (hf_is_folder(path))
-        return import_hf(a, d, path, &options->llm, out) && apply(*out, options, false);
+    if (hf_is_folder(path)) {
+        ImportOptions of_folder = *options;
+        of_folder.llm.part = options->signature;
+        return import_hf(a, d, path, &of_folder.llm, out) && apply(*out, &of_folder, false);
+    }
     if (!rawfile_open(a, d, (Span){0}, path, &f))
         return false;
     size_t at = skip_comments(&f);

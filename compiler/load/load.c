@@ -6,6 +6,7 @@
 #include "compiler/job/append.h"
 #include "compiler/system/rawfile.h"
 #include "compiler/vocab/vocab.h"
+#include "runtime-lite/load/rlx_load.h"
 #include "runtime-lite/load/rlx_load_file.h"
 
 #include <string.h>
@@ -37,10 +38,11 @@ static void emit_parts(const Load *l, Str *out)
     str_printf(out, "static const rlx_load_part load_parts[%u] = {\n", l->parts.len);
     for (uint32_t i = 0; i < l->parts.len; i++) {
         const LoadPart *p = &l->parts.data[i];
-        str_printf(out, "    {%lluu, %lluu, %lluu, %llu, %llu, %u, %u},\n", (unsigned long long)p->to,
+        str_printf(out, "    {%lluu, %lluu, %lluu, %llu, %llu, %u, %u, %d},\n", (unsigned long long)p->to,
                    (unsigned long long)p->bytes, (unsigned long long)p->from,
                    p->packed != NULL ? (unsigned long long)p->packed->columns : 0,
-                   p->packed != NULL ? (unsigned long long)p->packed->blocks : 0, p->tensor, p->format);
+                   p->packed != NULL ? (unsigned long long)p->packed->blocks : 0, p->tensor, p->format,
+                   p->panels != NULL);
     }
     str_add(out, "};\n");
 }
@@ -54,6 +56,16 @@ static void emit_formats(const Load *l, Str *out)
     str_printf(out, "static const rlx_load_format load_formats[%u] = {\n", l->formats.len);
     for (uint32_t i = 0; i < l->formats.len; i++)
         load_emit_format_row(l->formats.data[i], i, out);
+    str_add(out, "};\n");
+}
+
+static void emit_layouts(const Load *l, Str *out)
+{
+    if (l->layouts.len == 0)
+        return;
+    str_printf(out, "static const rlx_load_layout load_layouts[%u] = {\n", l->layouts.len);
+    for (uint32_t i = 0; i < l->layouts.len; i++)
+        load_emit_layout_row(l->layouts.data[i], out);
     str_add(out, "};\n");
 }
 
@@ -83,21 +95,24 @@ static void emit_plan(const Load *l, const char *arch, const char *name, Str *ou
     str_printf(out,
                "static const rlx_load_plan load_plan = {\n"
                "    &%s_model, %s, 0x%016llxu, 0x%016llxu, %u, %u,\n"
-               "    load_tensors, load_parts, %s, %s};\n\n",
+               "    load_tensors, load_parts, %s, %s, %s};\n\n",
                name, host_string_literal(out->arena, arch), (unsigned long long)l->settings,
                (unsigned long long)l->vocabulary, l->tensors.len, l->parts.len,
-               l->formats.len != 0 ? "load_formats" : "NULL", l->own_bytes != 0 ? "load_own" : "NULL");
+               l->formats.len != 0 ? "load_formats" : "NULL",
+               l->layouts.len != 0 ? "load_layouts" : "NULL", l->own_bytes != 0 ? "load_own" : "NULL");
 }
 
 static bool find_sums(const Job *j, const char *arch, Load *l)
 {
-    const GgufPart *part = &l->file.parts.data[0];
-    rlx_load_reader r = {part->data, part->len, 0, 0};
-    rlx_load_head h;
-    if (!rlx_load_head_of(&r, arch, &h) || r.failed)
-        return load_refuse(j, "expected no arrays of arrays among the entries of the file");
-    l->settings = h.settings;
-    l->vocabulary = h.vocabulary;
+    for (uint32_t i = 0; i < l->file.parts.len; i++) {
+        const GgufPart *part = &l->file.parts.data[i];
+        rlx_load_reader r = {part->data, part->len, 0, 0};
+        rlx_load_head h;
+        if (!rlx_load_head_of(&r, arch, &h) || r.failed)
+            return load_refuse(j, "expected no arrays of arrays among the entries of the file");
+        l->settings += h.settings;
+        l->vocabulary += h.vocabulary;
+    }
     return true;
 }
 
@@ -115,19 +130,18 @@ bool load_find(Job *j, Load *out)
         return load_refuse(j, "expected a language model in a GGUF file");
     if (!gguf_open(a, j->cli->diag, j->model, &out->file))
         return false;
-    if (out->file.parts.len != 1)
-        return load_refuse(j, "expected a file that is not in parts");
     const char *arch = gguf_string(&out->file, "general.architecture");
     if (!load_find_parts(j, out) || !find_sums(j, arch, out))
         return false;
     emit_tensors(out, &out->code);
     emit_formats(out, &out->code);
+    emit_layouts(out, &out->code);
     emit_own(out, &out->code);
     emit_parts(out, &out->code);
     emit_plan(out, arch, j->host.name, &out->code);
     out->is_there = true;
     out->host.hash = hash_bytes64(str_text(&out->code), out->code.len, 0);
-    out->host.bytes = 2 * HOST_SEAL_BYTES + sizeof(uint64_t) * out->tensors.len;
+    out->host.bytes = 2 * HOST_SEAL_BYTES + sizeof(uint64_t) * out->tensors.len + RLX_LOAD_SHARES;
     j->host.load = &out->host;
     return true;
 }
@@ -149,12 +163,29 @@ static const char call_text[] =
     "// given. The file may be any that differs from the one compiled with in the values of its tensors\n"
     "// only, and is not needed afterwards. 0 or a status below zero, which rlx_load_text puts in words;\n"
     "// the memory has no weights then.\n"
-    "int @name@_load(void *memory, size_t bytes, const void *file, size_t n);\n"
+    "int @name@_load(void *memory, size_t bytes, const void *file, size_t n);\n\n"
+    "// The same of a file in several parts, in any order, and by several threads: one calls begin, then\n"
+    "// threads call share with i from 0 to n - 1 (at most RLX_LOAD_SHARES) at the same time, and when all\n"
+    "// have returned, one calls end. Where begin has refused the files, the others do too.\n"
+    "int @name@_load_begin(void *memory, size_t bytes, const rlx_load_bytes *files, size_t n_files);\n"
+    "int @name@_load_share(void *memory, size_t bytes, const rlx_load_bytes *files, size_t n_files,\n"
+    "                      uint32_t i, uint32_t n);\n"
+    "int @name@_load_end(void *memory, size_t bytes);\n"
     "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 
 static const char code_text[] =
     "int @name@_load(void *memory, size_t bytes, const void *file, size_t n)\n"
-    "{\n    return rlx_load_model(&load_plan, memory, bytes, file, n);\n}\n#endif\n";
+    "{\n    return rlx_load_model(&load_plan, memory, bytes, file, n);\n}\n\n"
+    "int @name@_load_begin(void *memory, size_t bytes, const rlx_load_bytes *files, size_t n_files)\n"
+    "{\n    const rlx_load_files all = {files, n_files};\n"
+    "    return rlx_load_begin(&load_plan, memory, bytes, all);\n}\n\n"
+    "int @name@_load_share(void *memory, size_t bytes, const rlx_load_bytes *files, size_t n_files,\n"
+    "                      uint32_t i, uint32_t n)\n"
+    "{\n    const rlx_load_files all = {files, n_files};\n"
+    "    const rlx_load_share share = {i, n};\n"
+    "    return rlx_load_share_of(&load_plan, memory, bytes, all, share);\n}\n\n"
+    "int @name@_load_end(void *memory, size_t bytes)\n"
+    "{\n    return rlx_load_end(&load_plan, memory, bytes);\n}\n#endif\n";
 
 void load_add(Job *j, const Load *l)
 {

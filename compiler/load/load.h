@@ -8,6 +8,7 @@
 #include "compiler/job/job.h"
 #include "compiler/load/load_text.h"
 #include "passes/lower/blocks/blocks_packed.h"
+#include "passes/lower/product/gemm_packed.h"
 
 // A tensor of the file.
 typedef struct LoadTensor {
@@ -19,10 +20,11 @@ typedef struct LoadTensor {
 // What becomes bytes [to, to + bytes) of the weights.
 typedef struct LoadPart {
     uint64_t to, bytes;
-    uint32_t tensor, format;   // LOAD_NONE: bytes of the code; bytes as they are
+    uint32_t tensor, format;   // LOAD_NONE: bytes of the code; bytes as they are; format: by kind
     uint64_t from;             // the first byte, of the tensor or in the code
     const PlanBuffer *buffer;
     const PackedBlocks *packed; // of blocks
+    const GemmPacked *panels;   // of floats
 } LoadPart;
 enum { LOAD_NONE = 0xffff };
 
@@ -34,6 +36,7 @@ typedef struct Load {
     VEC(LoadTensor) tensors; // by name
     VEC(LoadPart) parts;     // by `to`
     VEC(const PackedBlocks *) formats;
+    VEC(const GemmPacked *) layouts; // of panels
     uint64_t own_bytes; // of constants that are in the code
     Str code;
 } Load;
@@ -50,6 +53,8 @@ bool load_refuse(const Job *j, const char *expected);
 bool load_find_parts(Job *j, Load *l);
 // The tables of format number i (load_format.c).
 void load_emit_format(const PackedBlocks *p, uint32_t i, Str *out);
+// The row of a layout of panels in the table of layouts.
+void load_emit_layout_row(const GemmPacked *p, Str *out);
 // Its row in the table of formats.
 void load_emit_format_row(const PackedBlocks *p, uint32_t i, Str *out);
 

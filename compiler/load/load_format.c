@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats of packed blocks as tables for runtime-lite/load: of each word in a record, which bits of which
-// bytes of the block it has. Derived from the table of formats, so that no format has code of its own.
+// Formats of packed blocks, and layouts of panels, as tables for runtime-lite/load. Those of blocks say of
+// each word in a record which bits of which bytes of the block it has. They are derived from the table of
+// formats, so that no format has code of its own.
 #include "compiler/load/load.h"
 
 enum { MOST_LANES = 64 }; // RLX_LOAD_LANES
@@ -129,4 +130,17 @@ void load_emit_format_row(const PackedBlocks *p, uint32_t i, Str *out)
                (long long)p->at[BLOCK_M], (long long)p->at[BLOCK_SCALES], (long long)p->at[BLOCK_MINS]);
     str_printf(out, " %s, %s}, // %s\n", table_name(p, BLOCK_SCALES, "scales", i, a),
                table_name(p, BLOCK_MINS, "mins", i, a), f->name);
+}
+
+void load_emit_layout_row(const GemmPacked *p, Str *out)
+{
+    str_printf(out, "    {%u, %u, %lld, %lld, %lld, %lld, %lld, %lld, %lluu, {", dtype_info[p->type].bytes,
+               p->panels.n, (long long)p->k, (long long)p->steps, (long long)p->b_k, (long long)p->b_col,
+               (long long)p->n_matrices, (long long)p->matrix, (unsigned long long)p->stride);
+    for (uint32_t i = 0; i < p->panels.n; i++) {
+        const GemmRun *r = &p->panels.run[i];
+        str_printf(out, "%s{%lld, %lld, %lld, %lld, %lld}", i == 0 ? "" : ", ", (long long)r->first,
+                   (long long)r->width, (long long)r->count, (long long)r->real, (long long)p->group[i]);
+    }
+    str_add(out, "}},\n");
 }

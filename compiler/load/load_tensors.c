@@ -3,6 +3,7 @@
 // in another way: their elements were looked at while the model was compiled, or are packed by something
 // that the program does not have. Of these the program takes no other values.
 #include "compiler/load/load.h"
+#include "ir/graph/reads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,38 @@ static uint32_t number_format(Job *j, Load *l, const PackedBlocks *p)
     return l->formats.len - 1;
 }
 
+static uint32_t number_layout(Job *j, Load *l, const GemmPacked *p)
+{
+    for (uint32_t i = 0; i < l->layouts.len; i++)
+        if (memcmp(l->layouts.data[i], p, sizeof *p) == 0)
+            return i;
+    vec_push(j->cli->arena, &l->layouts, p);
+    return l->layouts.len - 1;
+}
+
+// What a buffer is made of, in bytes.
+static uint64_t source_bytes(const PlanBuffer *b, const PackedBlocks *packed, const GemmPacked *panels)
+{
+    uint64_t columns = 0;
+    if (packed != NULL)
+        return (uint64_t)(packed->columns * packed->blocks) * packed->f->bytes;
+    if (panels == NULL)
+        return b->bytes;
+    for (uint32_t i = 0; i < panels->panels.n; i++) {
+        const GemmRun *r = &panels->panels.run[i];
+        columns += (uint64_t)(r->width * (r->count - 1) + r->real);
+    }
+    return (uint64_t)(panels->k * panels->n_matrices) * columns * dtype_info[panels->type].bytes;
+}
+
 static void add_part(Job *j, Load *l, const PlanBuffer *b, uint64_t base)
 {
     const unsigned char *data = b->data;
     const PackedBlocks *packed = blocks_packed_in(b, &data);
-    const uint64_t from_bytes =
-        packed != NULL ? (uint64_t)(packed->columns * packed->blocks) * packed->f->bytes : b->bytes;
+    GemmPacked *panels = ARENA_NEW(j->cli->arena, GemmPacked);
+    if (packed != NULL || !gemm_packed_in(b, &data, panels))
+        panels = NULL;
+    const uint64_t from_bytes = source_bytes(b, packed, panels);
     LoadPart p = {.to = base + b->offset, .bytes = b->bytes, .tensor = LOAD_NONE, .format = LOAD_NONE,
                   .buffer = b};
     if (data != NULL)
@@ -66,16 +93,25 @@ static void add_part(Job *j, Load *l, const PlanBuffer *b, uint64_t base)
         p.from = (uint64_t)(data - t->tensor->data);
         t->is_loaded = true;
         p.packed = packed;
-        p.format = packed != NULL ? number_format(j, l, packed) : LOAD_NONE;
+        p.panels = panels;
+        p.format = packed != NULL   ? number_format(j, l, packed)
+                   : panels != NULL ? number_layout(j, l, panels)
+                                    : LOAD_NONE;
     }
     vec_push(j->cli->arena, &l->parts, p);
+}
+
+// Buffers that no kernel reads have no place.
+static bool is_placed(const PlanBuffer *b)
+{
+    return b->first != UINT32_MAX && b->bytes > 0;
 }
 
 static void add_region(Job *j, Load *l, const Plan *p, Region region, uint64_t base)
 {
     for (BufId b = 1; b < p->buffers.len; b++) {
         const PlanBuffer *buffer = &p->buffers.data[b];
-        if (buffer->region == region && buffer->first != UINT32_MAX && buffer->bytes > 0)
+        if (buffer->region == region && is_placed(buffer))
             add_part(j, l, buffer, base);
     }
 }
@@ -106,16 +142,16 @@ static bool place_own(const Job *j, Load *l)
     }
     return l->own_bytes <= MOST_OWN_BYTES ||
            diag_error(j->cli->diag, (Span){0}, E0003,
-                      "--weights load: expected weights in blocks (Q4_0, Q8_0, Q4_K ...), as programs pack "
-                      "no others: %llu bytes of constants would be in the code, '%s' with %llu above all",
+                      "--weights load: %llu bytes of constants would be in the code, '%s' with %llu above "
+                      "all: programs pack blocks, and F32, F16 and BF16 as they are in the file",
                       (unsigned long long)l->own_bytes, largest->buffer->name,
                       (unsigned long long)largest->bytes);
 }
 
 // --- what is fixed -------------------------------------------------------------------------------
 
-// Products pack matrices of floats, also those of experts, which the program does not.
-static bool is_packed_by_others(const Graph *g, const Node *n, NodeId operand)
+// May kernels have the operand in another order, or converted?
+static bool is_packed(const Graph *g, const Node *n, NodeId operand)
 {
     const uint8_t steps = op_info[n->op].steps;
     if (operand == 0 || !node_is_const(g, operand) || graph_node(g, operand)->dtype == DTYPE_u8)
@@ -130,15 +166,56 @@ static void fix(Load *l, const void *bytes)
         l->tensors.data[t].is_fixed = true;
 }
 
-// Constants that kernels have in another order, or converted.
-static void fix_packed(Load *l, const Graph *g)
+// The bytes of the file for which those of a constant stand.
+static const void *source_of(const Job *j, const void *bytes)
 {
+    const ReadsWidened *w = reads_widened(j->reads, bytes);
+    return w != NULL ? w->from : bytes;
+}
+
+// Does the plan have the constant only in ways that the program knows to make? Packing that it does not know
+// bears the name of the constant.
+static bool is_made(const Job *j, const Plan *p, NodeId id)
+{
+    const void *from = source_of(j, node_attr(graph_node(p->graph, id), A_const_data)->u.blob);
+    bool is_there = false;
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const PlanBuffer *buffer = &p->buffers.data[b];
+        const unsigned char *data = buffer->data;
+        GemmPacked panels;
+        if (!is_placed(buffer))
+            continue;
+        if (gemm_packed_in(buffer, &data, &panels) || buffer->data != NULL)
+            is_there = is_there || data == from;
+        else if (buffer->fill != NULL && buffer->name != NULL &&
+                 str_equal(buffer->name, node_name(p->graph, id)))
+            return false;
+    }
+    return is_there;
+}
+
+// Constants that kernels have in an order, or as numbers, that the program does not make.
+static void fix_packed(const Job *j, Load *l, const Plan *p)
+{
+    const Graph *g = p->graph;
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
         for (uint32_t i = 0; i < n->n_src; i++)
-            if (is_packed_by_others(g, n, n->src[i]))
-                fix(l, node_attr(graph_node(g, n->src[i]), A_const_data)->u.blob);
+            if (is_packed(g, n, n->src[i]) && !is_made(j, p, n->src[i]))
+                fix(l, source_of(j, node_attr(graph_node(g, n->src[i]), A_const_data)->u.blob));
     }
+    for (BufId b = 1; b < p->buffers.len; b++) { // as f32, which the program has not
+        const PlanBuffer *buffer = &p->buffers.data[b];
+        if (is_placed(buffer) && reads_widened(j->reads, buffer->data) != NULL)
+            fix(l, source_of(j, buffer->data));
+    }
+}
+
+// Has somebody looked at the numbers of a tensor?
+static bool is_read(const Job *j, const LoadTensor *t)
+{
+    const ReadsWidened *w = reads_widened_from(j->reads, t->tensor->data);
+    return reads_has_seen(j->reads, t->tensor->data) || (w != NULL && reads_has_seen(j->reads, w->to));
 }
 
 // Equal tensors may be one constant. A number alone may be looked at before anybody notes it.
@@ -162,13 +239,10 @@ static bool find_fixed(const Job *j, Load *l)
     const PlanBuckets *b = j->plan->buckets;
     rlx_assert(j->reads != NULL);
     for (uint32_t i = 0; i < (b != NULL ? b->n : 1); i++)
-        fix_packed(l, b != NULL ? b->plan[i]->graph : j->plan->graph);
-    for (uint32_t i = 0; i < l->tensors.len; i++) {
-        const void *data = l->tensors.data[i].tensor->data;
-        uint64_t seen = 0;
-        if (map_get(&j->reads->seen, &data, sizeof data, &seen))
+        fix_packed(j, l, b != NULL ? b->plan[i] : j->plan);
+    for (uint32_t i = 0; i < l->tensors.len; i++)
+        if (is_read(j, &l->tensors.data[i]))
             l->tensors.data[i].is_fixed = true;
-    }
     fix_unloaded(l);
     for (uint32_t i = 0; i < l->tensors.len; i++) {
         const LoadTensor *t = &l->tensors.data[i];

@@ -17,13 +17,6 @@ static Graph *new_graph(Arena *a, Diag *d, const char *name)
     return g;
 }
 
-GraphReads *graph_reads_new(Arena *a)
-{
-    GraphReads *r = ARENA_NEW(a, GraphReads);
-    r->arena = a;
-    return r;
-}
-
 Graph *graph_new(Arena *a, Diag *d, const char *name)
 {
     Graph *g = new_graph(a, d, name);

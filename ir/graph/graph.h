@@ -306,10 +306,7 @@ typedef struct EvalBudget {
     void *custom_ctx;
 } EvalBudget;
 
-typedef struct GraphReads {
-    Arena *arena;
-    Map seen;
-} GraphReads;
+typedef struct GraphReads GraphReads; // ir/graph/reads.h
 
 struct Graph {
     Arena *arena;

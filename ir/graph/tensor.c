@@ -2,6 +2,7 @@
 // Concrete tensors, and the conversions between element types and numbers. Everything that reads or writes
 // elements at compile time goes through here, so that rounding and saturation are the same everywhere.
 #include "ir/graph/tensor.h"
+#include "ir/graph/reads.h"
 #include "ir/graph/small_float.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ Tensor tensor_new(Arena *a, DType t, uint32_t rank, const int64_t *dim)
     return out;
 }
 
-Tensor tensor_of_const(const Graph *g, NodeId id)
+Tensor tensor_of_unread(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
     rlx_assert(n->op == OP_const);
@@ -26,9 +27,15 @@ Tensor tensor_of_const(const Graph *g, NodeId id)
     memcpy(out.dim, n->shape->dim, sizeof out.dim);
     // The one place where a constant's bytes become writable in type; nobody writes through it.
     memcpy(&out.data, &node_attr(n, A_const_data)->u.blob, sizeof out.data);
-    if (g->reads != NULL)
-        map_put(g->reads->arena, &g->reads->seen, &out.data, sizeof out.data, 1);
     return out;
+}
+
+Tensor tensor_of_const(const Graph *g, NodeId id)
+{
+    const Tensor t = tensor_of_unread(g, id);
+    if (g->reads != NULL)
+        reads_note(g->reads, t.data);
+    return t;
 }
 
 Tensor tensor_if_const(const Graph *g, NodeId id)

@@ -18,6 +18,8 @@ typedef struct Tensor {
 Tensor tensor_new(Arena *a, DType t, uint32_t rank, const int64_t *dim);
 // A view on a constant node's bytes.
 Tensor tensor_of_const(const Graph *g, NodeId id);
+// The same where nobody will ask who has read it (ir/graph/reads.h).
+Tensor tensor_of_unread(const Graph *g, NodeId id);
 // The same, or an empty tensor for what is no constant, or not there (0).
 Tensor tensor_if_const(const Graph *g, NodeId id);
 // Element i as a number. f16 and bf16 are widened exactly; i64 and u64 beyond 2^53 lose bits through get_f64

@@ -6,6 +6,8 @@
 #include "passes/graph/fold.h"
 #include "ir/eval/eval.h"
 #include "ir/eval/eval_work.h"
+#include "ir/graph/intern.h"
+#include "ir/graph/reads.h"
 #include "passes/graph/bodies.h"
 #include "passes/pass.h"
 
@@ -89,12 +91,43 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
            eval_spend(g, id);
 }
 
+// Floats of 16 bits as f32, of which the program will load others: what stands for what is noted, for those
+// who pack them in 16 bits after all. What makes such elements of such elements converts them, and no more.
+static bool is_widened(const Graph *g, const Node *n)
+{
+    const Node *from = n->n_src == 1 && op_is_pointwise((OpId)n->op) ? graph_node(g, n->src[0]) : NULL;
+    return g->reads != NULL && from != NULL && from->op == OP_const && n->dtype == DTYPE_f32 &&
+           (from->dtype == DTYPE_f16 || from->dtype == DTYPE_bf16) &&
+           shape_numel(n->shape) >= READS_LEAST;
+}
+
+static NodeId widen(Graph *g, NodeId id, Fold *f)
+{
+    const Node *n = graph_node(g, id);
+    Tensor in = tensor_of_unread(g, n->src[0]);
+    const uint64_t bytes = type_bytes(DTYPE_f32, n->shape);
+    const ReadsWidened *known = reads_widened_from(g->reads, in.data);
+    void *to = known != NULL ? known->to : NULL;
+    if (known == NULL) {
+        Tensor out = tensor_new(g->reads->arena, DTYPE_f32, n->shape->rank, n->shape->dim);
+        EvalCtx e = {.arena = f->scratch, .g = g, .node = n, .id = id, .in = &in, .out = &out};
+        if (!eval_node(&e))
+            return id;
+        to = out.data;
+        reads_note_widened(g->reads, in.data, in.dtype, to);
+    }
+    intern_known(g, to, bytes, (uint64_t)(uintptr_t)to);
+    return graph_const(g, DTYPE_f32, n->shape, to, bytes, node_span(g, id));
+}
+
 static NodeId fold_one(Graph *g, NodeId id, Fold *f)
 {
     rlx_assert(id != 0);
     const Node *n = graph_node(g, id);
     if (!is_foldable(g, id, f))
         return id;
+    if (is_widened(g, n))
+        return widen(g, id, f);
     Tensor *in = ARENA_ARRAY(f->scratch, Tensor, n->n_src);
     for (uint32_t i = 0; i < n->n_src; i++) {
         const Node *s = graph_node(g, n->src[i]);

@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-// Smaller constants stay as they are: they are in the caches anyway.
-enum { LEAST = 8192 };
-
 static uint32_t bits_of(const void *data, int64_t i)
 {
     uint32_t u;
@@ -48,7 +45,7 @@ DType halves_type(DType type, const void *data, int64_t n)
 {
     rlx_assert(data != NULL || n == 0);
     bool fits_bf16 = true, fits_f16 = true;
-    if (type != DTYPE_f32 || n < LEAST)
+    if (type != DTYPE_f32 || n < READS_LEAST)
         return type;
     for (int64_t i = 0; i < n && (fits_bf16 || fits_f16); i++) {
         const uint32_t u = bits_of(data, i);
@@ -56,6 +53,14 @@ DType halves_type(DType type, const void *data, int64_t n)
         fits_f16 = fits_f16 && is_f16(u);
     }
     return fits_bf16 ? DTYPE_bf16 : fits_f16 ? DTYPE_f16 : type;
+}
+
+DType halves_type_in(const Graph *g, DType type, const void *data, int64_t n)
+{
+    const ReadsWidened *w = g->reads != NULL ? reads_widened(g->reads, data) : NULL;
+    if (g->reads == NULL)
+        return halves_type(type, data, n);
+    return w != NULL && type == DTYPE_f32 && n >= READS_LEAST ? w->type : type;
 }
 
 void halves_copy(void *out, DType to, const void *data, DType from, int64_t i)

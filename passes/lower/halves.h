@@ -5,11 +5,14 @@
 #ifndef PASSES_LOWER_HALVES_H
 #define PASSES_LOWER_HALVES_H
 
-#include "ir/graph/graph.h"
+#include "ir/graph/reads.h"
 
 // The type in which to keep n constants of `type` (f32, f16 or bf16): that type, or for many of f32 one of 16
 // bits that holds each of them exactly.
 DType halves_type(DType type, const void *data, int64_t n);
+// The same for a constant of the graph, of which the program may load other numbers: then what counts is the
+// type that it had in the model.
+DType halves_type_in(const Graph *g, DType type, const void *data, int64_t n);
 // Element i of data, of type `from`, as `to`, which is that type or comes from halves_type. The bytes of data
 // may lie anywhere.
 void halves_copy(void *out, DType to, const void *data, DType from, int64_t i);

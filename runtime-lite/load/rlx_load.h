@@ -13,8 +13,18 @@ enum {
     RLX_LOAD_SETTINGS = -44,   // another architecture, other sizes or other numbers than compiled for
     RLX_LOAD_VOCABULARY = -45, // another vocabulary
     RLX_LOAD_TENSORS = -46,    // a tensor is missing, is one too many, or has another shape or type
-    RLX_LOAD_VALUES = -47      // a tensor has other values, of which the code has a part
+    RLX_LOAD_VALUES = -47,     // a tensor has other values, of which the code has a part
+    RLX_LOAD_SHARE = -48       // NAME_load_begin has not succeeded with these files, or shares are not done
 };
+
+// Shares of the work that threads may have, at most.
+enum { RLX_LOAD_SHARES = 64 };
+
+// All bytes of a file.
+typedef struct rlx_load_bytes {
+    const void *data;
+    size_t n;
+} rlx_load_bytes;
 
 // What a status of NAME_load means.
 static inline const char *rlx_load_text(int status)
@@ -28,8 +38,9 @@ static inline const char *rlx_load_text(int status)
         "the file is of another model: its vocabulary differs",
         "the file is of another model: its tensors differ",
         "the file is of another model: values that are a part of the code differ",
+        "loading was not begun with these files, or not all shares of it are done",
     };
-    if (status > RLX_LOAD_NULL || status < RLX_LOAD_VALUES)
+    if (status > RLX_LOAD_NULL || status < RLX_LOAD_SHARE)
         return status >= 0 ? "no error" : "an unknown status";
     return texts[RLX_LOAD_NULL - status];
 }

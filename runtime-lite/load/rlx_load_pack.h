@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// Packs tensors into the weights of a model: quantised blocks of the file for vectors of columns, by tables
-// of the compiler that say where each bit goes; others as they are.
+// Packs quantised blocks of a file for vectors of columns, by tables of the compiler that say where each bit
+// goes.
 #ifndef RLX_LOAD_PACK_H
 #define RLX_LOAD_PACK_H
 
@@ -37,25 +37,11 @@ typedef struct rlx_load_format {
     const rlx_load_field *scales, *mins;        // by group; NULL: there are none
 } rlx_load_format;
 
-// What becomes bytes [to, to + bytes) of the weights.
-enum { RLX_LOAD_NONE = 0xffff };
-typedef struct rlx_load_part {
-    uint64_t to, bytes;
-    uint64_t from;           // of what it is made of: its first byte
+// Columns of blocks, and the part of them that is made: numbers of records of columns, from 0 on.
+typedef struct rlx_load_columns {
     uint64_t columns, blocks;
-    uint32_t tensor, format; // RLX_LOAD_NONE: bytes of the code; bytes as they are
-} rlx_load_part;
-
-typedef struct rlx_load_plan {
-    const rlx_model *model;
-    const char *arch;
-    uint64_t settings, vocabulary; // sums, as in rlx_load_head
-    uint32_t n_tensors, n_parts;
-    const rlx_load_tensor *tensors; // by name
-    const rlx_load_part *parts;     // by `to`
-    const rlx_load_format *formats;
-    const void *own;                // bytes of the code
-} rlx_load_plan;
+    uint64_t first, end;
+} rlx_load_columns;
 
 // The lanes of a vector: the block of each.
 enum { RLX_LOAD_LANES = 64 };
@@ -153,126 +139,31 @@ static inline void rlx_load_vector(const rlx_load_format *f, const rlx_load_lane
         rlx_load_fields(f, f->mins, l, record + f->to_mins + first);
 }
 
-// Columns of blocks; the last one fills what lanes are left.
-static inline void rlx_load_blocks(const rlx_load_format *f, const rlx_load_part *p,
+static inline uint64_t rlx_load_records(const rlx_load_format *f, uint64_t columns)
+{
+    const uint64_t wide = (uint64_t)f->beside * f->lanes;
+    return (columns + wide - 1) / wide;
+}
+
+// The last column fills what lanes are left.
+static inline void rlx_load_blocks(const rlx_load_format *f, const rlx_load_columns *c,
                                    const unsigned char *from, unsigned char *to)
 {
-    const uint64_t wide = (uint64_t)f->beside * f->lanes, row = p->blocks * f->block;
+    const uint64_t wide = (uint64_t)f->beside * f->lanes, row = c->blocks * f->block;
     rlx_load_lanes l;
-    uint64_t first, b;
+    uint64_t r, b;
     uint32_t v, i;
     l.n = f->lanes;
-    for (first = 0; first < p->columns; first += wide)
-        for (b = 0; b < p->blocks; b++, to += f->record)
+    to += c->first * c->blocks * f->record;
+    for (r = c->first; r < c->end; r++)
+        for (b = 0; b < c->blocks; b++, to += f->record)
             for (v = 0; v < wide; v += l.n) {
                 for (i = 0; i < l.n; i++) {
-                    const uint64_t column = first + v + i < p->columns ? first + v + i : p->columns - 1;
+                    const uint64_t at = r * wide + v + i, column = at < c->columns ? at : c->columns - 1;
                     l.block[i] = from + column * row + b * f->block;
                 }
                 rlx_load_vector(f, &l, v, to);
             }
-}
-
-// Where each tensor begins in the file, 0: it has not come.
-static inline int rlx_load_places(const rlx_load_plan *p, rlx_load_reader *r, const rlx_load_head *h,
-                                  uint64_t *place)
-{
-    uint64_t i, begin;
-    uint32_t k;
-    memset(place, 0, p->n_tensors * sizeof *place);
-    if (h->n_tensors != p->n_tensors)
-        return RLX_LOAD_TENSORS;
-    for (i = 0; i < h->n_tensors && !r->failed; i++) {
-        uint64_t offset = 0;
-        const uint32_t t = rlx_load_find(p->tensors, p->n_tensors, rlx_load_string(r));
-        if (r->failed || t == p->n_tensors || place[t] != 0 ||
-            !rlx_load_is_like(r, &p->tensors[t], &offset))
-            return r->failed ? RLX_LOAD_DAMAGED : RLX_LOAD_TENSORS;
-        if (r->failed || offset % h->alignment != 0 || offset >= UINT64_MAX)
-            return RLX_LOAD_DAMAGED;
-        place[t] = offset + 1;
-    }
-    begin = (r->at + (uint64_t)h->alignment - 1) / h->alignment * h->alignment;
-    if (r->failed || begin > r->n)
-        return RLX_LOAD_DAMAGED;
-    for (k = 0; k < p->n_tensors; k++) {
-        const uint64_t offset = place[k] - 1, left = r->n - begin;
-        if (offset > left || p->tensors[k].bytes > left - offset)
-            return RLX_LOAD_DAMAGED;
-        place[k] = begin + offset;
-    }
-    return 0;
-}
-
-static inline int rlx_load_check_fixed(const rlx_load_plan *p, const unsigned char *file,
-                                       const uint64_t *place)
-{
-    uint32_t k;
-    for (k = 0; k < p->n_tensors; k++) {
-        const rlx_load_tensor *t = &p->tensors[k];
-        if (t->is_fixed && rlx_load_sum(file + place[k], t->bytes) != t->sum)
-            return RLX_LOAD_VALUES;
-    }
-    return 0;
-}
-
-// All parts, with zeros between them.
-static inline void rlx_load_all(const rlx_load_plan *p, const unsigned char *file, const uint64_t *place,
-                                unsigned char *to, uint64_t bytes)
-{
-    uint64_t at = 0;
-    uint32_t i;
-    for (i = 0; i < p->n_parts; i++) {
-        const rlx_load_part *part = &p->parts[i];
-        const unsigned char *from = part->tensor == RLX_LOAD_NONE ? (const unsigned char *)p->own
-                                                                  : file + place[part->tensor];
-        memset(to + at, 0, (size_t)(part->to - at));
-        at = part->to + part->bytes;
-        if (part->format == RLX_LOAD_NONE)
-            memcpy(to + part->to, from + part->from, (size_t)part->bytes);
-        else
-            rlx_load_blocks(&p->formats[part->format], part, from + part->from, to + part->to);
-    }
-    memset(to + at, 0, (size_t)(bytes - at));
-}
-
-// Behind the weights come the seal, their checksum, and what is known of the tensors' places while they are
-// packed.
-static inline int rlx_load_model(const rlx_load_plan *p, void *memory, size_t n_memory, const void *file,
-                                 size_t n)
-{
-    const rlx_model *m = p->model;
-    unsigned char *to = (unsigned char *)memory;
-    rlx_load_reader r;
-    rlx_load_head h;
-    int status;
-    if (memory == NULL || file == NULL)
-        return RLX_LOAD_NULL;
-    if (n_memory != m->weight_bytes || (uintptr_t)memory % RLX_ALIGNMENT != 0)
-        return RLX_LOAD_MEMORY;
-    const uint64_t bytes = m->weight_bytes - m->weights_seal;
-    uint64_t *place = (uint64_t *)(void *)(to + bytes + 2 * RLX_SEAL_BYTES);
-    memset(to + bytes, 0, m->weights_seal);
-    r.data = (const unsigned char *)file;
-    r.n = n;
-    r.at = 0;
-    r.failed = 0;
-    if (!rlx_load_head_of(&r, p->arch, &h))
-        return RLX_LOAD_FORMAT;
-    if (r.failed)
-        return RLX_LOAD_DAMAGED;
-    if (h.settings != p->settings || h.vocabulary != p->vocabulary)
-        return h.settings != p->settings ? RLX_LOAD_SETTINGS : RLX_LOAD_VOCABULARY;
-    status = rlx_load_places(p, &r, &h, place);
-    if (status == 0)
-        status = rlx_load_check_fixed(p, r.data, place);
-    if (status != 0)
-        return status;
-    rlx_load_all(p, r.data, place, to, bytes);
-    const uint64_t sum = rlx_hash(to, bytes);
-    memcpy(to + bytes, &m->weights_hash, RLX_SEAL_BYTES);
-    memcpy(to + bytes + RLX_SEAL_BYTES, &sum, sizeof sum);
-    return 0;
 }
 
 #endif

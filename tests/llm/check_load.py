@@ -24,12 +24,15 @@ import models  # noqa: E402
 import small_vocab  # noqa: E402
 import tap  # noqa: E402
 from emitted import SANITIZE, flags_of  # noqa: E402
+from folder_file import Folder  # noqa: E402
 from reference import Reference  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 FOLDER = tempfile.TemporaryDirectory()
 STRICT = ["-std=c99", "-D_POSIX_C_SOURCE=200112L", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SETTINGS, VOCABULARY, TENSORS, VALUES, FORMAT = -44, -45, -46, -47, -42
+F64 = 28
+FLOATS = {"f32": gguf_file.F32, "f16": gguf_file.F16, "bf16": gguf_file.BF16}
 # of each type with blocks that rlxc packs: number, elements and bytes of a block
 TYPES = [(2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (10, 256, 84), (11, 256, 110),
          (12, 256, 144), (13, 256, 176), (14, 256, 210), (20, 32, 18), (23, 256, 136),
@@ -74,9 +77,11 @@ def compile_model(path, out, weights, *options):
     assert done.returncode == 0, done.stderr.decode()
 
 
-def build(folder):
-    command = ["cc", *flags_of(folder / "m.c", "-O0"), *STRICT, *SANITIZE, "-I.", "m.c", HERE / "load_test.c"]
-    done = subprocess.run([*command, "-o", "p", "-lm"], cwd=folder, capture_output=True, timeout=500)
+def build(folder, *flags):
+    """flags: in place of those of the sanitizers for memory."""
+    command = ["cc", *flags_of(folder / "m.c", "-O0"), *STRICT, *(flags or SANITIZE), "-I.", "m.c"]
+    command += [HERE / "load_test.c", "-o", "p", "-lm"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=500)
     assert done.returncode == 0, done.stderr.decode()[-3000:]
 
 
@@ -174,6 +179,86 @@ def test_threads():
     check_weights(folder, path, "--threads", "2")
 
 
+def float_model(kind, seed, **sizes):
+    """Large enough that 16 bits stay 16 bits, with sizes that are no multiples of panels."""
+    model = models.llama(kind, width=160, heads=5, kv=5, head=32, ffn=224, **sizes)
+    rng = numpy.random.default_rng(seed)
+    for i, (name, shape, own, _) in enumerate(model.tensors):
+        values = 1 + 0.1 * rng.standard_normal(shape) if "norm" in name else rng.standard_normal(shape)
+        model.tensors[i] = (name, shape, own, gguf_file.pack(values, own)[0])
+    return model
+
+
+def test_floats():
+    """Panels, of weights that the compiler has not seen too, and for several ways to lay them."""
+    for name, kind in FLOATS.items():
+        for cpu in ("generic", "native"):
+            folder = place(name + cpu)
+            one, two = (write(folder / f"{i}.gguf", float_model(kind, i)) for i in (1, 2))
+            compile_model(one, folder, "load", "--cpu", cpu)
+            assert "rlx_load_layout load_layouts" in (folder / "m.c").read_text()
+            build(folder)
+            check_weights(folder, one, "--cpu", cpu)
+            check_weights(folder, two, "--cpu", cpu)
+    folder = place("f16generic")
+    run(folder, "cut", folder / "1.gguf")
+    run(folder, "damage", folder / "1.gguf")
+
+
+def test_float_experts():
+    for name, kind in FLOATS.items():
+        folder = place(name + "experts")
+        one, two = (write(folder / f"{i}.gguf", float_model(kind, i, experts=4)) for i in (1, 2))
+        compile_model(one, folder, "load")
+        build(folder)
+        check_weights(folder, two)
+
+
+def parts_of(folder, model, n):
+    paths = []
+    for i, content in enumerate(gguf_file.make_parts(model.entries, model.tensors, n)):
+        paths.append(folder / f"m-{i + 1:05}-of-{n:05}.gguf")
+        paths[-1].write_bytes(content)
+    return paths
+
+
+def test_parts():
+    """Files in parts, in any order, by shares: compiled with the parts, and with the one file."""
+    model = all_formats(1)
+    for name, parts in (("parts", 3), ("whole", 1)):
+        folder = place(name)
+        files = parts_of(folder, model, 3)
+        one = write(folder / "1.gguf", model)
+        compile_model(files[0] if parts == 3 else one, folder, "load")
+        build(folder)
+        expected = packed(one)
+        for shares, given in (("1", [one]), ("7", files), ("3", files[::-1]), ("64", [one])):
+            assert run(folder, "parts", shares, *given)[:len(expected)] == expected, (shares, given)
+        for given, why in ((files[:2], TENSORS), ([*files, files[1]], TENSORS), (files[1:], SETTINGS)):
+            assert int(run(folder, "parts", "2", *given)) == why, given
+        other = all_formats(2)
+        assert run(folder, "parts", "5", *parts_of(folder, other, 2))[:len(expected)] != expected
+
+
+def test_shares_of_floats():
+    folder = place("f16generic")
+    model = float_model(gguf_file.F16, 1)
+    expected = packed(write(folder / "1.gguf", model))
+    for shares in ("1", "2", "5", "64"):
+        got = run(folder, "parts", shares, *parts_of(folder, model, 2))
+        assert got[:len(expected)] == expected, shares
+
+
+def test_together():
+    folder = place("together")
+    for name, model in (("blocks", all_formats(1)), ("floats", float_model(gguf_file.F16, 1, experts=4))):
+        path = write(folder / f"{name}.gguf", model)
+        compile_model(path, folder, "load")
+        build(folder, "-fsanitize=thread", "-g", "-pthread", "-DTOGETHER")
+        expected = packed(path)
+        assert run(folder, "together", path)[:len(expected)] == expected, name
+
+
 def refused(path, *options):
     command = [RLXC, *options[:1], path, "--weights", "load", *options[1:]]
     done = subprocess.run(command, capture_output=True, timeout=300)
@@ -190,9 +275,13 @@ def test_refused():
     graph = folder / "g.rlx"
     graph.write_text('graph "g" {\n  %1 = input "x" : f32[4]\n  %2 = exp(%1)\n  output "y" = %2\n}\n')
     assert "GGUF" in refused(graph, "inspect")
-    large = models.llama(width=1024, heads=8, kv=8, head=128, ffn=3072)
-    message = refused(write(folder / "f32.gguf", large), "inspect")
-    assert "expected weights in blocks" in message, message
+    large = models.llama(width=1024, heads=8, kv=8, head=128, ffn=2304, layers=1)
+    i = [name for name, *_ in large.tensors].index("blk.0.ffn_up.weight")
+    large.tensors[i] = (*large.tensors[i][:2], F64, bytes(1024 * 2304 * 8))
+    message = refused(write(folder / "f64.gguf", large), "inspect")
+    assert "bytes of constants would be in the code, 'blk.0.ffn_up.weight' with 9437184" in message, message
+    Folder(models.llama()).write(folder / "hf")
+    assert "a language model in a GGUF file" in refused(folder / "hf", "inspect")
 
 
 def test_inspect():

@@ -90,6 +90,7 @@ CASES = {
     "mamba2": ("Mamba2", {"state_size": 16, "num_heads": 8, "head_dim": 16, "n_groups": 2, "expand": 2,
                           "chunk_size": 8}),
     "bert": ("Bert", {}),
+    "whisper": ("Whisper", {}),
 }  # fmt: skip
 
 
@@ -142,9 +143,53 @@ def check_bert():
     return apart <= ALLOWED
 
 
+def make_whisper():
+    torch.manual_seed(7)
+    sizes = {"d_model": 64, "num_mel_bins": 20, "encoder_layers": 2, "decoder_layers": 3,
+             "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96,
+             "decoder_ffn_dim": 96, "max_source_positions": 50, "max_target_positions": 40,
+             "vocab_size": VOCAB, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+             "decoder_start_token_id": 1}  # fmt: skip
+    model = transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**sizes)).eval().double()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight + 0.1 * torch.randn_like(weight))
+    return model
+
+
+def run_part(folder, part, output, *given):
+    command = [RLXC, "run", f"{folder}/model", "--signature", part, "--output-dir", folder, *given]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=400)
+    return numpy.load(f"{folder}/{output}.npy")
+
+
+def check_whisper():
+    """Sound of one second, each part with what transformers gives the one before it."""
+    model, sound = make_whisper(), numpy.random.default_rng(1).standard_normal(16000).astype("f4") * 0.1
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        extract = transformers.WhisperFeatureExtractor(feature_size=20, chunk_length=1)
+        mel = extract(sound, sampling_rate=16000, return_tensors="np")["input_features"][0]
+        encoded = model.model.encoder(torch.tensor(mel[None]).double()).last_hidden_state
+        logits = model(encoder_outputs=(encoded,), decoder_input_ids=torch.tensor([TOKENS])).logits[0]
+        model.float().save_pretrained(f"{folder}/model")
+        extract.save_pretrained(f"{folder}/model")
+        for name, values in (("samples", sound), ("mel", mel), ("encoded", encoded[0].float().numpy()),
+                             ("tokens", numpy.array(TOKENS))):  # fmt: skip
+            numpy.save(f"{folder}/{name}_in.npy", numpy.ascontiguousarray(values))
+        got = [run_part(folder, "features", "mel", "--input", f"samples={folder}/samples_in.npy"),
+               run_part(folder, "encoder", "encoded", "--input", f"mel={folder}/mel_in.npy"),
+               run_part(folder, "decoder", "logits", "--dim", f"T={len(TOKENS)}", "--dim", "P=0",
+                        "--outputs", "all", "--input", f"tokens={folder}/tokens_in.npy",
+                        "--param", f"encoded={folder}/encoded_in.npy")]  # fmt: skip
+    want = [mel, encoded[0].numpy(), logits.numpy()]
+    apart = [numpy.linalg.norm(x - y) / numpy.linalg.norm(y) for x, y in zip(got, want)]
+    print("#", "whisper", "apart", *(f"{x:.1e}" for x in apart))
+    return max(apart) <= ALLOWED
+
+
 def check(name):
-    if name == "bert":
-        return check_bert()
+    if name in ("bert", "whisper"):
+        return check_bert() if name == "bert" else check_whisper()
     model = make(name)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "model")

@@ -132,6 +132,15 @@ def describe(tensors):
     return head, data
 
 
+def make_parts(entries, tensors, n):
+    """The bytes of the files of a model in parts: the first has the entries."""
+    parts = []
+    for i in range(n):
+        own = {"split.no": i, "split.count": n, "split.tensors.count": len(tensors)}
+        parts.append(make((entries if i == 0 else {}) | own, tensors[i::n]))
+    return parts
+
+
 def make(entries, tensors):
     """The bytes of a file. entries: {key: value}; tensors: list of (name, shape, type, bytes)."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries))

@@ -74,6 +74,74 @@ static int print_status(const char *path)
     return 0;
 }
 
+#ifdef TOGETHER
+#include <pthread.h>
+
+enum { THREADS = 4 };
+static unsigned char *shared_block;
+static rlx_load_bytes shared_file;
+
+static void *make_share(void *number)
+{
+    const uint32_t i = *(const uint32_t *)number;
+    want(m_load_share(shared_block, M_WEIGHT_BYTES, &shared_file, 1, i, THREADS) == 0, "a share is made");
+    return NULL;
+}
+
+// Shares at the same time; a sanitizer sees whoever writes where another one does.
+static int together(const char *path)
+{
+    const Bytes file = read_file(path);
+    pthread_t thread[THREADS];
+    uint32_t number[THREADS];
+    shared_block = new_block();
+    shared_file = (rlx_load_bytes){file.data, file.n};
+    want(m_load_begin(shared_block, M_WEIGHT_BYTES, &shared_file, 1) == 0, "it begins");
+    for (uint32_t i = 0; i < THREADS; i++) {
+        number[i] = i;
+        want(pthread_create(&thread[i], NULL, make_share, &number[i]) == 0, "a thread starts");
+    }
+    for (uint32_t i = 0; i < THREADS; i++)
+        want(pthread_join(thread[i], NULL) == 0, "a thread ends");
+    want(m_load_end(shared_block, M_WEIGHT_BYTES) == 0, "it ends");
+    want(fwrite(shared_block, 1, M_WEIGHT_BYTES, stdout) == M_WEIGHT_BYTES, "all is written");
+    free(shared_block);
+    free(file.data);
+    return 0;
+}
+#endif
+
+// The files are parts of one. n: shares, which are made from the last to the first here.
+static int print_parts(int n_files, char **path, uint32_t n)
+{
+    static rlx_load_bytes files[8];
+    unsigned char *block = new_block();
+    want(n_files <= 8, "there are few files");
+    for (int i = 0; i < n_files; i++) {
+        const Bytes b = read_file(path[i]);
+        files[i] = (rlx_load_bytes){b.data, b.n};
+    }
+    want(m_load_share(block, M_WEIGHT_BYTES, files, (size_t)n_files, 0, n) == RLX_LOAD_SHARE, "not begun");
+    want(m_load_end(block, M_WEIGHT_BYTES) == RLX_LOAD_SHARE, "nothing is done");
+    const int status = m_load_begin(block, M_WEIGHT_BYTES, files, (size_t)n_files);
+    if (status != 0) {
+        want(m_load_share(block, M_WEIGHT_BYTES, files, (size_t)n_files, 0, n) == RLX_LOAD_SHARE, "refused");
+        printf("%d\n", status);
+        free(block);
+        return 0;
+    }
+    want(m_load_share(block, M_WEIGHT_BYTES, files, (size_t)n_files, n, n) == RLX_LOAD_SHARE, "there are n");
+    for (uint32_t i = n; i-- > 0;) {
+        want(m_load_end(block, M_WEIGHT_BYTES) == RLX_LOAD_SHARE, "one is not done");
+        want(m_load_share(block, M_WEIGHT_BYTES, files, (size_t)n_files, i, n) == 0, "a share is made");
+    }
+    want(m_load_end(block, M_WEIGHT_BYTES) == 0, "it ends");
+    want(rlx_check_weights(&m_model, block, M_WEIGHT_BYTES) == RLX_OK, "the weights are what they were");
+    want(fwrite(block, 1, M_WEIGHT_BYTES, stdout) == M_WEIGHT_BYTES, "all is written");
+    free(block);
+    return 0;
+}
+
 // No begin of the file is one.
 static int cut(const char *path)
 {
@@ -120,7 +188,7 @@ static int arguments(const char *path)
                           m_load(block + 1, M_WEIGHT_BYTES, file.data, file.n)};
     want(status[0] == RLX_LOAD_NULL && status[1] == RLX_LOAD_NULL, "pointers are looked at");
     want(status[2] == RLX_LOAD_MEMORY && status[3] == RLX_LOAD_MEMORY, "the block is looked at");
-    for (int s = RLX_LOAD_VALUES; s <= RLX_LOAD_NULL; s++)
+    for (int s = RLX_LOAD_SHARE; s <= RLX_LOAD_NULL; s++)
         want(strstr(rlx_load_text(s), "unknown") == NULL, "each status has a text");
     want(strcmp(rlx_load_text(0), "no error") == 0, "success has a text");
     want(strstr(rlx_load_text(-1), "unknown") != NULL, "other statuses have one");
@@ -185,11 +253,16 @@ int main(int argc, char **argv)
         int (*run)(const char *path);
     } modes[] = {{"weights", print_weights}, {"status", print_status}, {"cut", cut}, {"damage", damage},
                  {"arguments", arguments},
+#ifdef TOGETHER
+                 {"together", together},
+#endif
 #ifdef M_SESSION_BYTES
                  {"logits", print_logits},
 #endif
     };
     want(argc >= 3, "there are arguments");
+    if (strcmp(argv[1], "parts") == 0)
+        return print_parts(argc - 3, argv + 3, (uint32_t)strtoul(argv[2], NULL, 10));
 #ifdef M_SESSION_BYTES
     if (argc == 4)
         return sessions(argv[2], argv[3]);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder as the source of a language model.
 #include "compiler/import/hf/hf_build.h"
+#include "compiler/import/llm/mel.h"
 
+#include <math.h>
 #include <sys/stat.h>
 
 static bool get_number(void *ctx, LlmKey key, uint32_t layer, double *out)
@@ -41,22 +43,44 @@ static bool has_config(const HfFolder *h)
     return stat(arena_printf(h->arena, "%s/config.json", h->path), &st) == 0;
 }
 
+// The part of a model that hears which has no weights.
+static bool make_mel(HfFolder *h, Graph **out)
+{
+    double bins = 0, rows = 0;
+    const Span span = {.file = diag_add_file(h->diag, h->path, NULL, 0)};
+    if (!hf_number(h, LLM_KEY_mel_bins, 0, &bins) || !hf_number(h, LLM_KEY_sound_rows, 0, &rows) ||
+        !(bins >= 1 && bins <= 4096 && rows >= 1 && rows <= 65536) || bins != floor(bins) ||
+        rows != floor(rows))
+        return diag_error(h->diag, span, E0115,
+                          "expected numbers at '%s' (from 1 to 4096) and '%s' (from 1 to 65536)",
+                          hf_key_name(h, LLM_KEY_mel_bins), hf_key_name(h, LLM_KEY_sound_rows));
+    if (!hf_check_sound(h))
+        return false;
+    *out = mel_graph(h->arena, h->diag, span, (int64_t)bins, 2 * (int64_t)rows);
+    return *out != NULL;
+}
+
 bool import_hf(Arena *a, Diag *d, const char *folder, const LlmOptions *options, Graph **out)
 {
     HfFolder *h = ARENA_NEW(a, HfFolder);
-    *h = (HfFolder){.arena = a, .diag = d, .path = folder};
+    *h = (HfFolder){.arena = a, .diag = d, .path = folder, .part = options->part};
     *out = NULL;
     if (!has_config(h))
         return diag_error(d, (Span){0}, E0108,
                           "'%s' is a folder without config.json; expected a model file, or a folder with "
                           "config.json and .safetensors files",
                           folder);
-    if (!hf_read_config(h) || !hf_read_files(h))
+    if (!hf_read_config(h))
+        return false;
+    if (h->model->arch == NULL)
+        return make_mel(h, out);
+    if (!hf_read_files(h))
         return false;
     hf_begin_tensors(h);
     LlmSource model = {.ctx = h,
                        .span = {.file = diag_add_file(d, folder, NULL, 0)},
                        .arch = h->model->arch,
+                       .has_parts = true,
                        .number = get_number,
                        .text = get_text,
                        .tensor = get_tensor,

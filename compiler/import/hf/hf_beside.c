@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other files of a folder than config.json say: which tokens begin and end texts, and how the rows of a
-// text become one vector. Separate because a folder may lack these files.
+// What other files of a folder than config.json say: which tokens begin and end texts, how the rows of a text
+// become one vector, and how sound becomes spectrograms. Separate because a folder may lack these files.
 #include "compiler/import/hf/hf_build.h"
+#include "compiler/import/llm/mel.h"
 #include "compiler/system/json_scan.h"
 #include "compiler/system/rawfile.h"
 
@@ -64,4 +65,21 @@ bool hf_pooling(const HfFolder *h, double *out)
                 return true;
             }
     return false;
+}
+
+bool hf_check_sound(HfFolder *h)
+{
+    const struct {
+        const char *member;
+        double number;
+    } only[] = {{"sampling_rate", MEL_RATE}, {"hop_length", MEL_HOP}, {"n_fft", MEL_WINDOW}};
+    const cJSON *all = members_of(h->arena, arena_printf(h->arena, "%s/preprocessor_config.json", h->path));
+    for (const cJSON *m = all; m != NULL; m = m->next)
+        for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
+            if (strcmp(m->string, only[i].member) == 0 && !(m->valuedouble == only[i].number))
+                return diag_error(h->diag, (Span){0}, E0115,
+                                  "'%s' of preprocessor_config.json: expected %.0f, with which rlxc makes "
+                                  "spectrograms",
+                                  only[i].member, only[i].number);
+    return true;
 }

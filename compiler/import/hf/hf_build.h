@@ -21,11 +21,13 @@ typedef enum HfNames {
     HF_MAMBA = 1 << 9, // one branch
     HF_COLUMNS = 1 << 10, // with HF_MAMBA: a product gives the time steps
     HF_HEADS = 1 << 11,   // with HF_MAMBA: they come from the first product
-    HF_ALL = (1 << 12) - 1
+    HF_SPEECH = 1 << 12,  // a decoder that attends to an encoder of sound
+    HF_SOUND = 1 << 13,   // that encoder
+    HF_ALL = (1 << 14) - 1
 } HfNames;
 
 typedef struct HfModel {
-    const char *type, *arch;
+    const char *type, *arch; // arch: NULL: a part without weights
     uint32_t names;          // HfNames
     const char *activations; // with spaces between them
     uint32_t windows;
@@ -43,6 +45,7 @@ typedef struct HfFolder {
     Arena *arena;
     Diag *diag;
     const char *path;
+    const char *part; // that was asked for; NULL: none
     JsonReader json;  // of config.json
     JsonPlace whole;  // its root
     const JsonPlace *root; // the members of the language model: the whole, or its text_config
@@ -79,6 +82,8 @@ bool hf_is_tied(HfFolder *h);
 // Options that follow from members.
 void hf_options(HfFolder *h, uint32_t *with, uint32_t *without);
 
+// Is preprocessor_config.json, if there is one, that of the spectrograms that rlxc makes? False: reported.
+bool hf_check_sound(HfFolder *h);
 // How rows become one vector, as GGUF numbers it; false: nothing says it (hf_beside.c).
 bool hf_pooling(const HfFolder *h, double *out);
 

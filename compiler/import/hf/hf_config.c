@@ -16,8 +16,9 @@ static const HfModel models[] = {
 static const struct {
     LlmKey key;
     const char *path;
+    uint32_t names;
 } keys[] = {
-#define HF_KEY(key, path) {LLM_KEY_##key, path},
+#define HF_KEY(key, path, names) {LLM_KEY_##key, path, names},
 #include "compiler/import/hf/hf_keys.def"
 };
 
@@ -26,7 +27,7 @@ static const struct {
     const char *type;
     double value;
 } defaults[] = {
-#define HF_KEY(key, path)
+#define HF_KEY(key, path, names)
 #define HF_DEFAULT(key, type, value) {LLM_KEY_##key, type, value},
 #include "compiler/import/hf/hf_keys.def"
 };
@@ -35,8 +36,9 @@ typedef enum HfMust { MUST_ABSENT, MUST_TRUE, MUST_FALSE, MUST_ONE, MUST_EMPTY }
 static const struct {
     const char *path;
     HfMust must;
+    uint32_t names;
 } only[] = {
-#define HF_ONLY(path, must) {path, MUST_##must},
+#define HF_ONLY(path, must, names) {path, MUST_##must, names},
 #include "compiler/import/hf/hf_only.def"
 };
 
@@ -155,11 +157,17 @@ static bool check_activation(HfFolder *h)
                                    h->model->activations));
 }
 
+// Do models of this kind have the member of row i?
+static bool is_of(const HfFolder *h, uint32_t i)
+{
+    return (keys[i].names & h->model->names) != 0;
+}
+
 // Numbers are numbers. What they may be is checked where they are taken.
 static bool check_numbers(HfFolder *h)
 {
     for (uint32_t i = 0; i < N_KEYS; i++) {
-        const JsonPlace *p = hf_member(h, keys[i].path);
+        const JsonPlace *p = is_of(h, i) ? hf_member(h, keys[i].path) : NULL;
         if (p != NULL && !cJSON_IsNumber(p->item))
             return json_wrong(&h->json, p, "a number");
     }
@@ -211,13 +219,42 @@ static bool check_quantised(HfFolder *h)
 static bool check_members(HfFolder *h)
 {
     for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
-        if (!check_only(h, only[i].path, only[i].must))
+        if ((only[i].names & h->model->names) != 0 && !check_only(h, only[i].path, only[i].must))
             return false;
     return check_quantised(h) && check_activation(h) && check_numbers(h) && check_layer_types(h) &&
            check_window_rope(h);
 }
 
 // --- the model ---
+
+static const HfModel *model_of(const char *type)
+{
+    for (uint32_t i = 0; i < N_MODELS; i++)
+        if (str_equal(models[i].type, type))
+            return &models[i];
+    return NULL;
+}
+
+// Of a model of several parts. False: reported.
+static bool choose_part(HfFolder *h)
+{
+    const char *type = h->model->type;
+    const size_t n = strlen(type);
+    Str known = str_new(h->arena);
+    const HfModel *part = model_of(arena_printf(h->arena, "%s/%s", type, h->part));
+    if (part != NULL) {
+        h->model = part;
+        return true;
+    }
+    for (uint32_t i = 0; i < N_MODELS; i++)
+        if (strncmp(models[i].type, type, n) == 0 && models[i].type[n] == '/')
+            str_printf(&known, "%s%s", known.len != 0 ? ", " : "", models[i].type + n + 1);
+    if (known.len == 0)
+        return diag_error(h->diag, (Span){0}, E0003, "--signature %s: models of the type '%s' have no parts",
+                          h->part, type);
+    return diag_error(h->diag, (Span){0}, E0003, "--signature %s: models of the type '%s' have %s", h->part,
+                      type, str_text(&known));
+}
 
 static bool find_model(HfFolder *h)
 {
@@ -226,15 +263,14 @@ static bool find_model(HfFolder *h)
         return json_error(&h->json, h->root, E0115, "the member 'model_type' is missing");
     if (!cJSON_IsString(p->item))
         return json_wrong(&h->json, p, "a string");
-    for (uint32_t i = 0; i < N_MODELS; i++)
-        if (str_equal(models[i].type, p->item->valuestring))
-            h->model = &models[i];
+    h->model = model_of(p->item->valuestring);
     if (h->model != NULL)
-        return true;
+        return h->part == NULL || choose_part(h);
     json_error(&h->json, p, E0115, "rlxc does not know models of the type '%.80s'", p->item->valuestring);
     Str known = str_new(h->arena);
     for (uint32_t i = 0; i < N_MODELS; i++)
-        str_printf(&known, "%s%s", i != 0 ? ", " : "", models[i].type);
+        if (strchr(models[i].type, '/') == NULL)
+            str_printf(&known, "%s%s", i != 0 ? ", " : "", models[i].type);
     diag_note(h->diag, (Span){.file = h->json.file}, "it knows %s", str_text(&known));
     return false;
 }
@@ -266,7 +302,7 @@ const char *hf_key_name(HfFolder *h, LlmKey key)
 {
     const char *first = NULL, *within = h->root == &h->whole ? "" : "/text_config";
     for (uint32_t i = 0; i < N_KEYS; i++) {
-        if (keys[i].key != key)
+        if (keys[i].key != key || !is_of(h, i))
             continue;
         first = first != NULL ? first : keys[i].path;
         if (hf_member(h, keys[i].path) != NULL)
@@ -280,7 +316,7 @@ const char *hf_key_name(HfFolder *h, LlmKey key)
 static bool find_number(HfFolder *h, LlmKey key, double *out)
 {
     for (uint32_t i = 0; i < N_KEYS; i++)
-        if (keys[i].key == key && hf_number_at(h, keys[i].path, out))
+        if (keys[i].key == key && is_of(h, i) && hf_number_at(h, keys[i].path, out))
             return true;
     for (uint32_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         if (defaults[i].key == key && str_equal(defaults[i].type, h->model->type)) {

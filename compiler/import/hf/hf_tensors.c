@@ -77,12 +77,15 @@ static const char *expert_name(HfFolder *h, const char *name, uint32_t expert)
 
 void hf_begin_tensors(HfFolder *h)
 {
-    const uint32_t row = find_row(h, LLM_token_embd);
-    const bool is_gpt2 = (h->model->names & HF_GPT2) != 0;
+    uint32_t row = find_row(h, LLM_token_embd);
+    if (row == N_ROWS) // an encoder of sound
+        row = find_row(h, LLM_position_embd);
     rlx_assert(row < N_ROWS);
+    const LlmPlace first = {rows[row].role, 0, false};
+    const bool is_gpt2 = (h->model->names & HF_GPT2) != 0;
     h->prefix = prefixes[is_gpt2 ? 1 : 0];
     for (uint32_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (hf_find(h, name_of(h, row, prefixes[i], (LlmPlace){LLM_token_embd, 0, false})) != NULL)
+        if (hf_find(h, name_of(h, row, prefixes[i], first)) != NULL)
             h->prefix = prefixes[i];
     for (uint32_t i = 0; i < h->tensors.len; i++)
         for (uint32_t k = 0; k < sizeof ignored / sizeof *ignored; k++) {

@@ -35,6 +35,8 @@ static bool check_options(LlmBuild *b, const LlmOptions *o)
     if (o->slots != 0 && (o->has_rings || llm_has(b, LLM_SINKS)))
         return llm_fail(b, E0003, "--slots: expected %s: pages have no such rows",
                         o->has_rings ? "--windows all" : "a model without attention sinks");
+    if (llm_has(b, LLM_SPEECH) && o->slots != 0)
+        return llm_fail(b, E0003, "--slots: %s hears one sound at a time", b->arch->name);
     if (llm_has(b, LLM_SSM) && (o->slots != 0 || o->has_rings || o->has_f16_caches))
         return llm_fail(b, E0003, "--slots, --kv and --windows: %s has no caches of rows", b->arch->name);
     return true;
@@ -136,6 +138,8 @@ static NodeId add_layer(LlmBuild *b, NodeId x)
     }
     y = llm_product(b, y, LLM_attn_output, llm_count(b, LLM_KEY_width));
     x = add_branch(b, x, y, LLM_attn_post_norm);
+    if (llm_has(b, LLM_SPEECH))
+        x = llm_op2(b, OP_add, x, llm_hear(b, llm_norm(b, x, LLM_cross_norm)));
     const LlmRole second = llm_has(b, LLM_NORM_BETWEEN) ? LLM_attn_post_norm : LLM_ffn_norm;
     y = llm_ffn(b, pre ? llm_norm(b, x, second) : x);
     return add_branch(b, x, y, LLM_ffn_post_norm);
@@ -216,6 +220,8 @@ static bool make_decoder(LlmBuild *b)
     llm_make_sinks(b);
     if (!is_ssm)
         llm_make_angles(b);
+    if (llm_has(b, LLM_SPEECH))
+        llm_make_encoded(b);
     NodeId x = embed(b, tokens);
     for (uint32_t i = 0; !b->failed && i < (uint32_t)llm_count(b, LLM_KEY_layers); i++)
         x = llm_read_layer(b, i) ? add_layer(b, x) : 0;

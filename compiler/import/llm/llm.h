@@ -65,6 +65,7 @@ typedef struct LlmSource {
     const char *arch; // a name of llm_archs.def; NULL: the file does not say
     // Options (LlmOption) that models of this source have beyond those of the architecture, or lack.
     uint32_t with, without;
+    bool has_parts; // one part of a model of several can be asked for, as SPEECH needs it
     // A number; of kind EACH that of the layer. False: there is none.
     bool (*number)(void *ctx, LlmKey key, uint32_t layer, double *out);
     const char *(*text)(void *ctx, LlmKey key); // of kind TEXT; NULL: there is none
@@ -88,8 +89,11 @@ typedef struct LlmOptions {
     bool measures;
     // Equal tensors stay constants of their own: the program may load other numbers (--weights load).
     bool keeps_apart;
+    const char *part; // of a model of several (--signature); NULL: the one that makes text
 } LlmOptions;
 #define LLM_SUMS ".in_sum2"
+// What the encoder of a model that hears gives, and the parameter of its decoder.
+#define LLM_ENCODED "encoded"
 
 // Rows of a page of the caches, where there are slots.
 enum { LLM_PAGE = 64 };

@@ -62,6 +62,7 @@ typedef struct LlmBuild {
     NodeId last;             // i64[1]: the last of the T rows; with slots i64[slots]: those that are wanted
     int64_t slots, rows;     // with slots: how many, and rows of the caches
     NodeId slot, row, pages; // i64[T]: the slot of each token and its row; i64[slots, rows / LLM_PAGE]
+    NodeId encoded;          // f32[sound_rows, width]: what the encoder of a model of the option SPEECH gave
     NodeId mask, window_mask; // bool[T, rows]: the rows that a token sees
     LlmAngles angles;        // of layers without windows
     LlmAngles window_angles;
@@ -106,6 +107,9 @@ NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n);
 NodeId llm_expert_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n, NodeId index);
 // The numbers of a tensor [n, k], as f32.
 NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k);
+// The numbers of a filter [n, k, taps], as f32, and the bias [n] of a role, which must be there.
+NodeId llm_filter(LlmBuild *b, LlmRole role, const int64_t dim[3]);
+NodeId llm_bias(LlmBuild *b, LlmRole role, int64_t n);
 // y plus the bias of a role, where there is one.
 NodeId llm_add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n);
 // The root mean square norm of the last axis, without weights.
@@ -140,6 +144,11 @@ Dim llm_dim(const LlmBuild *b, NodeId x, uint32_t axis); // of the last axis: UI
 
 // The whole graph of a model of the option ENCODER (llm_encoder.c). False: reported.
 bool llm_make_encoder(LlmBuild *b);
+// The same where ENCODER goes with SPEECH (llm_speech.c).
+bool llm_make_speech_encoder(LlmBuild *b);
+// The parameter `encoded` of a decoder, and the branch of a layer that attends to it, of rows x.
+void llm_make_encoded(LlmBuild *b);
+NodeId llm_hear(LlmBuild *b, NodeId x);
 // i64[rows]: 0, 1 ...
 NodeId llm_count_rows(LlmBuild *b, Dim rows);
 NodeId llm_expand(LlmBuild *b, NodeId x, uint32_t rank, const Dim *dim);

@@ -47,6 +47,8 @@ static NodeId pool(LlmBuild *b, NodeId x)
 bool llm_make_encoder(LlmBuild *b)
 {
     DimTable *dims = b->graph->dims;
+    if (llm_has(b, LLM_SPEECH))
+        return llm_make_speech_encoder(b);
     b->t = dim_symbol(dims, "T", 1, b->context, 1);
     dim_set_default(dims, "T", b->context);
     const Shape rows = shape_of(1, &b->t);

@@ -179,6 +179,9 @@ bool llm_read_numbers(LlmBuild *b)
 {
     if (!find_arch(b))
         return false;
+    if (llm_has(b, LLM_SPEECH) && !b->source->has_parts)
+        return llm_fail(b, E0115, "the architecture '%s' is read from folders with config.json only",
+                        b->arch->name);
     for (uint32_t i = 0; i < LLM_KEY_COUNT; i++)
         if (!(llm_has(b, LLM_SSM) && is_of_attention((LlmKey)i)) && !read_one(b, (LlmKey)i, 0))
             return false;

@@ -161,18 +161,36 @@ NodeId llm_vector(LlmBuild *b, LlmRole role, int64_t n)
     return vector(b, weight_of(b, role), n);
 }
 
-NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k)
+static NodeId numbers(LlmBuild *b, LlmRole role, uint32_t rank, const int64_t *dim)
 {
     LlmTensor t;
     const LlmPlace place = weight_of(b, role);
     if (!need(b, place, &t))
         return 0;
-    return decode(b, &t, make_const(b, place, &t, 2, (const int64_t[]){n, k}));
+    return decode(b, &t, make_const(b, place, &t, rank, dim));
+}
+
+NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k)
+{
+    return numbers(b, role, 2, (const int64_t[]){n, k});
+}
+
+NodeId llm_filter(LlmBuild *b, LlmRole role, const int64_t dim[3])
+{
+    return numbers(b, role, 3, dim);
+}
+
+NodeId llm_bias(LlmBuild *b, LlmRole role, int64_t n)
+{
+    return vector(b, bias_of(b, role), n);
 }
 
 static bool needs_bias(const LlmBuild *b, LlmRole role)
 {
     const bool is_qkv = role == LLM_attn_q || role == LLM_attn_k || role == LLM_attn_v;
+    const bool is_key = role == LLM_attn_k || role == LLM_cross_k;
+    if (is_key && llm_has(b, LLM_SPEECH)) // it would add the same to all scores
+        return false;
     return (llm_has(b, LLM_BIAS_ALL) && llm_roles[role].is_of_layer) || (llm_has(b, LLM_BIAS_QKV) && is_qkv);
 }
 

@@ -8,19 +8,7 @@
 #define PASSES_LOWER_PRODUCT_GEMM_H
 
 #include "passes/lower/lower.h"
-
-// Panels of equal width that follow each other, or equal tiles of rows.
-typedef struct GemmRun {
-    int64_t first; // column or row
-    int64_t width; // columns (a multiple of the lanes) or rows of each
-    int64_t count;
-    int64_t real; // columns of the last that exist; the others are padding
-} GemmRun;
-
-typedef struct GemmRuns {
-    uint32_t n;
-    GemmRun run[3];
-} GemmRuns;
+#include "passes/lower/product/gemm_packed.h"
 
 // How a product is cut. Blocks of rows are outermost, then panels, then the tiles of a block: one block reads
 // every panel once, and a block of one tile keeps its rows in the first-level cache.
@@ -100,6 +88,8 @@ typedef struct GemmPack {
     uint64_t stride, bytes; // of one, a multiple of 64 where there are several; of all
 } GemmPack;
 GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix);
+// Where the program packs: lets plans know panels by what they are made of, without making them.
+void gemm_note_source(Lower *l, uint32_t param);
 static inline bool gemm_makes_panels(const Gemm *g)
 {
     return g->source == GEMM_COPIED || g->source == GEMM_WIDENED;

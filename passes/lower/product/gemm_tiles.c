@@ -292,14 +292,11 @@ void gemm_choose(Gemm *g)
 // --- packing -------------------------------------------------------------------------------------
 
 typedef struct GemmPacking {
-    GemmRuns panels;
+    GemmPacked as; // its type: that of packed elements, or f32 for pairs
     const void *data;
-    DType from, to;
-    int64_t group[3]; // panels that are next to each other for some steps, in each run
-    int64_t k, steps, b_k, b_col;
-    int64_t rows;               // of the constant, when elements are pairs of them; else 0
-    int64_t n_matrices, matrix; // packed one after the other; elements of data from one to the next
-    uint64_t stride;            // packed bytes from one to the next
+    DType from;
+    const void *source; // of the model, of the packed type, whose numbers the data has; NULL: others
+    int64_t rows;       // of the constant, when elements are pairs of them; else 0
 } GemmPacking;
 
 // Element (i, column `at`) as a pair of rows; behind the last row is a 0.
@@ -307,7 +304,7 @@ static void copy_pair(const GemmPacking *p, int64_t i, int64_t at, unsigned char
 {
     for (int64_t row = 2 * i; row < 2 * i + 2; row++, out += 2) {
         if (row < p->rows)
-            memcpy(out, (const unsigned char *)p->data + 2 * (row * p->b_k + at), 2);
+            memcpy(out, (const unsigned char *)p->data + 2 * (row * p->as.b_k + at), 2);
         else
             memset(out, 0, 2);
     }
@@ -317,17 +314,17 @@ static void copy_pair(const GemmPacking *p, int64_t i, int64_t at, unsigned char
 static unsigned char *pack_panel(const GemmPacking *p, int64_t first, int64_t at, int64_t width, int64_t real,
                                  unsigned char *out)
 {
-    const uint32_t bytes = dtype_info[p->to].bytes;
-    for (int64_t i = first; i < first + p->steps; i++, out += width * bytes) {
-        const int64_t row = at + i * p->b_k;
+    const uint32_t bytes = dtype_info[p->as.type].bytes;
+    for (int64_t i = first; i < first + p->as.steps; i++, out += width * bytes) {
+        const int64_t row = at + i * p->as.b_k;
         if (p->rows > 0)
             for (int64_t c = 0; c < real; c++)
-                copy_pair(p, i, at + c * p->b_col, out + c * bytes);
-        else if (p->b_col == 1 && p->from == p->to)
+                copy_pair(p, i, at + c * p->as.b_col, out + c * bytes);
+        else if (p->as.b_col == 1 && p->from == p->as.type)
             memcpy(out, (const unsigned char *)p->data + row * bytes, (size_t)real * bytes);
         else
             for (int64_t c = 0; c < real; c++)
-                halves_copy(out + c * bytes, p->to, p->data, p->from, row + c * p->b_col);
+                halves_copy(out + c * bytes, p->as.type, p->data, p->from, row + c * p->as.b_col);
         memset(out + real * bytes, 0, (size_t)(width - real) * bytes);
     }
     return out;
@@ -337,9 +334,9 @@ static unsigned char *pack_panel(const GemmPacking *p, int64_t first, int64_t at
 static unsigned char *pack_group(const GemmPacking *p, const GemmRun *run, int64_t base, int64_t first,
                                  int64_t n, unsigned char *out)
 {
-    for (int64_t i = 0; i < p->k; i += p->steps)
+    for (int64_t i = 0; i < p->as.k; i += p->as.steps)
         for (int64_t o = first; o < first + n; o++) {
-            const int64_t at = base + (run->first + o * run->width) * p->b_col;
+            const int64_t at = base + (run->first + o * run->width) * p->as.b_col;
             out = pack_panel(p, i, at, run->width, run->real, out);
         }
     return out;
@@ -347,9 +344,9 @@ static unsigned char *pack_group(const GemmPacking *p, const GemmRun *run, int64
 
 static void pack_matrix(const GemmPacking *p, int64_t first, unsigned char *out)
 {
-    for (uint32_t r = 0; r < p->panels.n; r++) {
-        const GemmRun *run = &p->panels.run[r];
-        const int64_t group = p->group[r];
+    for (uint32_t r = 0; r < p->as.panels.n; r++) {
+        const GemmRun *run = &p->as.panels.run[r];
+        const int64_t group = p->as.group[r];
         for (int64_t i = 0; i < run->count; i += group)
             out = pack_group(p, run, first, i, i + group < run->count ? group : run->count - i, out);
     }
@@ -358,33 +355,44 @@ static void pack_matrix(const GemmPacking *p, int64_t first, unsigned char *out)
 static void pack(const void *ctx, void *bytes)
 {
     const GemmPacking *p = ctx;
-    for (int64_t i = 0; i < p->n_matrices; i++)
-        pack_matrix(p, i * p->matrix, (unsigned char *)bytes + (uint64_t)i * p->stride);
+    for (int64_t i = 0; i < p->as.n_matrices; i++)
+        pack_matrix(p, i * p->as.matrix, (unsigned char *)bytes + (uint64_t)i * p->as.stride);
+}
+
+// Where the elements of the packed type are in the model.
+static const void *source_of(const Gemm *g, const void *data, DType type)
+{
+    const GraphReads *reads = g->l->g->reads;
+    const ReadsWidened *w = reads != NULL && data != NULL ? reads_widened(reads, data) : NULL;
+    if (w != NULL)
+        return w->type == g->b_type ? w->from : NULL;
+    return type == g->b_type ? data : NULL;
 }
 
 GemmPack gemm_pack(const Gemm *g, const void *data, DType type, int64_t rows, int64_t n, int64_t matrix)
 {
     rlx_assert((data != NULL || rows == 0) && n >= 1 && g->t.nv >= 1);
     GemmPacking *p = ARENA_NEW(g->l->pass->perm, GemmPacking);
-    *p = (GemmPacking){.panels = gemm_panels(g),
+    *p = (GemmPacking){.as = {.panels = gemm_panels(g),
+                              .type = g->b_type,
+                              .k = g->k,
+                              .steps = g->t.steps,
+                              .b_k = g->b_k,
+                              .b_col = g->b_col,
+                              .n_matrices = n,
+                              .matrix = matrix},
                        .data = data,
                        .from = type,
-                       .to = g->b_type,
-                       .k = g->k,
-                       .rows = g->has_pairs ? rows : 0,
-                       .steps = g->t.steps,
-                       .b_k = g->b_k,
-                       .b_col = g->b_col,
-                       .n_matrices = n,
-                       .matrix = matrix};
+                       .source = source_of(g, data, type),
+                       .rows = g->has_pairs ? rows : 0};
     uint64_t columns = 0;
-    for (uint32_t i = 0; i < p->panels.n; i++) {
-        p->group[i] = gemm_group(g, p->panels.run[i].count);
-        columns += (uint64_t)(p->panels.run[i].width * p->panels.run[i].count);
+    for (uint32_t i = 0; i < p->as.panels.n; i++) {
+        p->as.group[i] = gemm_group(g, p->as.panels.run[i].count);
+        columns += (uint64_t)(p->as.panels.run[i].width * p->as.panels.run[i].count);
     }
     const uint64_t each = columns * (uint64_t)g->k * dtype_info[g->b_type].bytes;
-    p->stride = n > 1 ? (each + 63) / 64 * 64 : each;
-    return (GemmPack){.fill = pack, .ctx = p, .stride = p->stride, .bytes = p->stride * (uint64_t)n};
+    p->as.stride = n > 1 ? (each + 63) / 64 * 64 : each;
+    return (GemmPack){.fill = pack, .ctx = p, .stride = p->as.stride, .bytes = p->as.stride * (uint64_t)n};
 }
 
 void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, const char *name)
@@ -392,4 +400,29 @@ void gemm_pack_constant(Gemm *g, const void *data, DType type, int64_t rows, con
     const GemmPack p = gemm_pack(g, data, type, rows, 1, 0);
     g->b = lower_param_filled(g->l, name, g->b_type, p.fill, p.ctx, p.bytes);
     g->b_base = k_index(g->l->k, 0);
+    gemm_note_source(g->l, g->b);
+}
+
+bool gemm_packed_in(const PlanBuffer *b, const unsigned char **data, GemmPacked *out)
+{
+    const GemmPacking *p = b->fill_ctx;
+    if (b->fill != pack || p->source == NULL || p->rows > 0)
+        return false;
+    *data = p->source;
+    *out = p->as;
+    return true;
+}
+
+void gemm_note_source(Lower *l, uint32_t param)
+{
+    PlanBuffer *b = &l->plan->buffers.data[l->pk->args.data[param].buf];
+    const unsigned char *data = NULL;
+    GemmPacked p;
+    if (l->g->reads == NULL || !gemm_packed_in(b, &data, &p))
+        return;
+    const int64_t each[] = {p.type, p.k, p.steps, p.b_k, p.b_col, p.n_matrices, p.matrix, p.panels.n};
+    uint64_t h = hash_bytes64(each, sizeof each, 1);
+    h = hash_bytes64(p.panels.run, p.panels.n * sizeof *p.panels.run, h);
+    b->made_of[0] = (uint64_t)(uintptr_t)data;
+    b->made_of[1] = hash_bytes64(p.group, p.panels.n * sizeof *p.group, h);
 }

@@ -247,8 +247,8 @@ static Gemm product_of(Lower *l, const Experts *x, bool *turns)
               .source = is_packed || *turns ? GEMM_PACKED : GEMM_ROWS,
               .b_type = type};
     if (is_packed)
-        g.b_type = halves_type(type, node_attr(lower_node(l, x->w), A_const_data)->u.blob,
-                               x->n_experts * x->k * x->n);
+        g.b_type = halves_type_in(l->g, type, node_attr(lower_node(l, x->w), A_const_data)->u.blob,
+                                  x->n_experts * x->k * x->n);
     gemm_choose(&g);
     return g;
 }
@@ -360,6 +360,7 @@ static void lower_tiled(Lower *l, Experts *x)
         pack = gemm_pack(&g, node_attr(lower_node(l, x->w), A_const_data)->u.blob, type, x->k, x->n_experts,
                          x->w_expert);
         g.b = experts_place(l, x, g.b_type, &pack);
+        gemm_note_source(l, g.b);
     } else {
         g.b = lower_param(l, x->w, PARAM_READ);
     }

@@ -148,7 +148,7 @@ static Tiling tiling_of(Lower *l, const Matmul *x)
              : lower_node(l, x->a)->dtype != DTYPE_f32 ? ROWS_WIDENED
                                                        : ROWS_IN_PLACE;
     t.b_type = t.rows == ROWS_PAIRED ? DTYPE_f32
-               : t.data != NULL      ? halves_type(type, t.data, x->k * x->n)
+               : t.data != NULL      ? halves_type_in(l->g, type, t.data, x->k * x->n)
                                      : type;
     if (t.rows != ROWS_IN_PLACE) {
         place_copy(l, x, t.rows, 1, &own.a_loc);
