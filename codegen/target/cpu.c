@@ -21,15 +21,33 @@ typedef struct CpuRow {
 static const CpuRow cpus[] = {
 #define CPU(name, flags, lanes, regs, machine, features)                                                     \
     {{name, flags, lanes, regs, features, {0}}, CPU_MACHINE_##machine},
+#define CPU_FAMILY(...)
 #include "codegen/target/cpus.def"
 #undef CPU
+#undef CPU_FAMILY
 };
 
 const char *const cpu_names[] = {
 #define CPU(name, flags, lanes, regs, machine, features) name,
+#define CPU_FAMILY(...)
 #include "codegen/target/cpus.def"
 #undef CPU
+#undef CPU_FAMILY
     "native", NULL};
+
+typedef struct CpuFamily {
+    const char *maker;
+    uint32_t family;
+    const char *name;
+} CpuFamily;
+
+static const CpuFamily families[] = {
+#define CPU(...)
+#define CPU_FAMILY(maker, family, name) {maker, family, name},
+#include "codegen/target/cpus.def"
+#undef CPU
+#undef CPU_FAMILY
+};
 
 enum { N_CPUS = sizeof cpus / sizeof *cpus };
 
@@ -105,12 +123,73 @@ static CpuInfo info_of(const CpuRow *row)
     return info;
 }
 
+static bool find_named(const char *name, CpuInfo *out)
+{
+    for (uint32_t i = 0; i < N_CPUS; i++) {
+        if (!strcmp(cpus[i].info.name, name)) {
+            *out = info_of(&cpus[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *cpu_of_family(const char *maker, uint32_t family)
+{
+    rlx_assert(maker != NULL);
+    for (uint32_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (families[i].family == family && !strcmp(families[i].maker, maker))
+            return families[i].name;
+    return NULL;
+}
+
+#if defined(__x86_64__)
+// Of a processor of AMD, the third-level cache that one core can use: that of its complex, where the C
+// library tells the sum over all. 0: the processor does not say.
+static uint32_t complex_l3_bytes(void)
+{
+    static const unsigned leaf = 0x8000001D;
+    enum { THIRD = 3, LEVEL_AT = 5, LEVEL_BITS = 7 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(leaf, THIRD, &a, &b, &c, &d) || (a >> LEVEL_AT & LEVEL_BITS) != THIRD)
+        return 0;
+    const uint64_t ways = (b >> 22) + 1, parts = (b >> 12 & 1023) + 1, line = (b & 4095) + 1,
+                   bytes = ways * parts * line * ((uint64_t)c + 1);
+    return bytes <= 1u << 30 ? (uint32_t)bytes : 0;
+}
+#endif
+
+// The row of this machine itself, where the table has one.
+static const char *name_of_this(void)
+{
+#if defined(__x86_64__)
+    enum { FAMILY_AT = 8, FAMILY_BITS = 15, MORE_AT = 20, MORE_BITS = 255 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    char maker[13] = {0};
+    if (!__get_cpuid(0, &a, &b, &c, &d))
+        return NULL;
+    memcpy(maker, &b, 4);
+    memcpy(maker + 4, &d, 4);
+    memcpy(maker + 8, &c, 4);
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        return NULL;
+    const unsigned family = a >> FAMILY_AT & FAMILY_BITS;
+    return cpu_of_family(maker, family == FAMILY_BITS ? family + (a >> MORE_AT & MORE_BITS) : family);
+#else
+    return NULL;
+#endif
+}
+
 static void resolve_native(CpuInfo *out)
 {
+    const char *name = name_of_this();
+    CpuInfo of_this;
     for (uint32_t i = 0; i < N_CPUS; i++)
         if (cpu_runs_here(&cpus[i].info))
             *out = info_of(&cpus[i]);
     rlx_assert(out->name != NULL); // every machine runs some row
+    if (name != NULL && find_named(name, &of_this) && cpu_runs_here(&of_this))
+        *out = of_this;
     CpuMachine *m = &out->machine;
 #if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
     m->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, m->l1_bytes);
@@ -118,6 +197,8 @@ static void resolve_native(CpuInfo *out)
     m->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, m->l3_bytes);
 #endif
 #if defined(__x86_64__)
+    const uint32_t of_complex = __builtin_cpu_is("amd") ? complex_l3_bytes() : 0;
+    m->l3_bytes = of_complex > m->l2_bytes ? of_complex : m->l3_bytes;
     // Intel's server cores begin two products of 16 lanes a cycle, its others and Zen 4 one; caches tell them
     // apart.
     if (out->f32_lanes == 16 && __builtin_cpu_is("intel") && m->l2_bytes >= 1u << 20 &&
@@ -134,11 +215,5 @@ bool cpu_find(const char *name, CpuInfo *out)
         resolve_native(out);
         return true;
     }
-    for (uint32_t i = 0; i < N_CPUS; i++) {
-        if (!strcmp(cpus[i].info.name, name)) {
-            *out = info_of(&cpus[i]);
-            return true;
-        }
-    }
-    return false;
+    return find_named(name, out);
 }

@@ -37,8 +37,11 @@ typedef struct CpuInfo {
     CpuMachine machine;
 } CpuInfo;
 
-// A row of cpus.def, or "native": the best row that this machine runs, with this machine's cache sizes.
+// A row of cpus.def, or "native": the row of this machine itself or else the best one that it runs, with this
+// machine's cache sizes.
 bool cpu_find(const char *name, CpuInfo *out);
+// The name of the row for machines of a family, as the instruction cpuid tells maker and family; NULL: none.
+const char *cpu_of_family(const char *maker, uint32_t family);
 // Does this machine run code for the CPU?
 bool cpu_runs_here(const CpuInfo *cpu);
 // The names that cpu_find takes, NULL at the end.

@@ -20,6 +20,7 @@
 static const struct {
     const char *cpu, *machine, *compiler;
 } cross[] = {{"x86", "x86_64", "x86_64-linux-gnu-gcc"},
+             {"zen", "x86_64", "x86_64-linux-gnu-gcc"},
              {"armv8", "aarch64", "aarch64-linux-gnu-gcc"},
              {"rv64", "riscv64", "riscv64-linux-gnu-gcc"},
              {"cortex", "arm", "arm-none-eabi-gcc"},

@@ -7,12 +7,13 @@
 // even one channel is too much. All give the same integers. Sums of 16-bit operands are two of bytes, except
 // where integers are cheap (simplify_halves.h).
 #include "ir/graph/tensor.h"
+#include "passes/graph/bytes_volume.h"
 #include "passes/graph/simplify_halves.h"
 #include "passes/pass.h"
 #include "passes/units.h"
 
 static const double exact_f32 = 16777216;
-enum { MAX_PARTS = 64, MAX_DOT_GROUPS = 8 };
+enum { MAX_PARTS = 64 };
 
 typedef struct IntConv {
     Graph *g;
@@ -99,8 +100,8 @@ static bool fits_dot(const IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
     const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && is_product(c));
-    if (!has_dot || n == 0 || c->ws.rank > 4 || c->group > MAX_DOT_GROUPS ||
-        (c->ws.dim[1] < 4 && c->group > 1) || c->ws.dim[0] / c->group < 4)
+    if (!has_dot || n == 0 || c->ws.rank > 4 || (c->ws.dim[1] < 4 && c->group > 1) ||
+        c->ws.dim[0] / c->group < 4)
         return false;
     for (int64_t i = 0; i < n; i++)
         if (c->wv[i] < INT8_MIN || c->wv[i] > INT8_MAX)
@@ -297,12 +298,42 @@ static NodeId step_product(Graph *g, NodeId id, const TargetCaps *caps)
     return node_end(&b);
 }
 
+// A convolution over a volume as one over images (bytes_volume.h).
+static NodeId conv_of_images(Graph *g, NodeId id)
+{
+    enum { SPATIAL = 3, OF_IMAGE = 2 };
+    const VolumeImages v = bytes_volume_images(g, id);
+    const Node n = *graph_node(g, id);
+    int64_t strides[OF_IMAGE], dilations[OF_IMAGE], pads[2 * OF_IMAGE];
+    for (uint32_t i = 0; i < OF_IMAGE; i++) {
+        strides[i] = node_get_at(&n, A_int_conv_strides, v.axes[i], 1);
+        dilations[i] = node_get_at(&n, A_int_conv_dilations, v.axes[i], 1);
+        pads[i] = node_get_at(&n, A_int_conv_pads, v.axes[i], 0);
+        pads[OF_IMAGE + i] = node_get_at(&n, A_int_conv_pads, SPATIAL + v.axes[i], 0);
+    }
+    NodeBuild b = node_begin(g, OP_int_conv, node_span(g, id), g->labels.data[id]);
+    node_src(&b, v.x);
+    node_src(&b, v.w);
+    for (uint32_t i = 2; i < n.n_src; i++)
+        node_src(&b, n.src[i]);
+    node_ints(&b, A_int_conv_strides, strides, OF_IMAGE);
+    node_ints(&b, A_int_conv_pads, pads, 2 * OF_IMAGE);
+    node_ints(&b, A_int_conv_dilations, dilations, OF_IMAGE);
+    node_int(&b, A_int_conv_group, node_get_int(&n, A_int_conv_group));
+    return node_end(&b);
+}
+
 // An int_conv of bytes in the form that the target wants.
 static NodeId formed(Graph *g, NodeId id, const PassOptions *o)
 {
     const IntConv c = int_conv_of(g, id);
     if (fits_units(&c, o))
         return id;
+    if (o->caps->has_dot8 && !o->caps->is_gpu && o->file == NULL && bytes_volume_fits(g, id)) {
+        const IntConv as_images = int_conv_of(g, conv_of_images(g, id));
+        if (fits_dot(&as_images, o->caps))
+            return bytes_volume_of(g, id, as_dot(&as_images));
+    }
     return fits_dot(&c, o->caps) ? as_dot(&c) : as_floats(&c);
 }
 

@@ -5,6 +5,7 @@
 #include "ir/graph/tensor.h"
 #include "passes/graph/fold.h"
 #include "passes/graph/simplify_scores.h"
+#include "passes/graph/widen.h"
 
 #include <math.h>
 
@@ -229,7 +230,7 @@ static NodeId build(const Simplify *s, const Scores *x, const Operands *o, NodeI
     node_float(&b, A_attention_scale, x->scale);
     node_float(&b, A_attention_softcap, x->softcap);
     node_int(&b, A_attention_guard, x->is_guarded);
-    return node_end(&b);
+    return widen_node(s->g, s->caps, node_end(&b));
 }
 
 // Is a whole matrix added to the scores of each head?

@@ -61,11 +61,11 @@ static NodeId along_axis(const Simplify *s, NodeId vector, uint32_t rank, uint32
     return reshaped(s, vector, &to);
 }
 
-// weights op factor, or 0 where one of them is not finite.
+// weights op factor, or 0 where one of them is not finite, or where the work of folding them is used up.
 static NodeId scaled(const Simplify *s, OpId op, NodeId weights, NodeId factor)
 {
     const NodeId made = binary(s, op, weights, factor);
-    return made && all_finite(s->g, made, OP_none) ? made : 0;
+    return made && node_is_const(s->g, made) && all_finite(s->g, made, OP_none) ? made : 0;
 }
 
 // --- the node in front ---

@@ -4,6 +4,7 @@
 // Kernels then only ever load, store, select and cast them, and each op rounds as it does in the evaluator.
 // The same is done to 16-bit floats where an op has vectors of f32 only, on targets with vectors; weights
 // that have been cast are packed as what they were (halves.h).
+#include "passes/graph/widen.h"
 #include "passes/pass.h"
 
 static DType operand_type(const Graph *g, const Node *n, uint32_t i)
@@ -53,6 +54,21 @@ static bool widens(const Graph *g, const Node *n, bool has_vectors)
     return n->n_src != 0 && op_info[n->op].types != OPTYPES_MOVE && reads_narrow(g, n, has_vectors);
 }
 
+static bool caps_have_vectors(const TargetCaps *caps)
+{
+    return !caps->is_gpu && caps->f32_lanes > 1;
+}
+
+NodeId widen_node(Graph *g, const TargetCaps *caps, NodeId id)
+{
+    rlx_assert(id != 0 && caps != NULL);
+    const Node n = *graph_node(g, id);
+    if (!widens(g, &n, caps_have_vectors(caps)))
+        return id;
+    const NodeId wide = widen(g, id);
+    return wide == 0 ? 0 : graph_cast(g, wide, (DType)n.dtype);
+}
+
 // A `result` still reads the node as it was where that has been replaced by a cast (see graph_rewrite).
 static NodeId step_widen(Graph *g, NodeId id, void *ctx)
 {
@@ -83,8 +99,7 @@ bool pass_widen(Pass *p)
 {
     rlx_assert(p->plan == NULL && !p->failed);
     const uint32_t errors = p->diag->n_errors;
-    const TargetCaps *caps = p->options->caps;
-    bool has_vectors = !caps->is_gpu && caps->f32_lanes > 1;
+    bool has_vectors = caps_have_vectors(p->options->caps);
     const bool changed =
         has_narrow(p->graph, has_vectors) && graph_rewrite(p->graph, step_widen, &has_vectors);
     p->failed = p->diag->n_errors != errors;

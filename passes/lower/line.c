@@ -2,13 +2,11 @@
 // See line.h.
 #include "passes/lower/line.h"
 
-bool line_is_worthwhile(const TargetCaps *caps, int64_t n, int64_t stride)
+bool line_is_worthwhile(const TargetCaps *caps, int64_t n, int64_t channels)
 {
-    enum { MIN_LANES = 4, MIN_VECTORS = 2, MIN_RESULTS = 14 };
+    enum { MIN_LANES = 4, MIN_VECTORS = 2, MIN_RESULTS = 7 };
     const int64_t lanes = caps->f32_lanes;
-    const bool is_full = 8 * n >= 7 * ceil_div(n, lanes) * lanes;
-    return lanes >= MIN_LANES &&
-           (n >= MIN_VECTORS * lanes || (is_full && n >= MIN_RESULTS && stride == LINE_MAX_STRIDE));
+    return lanes >= MIN_LANES && n >= (channels == 1 ? MIN_VECTORS * lanes : MIN_RESULTS);
 }
 
 static uint32_t find_pair(Kernel *k, LineTaps *t, int64_t by)

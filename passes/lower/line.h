@@ -21,9 +21,9 @@ typedef struct LineTaps {
     } pair[LINE_MAX_PAIRS]; // vectors that were loaded for a stride of 2
 } LineTaps;
 
-// Are so many results of a row enough? Of few, a large part is in vectors that are not full. With a stride of
-// 2, for which copies to another order take longer, vectors that are nearly full are enough.
-bool line_is_worthwhile(const TargetCaps *caps, int64_t n, int64_t stride);
+// Are so many results of a row enough? Of few, a large part is in vectors that are not full, but the other
+// way is a copy to another order of the axes and one back. An image of one channel needs no copies.
+bool line_is_worthwhile(const TargetCaps *caps, int64_t n, int64_t channels);
 // The tap that is `by` elements behind the first one, for all lanes.
 KRef line_tap(Kernel *k, LineTaps *t, int64_t by);
 // Elements that the vectors for n results read in a line, with taps up to `reach` behind the first one.

@@ -15,6 +15,7 @@ static void rows_can_be_true(void **state)
         assert_int_equal(m->l1_bytes % m->way_bytes, 0);
         assert_true(m->l2_rate > m->l3_rate && m->l3_rate > m->memory_rate);
         assert_true(m->memory_rate >= m->shared_rate && m->shared_rate > 0);
+        assert_true(m->pairs_per_cycle >= 0 && m->pairs_per_cycle <= m->fma_per_cycle);
         assert_true(m->fma_per_cycle > 0 && m->fma_latency > 0 && m->loads_per_cycle > 0);
         assert_true(m->line_cycles > 0 && m->barrier_cycles > m->line_cycles);
     }
@@ -99,6 +100,37 @@ static void native_has_a_row(void **state)
     assert_string_not_equal(cpu.name, "zen4"); // it is for those who name it
 }
 
+// What one core can use: the C library tells the sum over all complexes of cores on some machines.
+static void native_has_the_third_cache_of_a_core(void **state)
+{
+    (void)state;
+    CpuInfo cpu;
+    unsigned kilobytes = 0;
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    const bool is_known = f != NULL && fscanf(f, "%uK", &kilobytes) == 1;
+    if (f != NULL)
+        fclose(f);
+    if (!is_known)
+        skip();
+    assert_true(cpu_find("native", &cpu));
+    assert_int_equal(cpu.machine.l3_bytes / 1024, kilobytes);
+}
+
+// Only a family that was measured gets a row of its own, and that row has the instructions of the others.
+static void families_find_their_rows(void **state)
+{
+    (void)state;
+    CpuInfo zen5, kind;
+    assert_true(cpu_find("zen5", &zen5) && cpu_find("x86-64-v4-bf16", &kind));
+    assert_string_equal(cpu_of_family("AuthenticAMD", 26), "zen5");
+    assert_null(cpu_of_family("AuthenticAMD", 25));
+    assert_null(cpu_of_family("GenuineIntel", 26));
+    assert_string_equal(zen5.machine.name, "zen5");
+    assert_string_equal(zen5.cc_flags, kind.cc_flags);
+    assert_int_equal(zen5.features, kind.features);
+    assert_true(zen5.machine.fma_per_cycle == 2 && zen5.machine.pairs_per_cycle == 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +138,8 @@ int main(void)
         TEST(gpus_find_their_rows),
         TEST(every_gpu_can_be_planned_for),
         TEST(native_has_a_row),
+        TEST(native_has_the_third_cache_of_a_core),
+        TEST(families_find_their_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

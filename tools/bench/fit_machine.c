@@ -10,6 +10,7 @@
 enum {
     CLOCK_STEPS = 50000,
     LATENCY_STEPS = 10000,
+    PAIR_CHAINS = 12,
     TIMES = 60,
     LINE = 64,
     WORD_STEP = LINE / sizeof(uint32_t)
@@ -59,6 +60,34 @@ static double latency_seconds(void)
     }
     return (now() - start) / (4.0 * LATENCY_STEPS);
 }
+
+#if defined(__AVX512BF16__)
+// GFLOP/s of sums of two products of bf16 each: so many chains that none waits for another.
+static double pairs_seconds(void)
+{
+    const double start = now();
+    for (int step = 0; step < LATENCY_STEPS; step++)
+        __asm__ volatile("vdpbf16ps %%zmm16, %%zmm16, %%zmm17\n\tvdpbf16ps %%zmm16, %%zmm16, %%zmm18\n\t"
+                         "vdpbf16ps %%zmm16, %%zmm16, %%zmm19\n\tvdpbf16ps %%zmm16, %%zmm16, %%zmm20\n\t"
+                         "vdpbf16ps %%zmm16, %%zmm16, %%zmm21\n\tvdpbf16ps %%zmm16, %%zmm16, %%zmm22\n\t"
+                         "vdpbf16ps %%zmm16, %%zmm16, %%zmm23\n\tvdpbf16ps %%zmm16, %%zmm16, %%zmm24\n\t"
+                         "vdpbf16ps %%zmm16, %%zmm16, %%zmm25\n\tvdpbf16ps %%zmm16, %%zmm16, %%zmm26\n\t"
+                         "vdpbf16ps %%zmm16, %%zmm16, %%zmm27\n\tvdpbf16ps %%zmm16, %%zmm16, %%zmm28"
+                         :
+                         :
+                         : "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",
+                           "xmm26", "xmm27", "xmm28");
+    return (now() - start) / (PAIR_CHAINS * (double)LATENCY_STEPS);
+}
+
+static void print_pairs(void)
+{
+    __asm__ volatile("vpxord %%zmm16, %%zmm16, %%zmm16" : : : "xmm16");
+    printf("pairs %.4g\n", 4e-9 * LANES / shortest(pairs_seconds));
+}
+#else
+static void print_pairs(void) {}
+#endif
 
 // --- two cores -----------------------------------------------------------------------------------
 
@@ -209,6 +238,7 @@ int main(int argc, char **argv)
                  far = 3 * l3 < most ? 3 * l3 : most;
     printf("lanes %d\nghz %.4g\n", LANES, 1e-9 / shortest(chain_seconds));
     printf("fma %.4g\nlatency %.4g\n", rlx_probe_peak(1), shortest(latency_seconds) * 1e9);
+    print_pairs();
     print_rate("loads", l1 / 2, 1);
     print_rate("l2", l2 / 2, 1);
     print_rate("l3", middle, 1);

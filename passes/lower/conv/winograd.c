@@ -285,12 +285,20 @@ static double transform_cycles(const Winograd *w)
                     output * (double)ceil_div(w->c->s.oc, w->lanes));
 }
 
+// Tiles read an element of the image for each vector of channels: with a single one, loads keep pace with
+// multiply-adds at best.
+static double direct_share(const Conv *c, uint8_t lanes)
+{
+    return c->s.oc > lanes ? 0.95 : 0.78;
+}
+
 static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
 {
     const double weights = 4.0 * (double)(c->s.kh * c->s.kw * c->s.ic * c->s.oc * c->group);
     const double pixels = (double)(c->s.n * c->s.h * c->s.w);
     const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
-    const double compute = pixels * weights * padded / 4 / (lanes * l->caps->cpu.fma_per_cycle * 0.95);
+    const double rate = lanes * l->caps->cpu.fma_per_cycle * direct_share(c, lanes);
+    const double compute = pixels * weights * padded / 4 / rate;
     const double stream = memory_cycles(l, weights);
     return compute > stream ? compute : stream;
 }

@@ -5,6 +5,9 @@
 #include "passes/lower/operand.h"
 
 #include <math.h>
+#include <string.h>
+
+enum { CHAINS = 4 };
 
 typedef struct Search {
     NodeId x;
@@ -73,19 +76,31 @@ typedef struct Lanes {
     uint8_t lanes;
 } Lanes;
 
+static Lanes begin_lanes(Lower *l, const Search *s, const KRef *idx, Point at)
+{
+    Kernel *k = l->k;
+    return (Lanes){.best = k_var(k, operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), "best"),
+                   .place = k_var(k, k_splat(k, k_integer(k, DTYPE_i32, 0), at.lanes), "place"),
+                   .lanes = at.lanes};
+}
+
+// The vector at idx; place: of its first lane, or what is added to lanes later.
+static void look_at(Lower *l, const Search *s, const KRef *idx, Point at, KRef place, const Lanes *to)
+{
+    Kernel *k = l->k;
+    const KRef v = operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), best = k_get(k, to->best);
+    const KRef better = is_better(k, s, v, best), here = k_splat(k, k_cast(k, place, DTYPE_i32), at.lanes);
+    k_set(k, to->best, k_select(k, better, v, best));
+    k_set(k, to->place, k_select(k, better, here, k_get(k, to->place)));
+}
+
 static void search_lanes(Lower *l, const Search *s, KRef *idx, Point at, int64_t step, Lanes *out)
 {
     Kernel *k = l->k;
     const int64_t end = lower_node(l, s->x)->shape->dim[s->axis];
-    out->lanes = at.lanes;
-    out->best = k_var(k, operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), "best");
-    out->place = k_var(k, k_splat(k, k_integer(k, DTYPE_i32, 0), at.lanes), "place");
+    *out = begin_lanes(l, s, idx, at);
     idx[s->axis] = k_for(k, k_index(k, step), k_index(k, end - end % step), step, KFOR_SERIAL, "r");
-    const KRef v = operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), best = k_get(k, out->best);
-    const KRef better = is_better(k, s, v, best);
-    const KRef here = k_splat(k, k_cast(k, idx[s->axis], DTYPE_i32), at.lanes);
-    k_set(k, out->best, k_select(k, better, v, best));
-    k_set(k, out->place, k_select(k, better, here, k_get(k, out->place)));
+    look_at(l, s, idx, at, idx[s->axis], out);
     k_end(k);
 }
 
@@ -145,6 +160,50 @@ static KRef join_lanes(Lower *l, const Search *s, KRef *idx, const Lanes *found)
     return k_get(k, where);
 }
 
+// Joins what other lanes, `by` elements behind those of `to` on the axis, have found.
+static void join_chain(Lower *l, const Search *s, const Lanes *from, int64_t by, const Lanes *to)
+{
+    Kernel *k = l->k;
+    const KRef v = k_get(k, from->best), best = k_get(k, to->best), place = k_get(k, to->place);
+    const KRef further = k_splat(k, k_integer(k, DTYPE_i32, by), to->lanes);
+    const KRef here = k_add(k, k_get(k, from->place), further), is_before = k_lt(k, here, place);
+    const KRef both_nan = k_and(k, k_ne(k, v, v), k_ne(k, best, best)), equal = k_eq(k, v, best);
+    const KRef is_first = k_expr(k, "($ | $) & $", equal, both_nan, is_before);
+    const KRef wins = k_or(k, is_better(k, s, v, best), is_first);
+    k_set(k, to->best, k_select(k, wins, v, best));
+    k_set(k, to->place, k_select(k, wins, here, place));
+}
+
+// A vector waits for the one before it, so that several chains of them are searched side by side: vectors
+// that follow each other. Those behind the last whole step belong to the first chain.
+static void search_chains(Lower *l, const Search *s, KRef *idx, Point at, Lanes *first)
+{
+    Kernel *k = l->k;
+    const int64_t lanes = at.lanes, end = lower_node(l, s->x)->shape->dim[s->axis], step = CHAINS * lanes,
+                  whole = end - end % step, vectors = end - end % lanes;
+    KRef of[SHAPE_MAX_RANK];
+    Lanes chain[CHAINS];
+    memcpy(of, idx, sizeof of);
+    for (int64_t c = 0; c < CHAINS; c++) {
+        of[s->axis] = k_index(k, c * lanes);
+        chain[c] = begin_lanes(l, s, of, at);
+    }
+    const KRef r = k_for(k, k_index(k, step), k_index(k, whole), step, KFOR_SERIAL, "r");
+    for (int64_t c = 0; c < CHAINS; c++) {
+        of[s->axis] = k_expr(k, "$ + #", r, c * lanes);
+        look_at(l, s, of, at, r, &chain[c]);
+    }
+    k_end(k);
+    for (int64_t c = 1; c < CHAINS; c++)
+        join_chain(l, s, &chain[c], c * lanes, &chain[0]);
+    *first = chain[0];
+    if (whole == vectors)
+        return;
+    idx[s->axis] = k_for(k, k_index(k, whole), k_index(k, vectors), lanes, KFOR_SERIAL, "r");
+    look_at(l, s, idx, at, idx[s->axis], first);
+    k_end(k);
+}
+
 static void search_along(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Search *s = ctx;
@@ -153,7 +212,10 @@ static void search_along(Lower *l, const Domain *d, Point at, void *ctx)
     Point wide = at;
     wide.lanes = wide.count = l->caps->f32_lanes;
     place_axes(l, s, &at, idx);
-    search_lanes(l, s, idx, wide, wide.lanes, &found);
+    if (lower_node(l, s->x)->shape->dim[s->axis] >= 2 * CHAINS * wide.lanes)
+        search_chains(l, s, idx, wide, &found);
+    else
+        search_lanes(l, s, idx, wide, wide.lanes, &found);
     store_place(l, d, at, join_lanes(l, s, idx, &found));
 }
 

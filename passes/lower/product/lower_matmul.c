@@ -90,11 +90,12 @@ static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
     return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
 }
 
-// Are pairs of bf16 one operand of an instruction, and is that faster? Cores that begin two multiply-adds in
-// a cycle do them at half the rate of those of f32 (Sapphire Rapids: 92 and 185 GFLOP/s).
+// Are pairs of bf16 one operand of an instruction, and is that faster? Some cores do them at half the rate of
+// multiply-adds of f32 (Sapphire Rapids: 92 and 185 GFLOP/s), others at twice the rate.
 static bool uses_pairs(const Lower *l, const Matmul *x)
 {
-    return l->caps->has_dot_bf16 && l->caps->cpu.fma_per_cycle == 1 && is_packable(l, x) &&
+    const CpuMachine *cpu = &l->caps->cpu;
+    return l->caps->has_dot_bf16 && 2 * cpu->pairs_per_cycle > cpu->fma_per_cycle && is_packable(l, x) &&
            lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
            gemm_lanes(l, x->n) >= 4;
 }

@@ -9,6 +9,9 @@ static const double text_share = 0.001;
 
 // Of what a cache gives to reads alone, what it gives to panels beside the rest of a tile.
 static const double l2_share = 0.5, l3_share = 0.8;
+// Weights that come from memory for every tile arrive a line at a time: the pixels of a tile are as many
+// streams beside them, so that no unit fetches them ahead.
+static const double memory_share = 0.3;
 
 enum {
     TILE_CYCLES = 30, // loops and addresses of a tile
@@ -21,7 +24,7 @@ typedef struct Cost {
     TileBlocks blocks;
     TileRuns rows, columns;
     double panel_rate; // bytes per cycle at which weights come
-    bool is_far;       // from beyond the second-level cache
+    double rest;       // the share of the time for weights that other work does not hide
     uint32_t loops;    // texts of sums
 } Cost;
 
@@ -49,8 +52,7 @@ static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
     const double fma = (double)(pixels * nv) / units;
     const double loads = (double)(pixels + nv) / cpu->loads_per_cycle;
     const double weights = (double)(nv * c->t->lanes * 4) / c->panel_rate;
-    const double rest = c->is_far ? 0.5 : 0.1;
-    return max_of(max_of(fma, loads), max_of(weights, cpu->fma_latency)) + 0.1 * loads + rest * weights;
+    return max_of(max_of(fma, loads), max_of(weights, cpu->fma_latency)) + 0.25 * loads + c->rest * weights;
 }
 
 // One tile: all taps that fall inside the image.
@@ -118,6 +120,39 @@ static double waiting_cycles(const Tile *t, double compute, double passes)
     return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again + parts;
 }
 
+// Bytes of the input that the pixels of a tile read.
+static double tile_bytes(const Tile *t)
+{
+    const TileShape *s = &t->s;
+    const int64_t columns = (t->plan.columns - 1) * s->sw + (s->kw - 1) * s->dw + 1,
+                  rows = (t->plan.rows - 1) * s->sh + (s->kh - 1) * s->dh + 1;
+    double planes = 1;
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        planes *= (double)s->outer[i].kernel;
+    return 4.0 * planes * (double)(rows * columns) * (double)s->ic;
+}
+
+// From where weights come for each tile, and what that costs beside the sums. What is read again shares the
+// cache with what passes through: the pixels of all weights, or the panel that is fetched and the next tiles.
+static void set_weights(Cost *c)
+{
+    enum { TILES = 4 };
+    const Tile *t = c->t;
+    const CpuMachine *cpu = &t->l->caps->cpu;
+    const double l2 = cpu->l2_bytes, panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
+    const double reused = t->plan.pixels_outside ? weight_bytes(t) : panel,
+                 half = 0.5 * input_bytes(&t->s), tiles = TILES * tile_bytes(t);
+    const double held = t->plan.pixels_outside ? 1.2 * reused : 2 * panel + (half < tiles ? half : tiles);
+    const bool is_in_l1 = reused < cpu->l1_bytes / 2,
+               is_far = !is_in_l1 && !(reused < l2 * 0.2 || held < l2 * 0.6),
+               is_in_memory = reused > 0.5 * cpu->l3_bytes;
+    c->rest = is_far ? 0.4 : 0.1;
+    c->panel_rate = is_in_memory ? memory_share * cpu->shared_rate
+                    : is_in_l1   ? 2 * l2_rate(t)
+                    : is_far     ? l3_rate(t)
+                                 : l2_rate(t);
+}
+
 // Single rows share one text whatever they clip: with many edges they are weighed as if they clipped nothing.
 static TileRuns row_runs(const Tile *t)
 {
@@ -135,14 +170,7 @@ static double plan_cycles(const Tile *t, uint32_t *loops)
     Arena *a = t->l->pass->scratch;
     const TileAxis column_axis = tile_column_axis(&t->s);
     Cost c = {.t = t, .blocks = tile_blocks(t)};
-    const double l2 = t->l->caps->cpu.l2_bytes;
-    const double panel = 4.0 * (double)(tile_steps(&t->s) * t->plan.nv * t->lanes);
-    const double reused = t->plan.pixels_outside ? weight_bytes(t) : panel;
-    // What is read again shares the cache with what passes through: pixels, or the panel that is fetched.
-    const double held = t->plan.pixels_outside ? 1.2 * reused : 2 * panel + 0.5 * input_bytes(&t->s);
-    const bool is_in_l1 = reused < t->l->caps->cpu.l1_bytes / 2;
-    c.is_far = !is_in_l1 && !(reused < l2 * 0.2 || held < l2 * 0.6);
-    c.panel_rate = is_in_l1 ? 2 * l2_rate(t) : c.is_far ? l3_rate(t) : l2_rate(t);
+    set_weights(&c);
     c.columns = tile_axis_runs(a, &column_axis, t->plan.columns);
     c.rows = row_runs(t);
     double cycles = 0, passes = 0;
