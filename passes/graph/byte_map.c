@@ -208,7 +208,7 @@ static bool find_plane(const ByteMap *m, Plane *out)
     return true;
 }
 
-// zone: where (a * factor + b * factor + start -+ zone) >> shift are not equal, `upper` says which one counts.
+// zone: where (a * factor + b * factor + start -+ zone) >> shift differ, `upper` says which one counts.
 typedef struct Sum {
     int64_t factor[2], start, shift, zone, least, most;
     uint32_t upper[1][CHOICE_WORDS];
