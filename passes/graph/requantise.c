@@ -75,6 +75,15 @@ static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
         *r = (Range){(int64_t)number, (int64_t)number};
         return n->dtype == DTYPE_i32;
     }
+    if (n->op == OP_const && n->dtype == DTYPE_i32 && shape_numel(n->shape) > 0) {
+        const Tensor t = tensor_of_const(g, id);
+        *r = (Range){INT64_MAX, INT64_MIN};
+        for (int64_t i = 0; i < t.numel; i++) {
+            const int64_t v = tensor_get_i64(&t, i);
+            *r = (Range){v < r->lo ? v : r->lo, v > r->hi ? v : r->hi};
+        }
+        return INT32_MIN < r->lo;
+    }
     if (n->op == OP_cast && k_is_byte(graph_node(g, n->src[0])->dtype)) {
         *r = input_range(g, n->src[0], 0);
         return n->dtype == DTYPE_i32;

@@ -53,6 +53,8 @@ static void test_quantised_chains(void **state)
         {"node GlobalAveragePool f -> y", OP_global_avg_pool},
         {"node Softmax f -> m axis=1; node Flatten m -> c; node QuantizeLinear c,s,z -> y", OP_gather},
         {"node Softmax f -> y", OP_softmax},
+        {"node QLinearGlobalAveragePool x,s,z,s,z -> y domain=com.microsoft channels_last=0", OP_reduce_sum},
+        {"node QLinearSoftmax x,s,z,s,z -> y domain=com.microsoft axis=-1 opset=13", OP_gather},
         {"init w i8 1,24 = 1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6; init v i8 - = 0; "
          "node DequantizeLinear w,s,v -> q; node Flatten f -> m; node Gemm m,q -> c transB=1; "
          "node QuantizeLinear c,s,z -> y",
