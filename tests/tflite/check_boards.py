@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of integers of single operators (cases.py) on microcontrollers that QEMU emulates: the results are
+"""The cases of integers of single operators (cases.py) on microcontrollers that QEMU emulates: results are
 those that LiteRT stored, and no kernel of them has floats, except where the page says so. A part of the
 cases each day. Usage: check_boards.py RLXC [CPU...]"""
 
