@@ -8,6 +8,7 @@
 // where integers are cheap (simplify_halves.h). Sums of bytes along axes are f32 on other CPUs, where
 // that is exact.
 #include "ir/graph/tensor.h"
+#include "passes/graph/requantise.h"
 #include "passes/graph/simplify_halves.h"
 #include "passes/pass.h"
 #include "passes/units.h"
@@ -325,24 +326,19 @@ static NodeId of_halves(Graph *g, NodeId id, const PassOptions *o)
     return graph_op2(g, OP_add, graph_op2(g, OP_shift_left, formed(g, high, o), by), formed(g, low, o));
 }
 
-// A sum of bytes, less a number, along axes: f32 holds it exactly, and is added up in vectors.
+// A sum along axes of what bytes make: f32 holds it exactly, and is added up in vectors.
 static NodeId step_sum(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
-    const Node *x = graph_node(g, n.src[0]);
-    const NodeId wide = x->op == OP_sub ? x->src[0] : n.src[0];
-    const Node *cast = graph_node(g, wide);
-    double zero = 0;
-    if (n.dtype != DTYPE_i32 || !shape_is_const(x->shape) || shape_numel(n.shape) < 1 ||
-        cast->op != OP_cast || !k_is_byte(graph_node(g, cast->src[0])->dtype) ||
-        (x->op == OP_sub && !node_is_scalar_const(g, x->src[1], &zero)))
+    const Shape *x = graph_node(g, n.src[0])->shape;
+    int64_t least = 0, most = 0;
+    if (n.dtype != DTYPE_i32 || !shape_is_const(x) || shape_numel(n.shape) < 1 ||
+        !requantise_range(g, n.src[0], &least, &most))
         return id;
-    const int64_t terms = shape_numel(x->shape) / shape_numel(n.shape);
-    if ((double)terms * (255 + fabs(zero)) > exact_f32)
+    const int64_t terms = shape_numel(x) / shape_numel(n.shape);
+    if ((double)terms * fmax(fabs((double)least), fabs((double)most)) > exact_f32)
         return id;
-    NodeId of = graph_cast(g, cast->src[0], DTYPE_f32);
-    if (zero < 0 || zero > 0)
-        of = graph_op2(g, OP_sub, of, graph_scalar(g, DTYPE_f32, zero, node_span(g, id)));
+    const NodeId of = graph_cast(g, n.src[0], DTYPE_f32);
     return graph_cast(g, graph_clone_node(g, g, id, &of), DTYPE_i32);
 }
 

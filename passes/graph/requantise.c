@@ -98,6 +98,17 @@ static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
     return INT32_MIN < r->lo && r->hi <= INT32_MAX;
 }
 
+enum { LEVELS = 3 }; // of what ranges look through
+
+bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most)
+{
+    Range r = {0};
+    const bool is_known = range_of(g, id, LEVELS, &r);
+    *least = r.lo;
+    *most = r.hi;
+    return is_known;
+}
+
 static int64_t elements_of(const Shape *s)
 {
     int64_t n = 1;
@@ -125,7 +136,6 @@ static int64_t terms_of(const Graph *g, const Node *n, uint32_t levels, Range *r
 // channel.
 static bool plain_range(const Graph *g, NodeId id, RequantChannel *channel)
 {
-    enum { LEVELS = 3 };
     const Node *n = graph_node(g, id);
     Range r = {0};
     if (n->dtype != DTYPE_i32 || n->shape->rank == 0 || !shape_is_const(graph_node(g, n->src[0])->shape))
