@@ -200,16 +200,21 @@ static KRef fold_comparison(Kernel *k, KOp op, KRef a, KRef b)
     return is_unsigned && op == KOP_le && k_is_const(k, a, &x) && x == 0 ? k_integer(k, DTYPE_bool, 1) : 0;
 }
 
-// The greater or lesser of an unsigned number and 0.
+// The greater or lesser of an integer and the least or greatest one of its type.
 static KRef fold_extreme(const Kernel *k, KOp op, KRef a, KRef b)
 {
     const KInst *n = k_inst(k, a);
-    int64_t v = 1;
-    if (n->lanes > 1 || n->dtype == KT_INDEX || dtype_info[n->dtype].cls != DCLASS_UINT)
+    const bool is_signed = n->dtype != KT_INDEX && dtype_info[n->dtype].cls == DCLASS_INT;
+    int64_t v = 0;
+    if (n->lanes > 1 || n->dtype == KT_INDEX || dtype_info[n->dtype].bits > 32 ||
+        (!is_signed && dtype_info[n->dtype].cls != DCLASS_UINT))
         return 0;
-    if (k_is_const(k, a, &v) && v == 0)
-        return op == KOP_max ? b : a;
-    return k_is_const(k, b, &v) && v == 0 ? (op == KOP_max ? a : b) : 0;
+    const int64_t count = INT64_C(1) << dtype_info[n->dtype].bits;
+    const int64_t least = is_signed ? -count / 2 : 0, most = least + count - 1;
+    const bool is_first = k_is_const(k, a, &v);
+    if ((!is_first && !k_is_const(k, b, &v)) || (v != least && v != most))
+        return 0;
+    return (op == KOP_max) == (v == least) ? (is_first ? b : a) : (is_first ? a : b);
 }
 
 // (x + v) - v of integers, which wrap.

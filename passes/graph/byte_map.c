@@ -3,6 +3,7 @@
 #include "passes/graph/byte_map.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/kernel.h"
+#include "passes/graph/choices.h"
 #include "passes/graph/monotone.h"
 
 #include <math.h>
@@ -207,8 +208,10 @@ static bool find_plane(const ByteMap *m, Plane *out)
     return true;
 }
 
+// zone: where (a * factor + b * factor + start -+ zone) >> shift differ, `upper` says which one counts.
 typedef struct Sum {
-    int64_t factor[2], start, shift, least, most;
+    int64_t factor[2], start, shift, zone, least, most;
+    uint32_t upper[1][CHOICE_WORDS];
 } Sum;
 
 // Is there a start with which these factors give every result? What is at a bound may lie beyond it.
@@ -231,6 +234,49 @@ static bool find_start(const ByteMap *m, const int64_t *y, Sum *s)
            high <= INT32_MAX;
 }
 
+static int64_t kept(int64_t v, const Sum *s)
+{
+    return v < s->least ? s->least : v > s->most ? s->most : v;
+}
+
+// Do the results next to steps depend on nothing but the step? Then these choices are stored.
+static bool find_choices(const ByteMap *m, const int64_t *y, Sum *s)
+{
+    uint32_t lower[CHOICE_WORDS] = {0};
+    memset(s->upper, 0, sizeof s->upper);
+    for (int64_t i = 0; i < VALUES * VALUES; i++) {
+        const int64_t p = byte_of(m, 0, i / VALUES) * s->factor[0] +
+                          byte_of(m, 1, i % VALUES) * s->factor[1] + s->start;
+        if (p - s->zone < INT32_MIN || p + s->zone > INT32_MAX)
+            return false;
+        const int64_t low = kept((p - s->zone) >> s->shift, s), high = kept((p + s->zone) >> s->shift, s);
+        if (y[i] != low && y[i] != high)
+            return false;
+        const uint32_t step = (uint32_t)(low - s->least), bit = UINT32_C(1) << step % 32;
+        if (low != high)
+            *(y[i] == high ? &s->upper[0][step / 32] : &lower[step / 32]) |= bit;
+    }
+    for (uint32_t k = 0; k < CHOICE_WORDS; k++)
+        if ((s->upper[0][k] & lower[k]) != 0)
+            return false;
+    return true;
+}
+
+// Where sums fall on halves: the zone is wider than what floats and the factors are off by.
+static bool find_zone(const ByteMap *m, const int64_t *y, const Plane *plane, Sum *s)
+{
+    for (s->shift = MAX_SHIFT; s->shift >= MIN_SHIFT; s->shift--) {
+        const double one = (double)(INT64_C(1) << s->shift);
+        for (uint32_t k = 0; k < 2; k++)
+            s->factor[k] = (int64_t)rint(plane->of[k] * one);
+        s->start = (int64_t)floor((plane->constant + 0.5) * one);
+        for (s->zone = 1; s->zone <= INT64_C(1) << (s->shift - 10); s->zone *= 8)
+            if (find_choices(m, y, s))
+                return true;
+    }
+    return false;
+}
+
 static bool is_moderate(double factor)
 {
     return fabs(factor) <= 16; // and a number
@@ -248,6 +294,7 @@ static bool find_sum(const ByteMap *m, Arena *a, Sum *s)
         s->least = y[i] < s->least ? y[i] : s->least;
         s->most = y[i] > s->most ? y[i] : s->most;
     }
+    s->zone = 0;
     for (s->shift = MAX_SHIFT; s->shift >= MIN_SHIFT; s->shift--)
         for (int64_t i = 0; i < (2 * NEAR + 1) * (2 * NEAR + 1); i++) {
             const double one = (double)(INT64_C(1) << s->shift);
@@ -258,7 +305,7 @@ static bool find_sum(const ByteMap *m, Arena *a, Sum *s)
             if (find_start(m, y, s))
                 return true;
         }
-    return false;
+    return s->most - s->least < VALUES && find_zone(m, y, &plane, s);
 }
 
 static NodeId i32_scalar(Graph *g, int64_t v, NodeId like)
@@ -275,12 +322,23 @@ static NodeId as_sum(const ByteMap *m)
     arena_free(&a);
     if (!is_found)
         return m->end;
-    NodeId v = i32_scalar(g, s.start, m->end);
+    NodeId v = i32_scalar(g, s.start - s.zone, m->end);
     for (uint32_t k = 0; k < 2; k++) {
         const NodeId x = graph_cast(g, m->source[k], DTYPE_i32);
         v = graph_op2(g, OP_add, graph_op2(g, OP_mul, x, i32_scalar(g, s.factor[k], m->end)), v);
     }
-    v = graph_op2(g, OP_shift_right, v, i32_scalar(g, s.shift, m->end));
+    const NodeId shift = i32_scalar(g, s.shift, m->end), low = graph_op2(g, OP_shift_right, v, shift);
+    if (s.zone != 0) {
+        const NodeId more = graph_op2(g, OP_add, v, i32_scalar(g, 2 * s.zone, m->end));
+        v = graph_op2(g, OP_shift_right, more, shift);
+        v = choose_stored(g, low, v,
+                          &(Choices){.upper = (const uint32_t(*)[CHOICE_WORDS])s.upper,
+                                     .channels = 1,
+                                     .least = s.least,
+                                     .most = s.most});
+    } else {
+        v = low;
+    }
     v = graph_op3(g, OP_clamp, v, i32_scalar(g, s.least, m->end), i32_scalar(g, s.most, m->end));
     return graph_cast(g, v, (DType)graph_node(g, m->end)->dtype);
 }

@@ -5,12 +5,16 @@
 // Where matrix units of GPUs multiply bytes, and depthwise ones of GPUs, as they are. Else f32 convolutions
 // whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that takes; f64 where
 // even one channel is too much. All give the same integers. Sums of 16-bit operands are two of bytes, except
-// where integers are cheap (simplify_halves.h).
+// where integers are cheap (simplify_halves.h). Sums of bytes along axes are f32 on other CPUs, where
+// that is exact.
 #include "ir/graph/tensor.h"
 #include "passes/graph/bytes_volume.h"
+#include "passes/graph/requantise.h"
 #include "passes/graph/simplify_halves.h"
 #include "passes/pass.h"
 #include "passes/units.h"
+
+#include <math.h>
 
 static const double exact_f32 = 16777216;
 enum { MAX_PARTS = 64 };
@@ -353,6 +357,22 @@ static NodeId of_halves(Graph *g, NodeId id, const PassOptions *o)
     return graph_op2(g, OP_add, graph_op2(g, OP_shift_left, formed(g, high, o), by), formed(g, low, o));
 }
 
+// A sum along axes of what bytes make: f32 holds it exactly, and is added up in vectors.
+static NodeId step_sum(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const Shape *x = graph_node(g, n.src[0])->shape;
+    int64_t least = 0, most = 0;
+    if (n.dtype != DTYPE_i32 || !shape_is_const(x) || shape_numel(n.shape) < 1 ||
+        !requantise_range(g, n.src[0], &least, &most))
+        return id;
+    const int64_t terms = shape_numel(x) / shape_numel(n.shape);
+    if ((double)terms * fmax(fabs((double)least), fabs((double)most)) > exact_f32)
+        return id;
+    const NodeId of = graph_cast(g, n.src[0], DTYPE_f32);
+    return graph_cast(g, graph_clone_node(g, g, id, &of), DTYPE_i32);
+}
+
 static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
 {
     const PassOptions *o = ctx;
@@ -361,17 +381,21 @@ static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
         return step_product(g, id, caps);
     if (caps->prefers_ints)
         return simplify_halves(g, id);
+    if (graph_node(g, id)->op == OP_reduce_sum)
+        return caps->is_gpu ? id : step_sum(g, id);
     if (graph_node(g, id)->op != OP_int_conv)
         return id;
     const bool is_byte = k_is_byte(graph_node(g, graph_node(g, id)->src[0])->dtype);
     return is_byte ? formed(g, id, o) : of_halves(g, id, o);
 }
 
-static bool has_int_conv(const Graph *g)
+static bool has_bytes(const Graph *g)
 {
-    for (NodeId id = 1; id < g->nodes.len; id++)
-        if (graph_node(g, id)->op == OP_int_conv || graph_node(g, id)->op == OP_qmatmul)
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (n->op == OP_int_conv || n->op == OP_qmatmul || (n->op == OP_reduce_sum && n->dtype == DTYPE_i32))
             return true;
+    }
     return false;
 }
 
@@ -380,7 +404,7 @@ bool pass_bytes(Pass *p)
     rlx_assert(p->plan == NULL && !p->failed);
     PassOptions options = *p->options;
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = has_int_conv(p->graph) && graph_rewrite(p->graph, step_bytes, &options);
+    const bool changed = has_bytes(p->graph) && graph_rewrite(p->graph, step_bytes, &options);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }

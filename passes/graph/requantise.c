@@ -6,9 +6,12 @@
 #include "passes/graph/requantise.h"
 #include "ir/graph/tensor.h"
 #include "passes/graph/byte_map.h"
+#include "passes/graph/choices.h"
 #include "passes/graph/monotone.h"
 #include "passes/graph/requantiser.h"
 #include "passes/pass.h"
+
+#include <string.h>
 
 // --- which sums can occur ------------------------------------------------------------------------
 
@@ -72,6 +75,15 @@ static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
         *r = (Range){(int64_t)number, (int64_t)number};
         return n->dtype == DTYPE_i32;
     }
+    if (n->op == OP_const && n->dtype == DTYPE_i32 && shape_numel(n->shape) > 0) {
+        const Tensor t = tensor_of_const(g, id);
+        *r = (Range){INT64_MAX, INT64_MIN};
+        for (int64_t i = 0; i < t.numel; i++) {
+            const int64_t v = tensor_get_i64(&t, i);
+            *r = (Range){v < r->lo ? v : r->lo, v > r->hi ? v : r->hi};
+        }
+        return INT32_MIN < r->lo;
+    }
     if (n->op == OP_cast && k_is_byte(graph_node(g, n->src[0])->dtype)) {
         *r = input_range(g, n->src[0], 0);
         return n->dtype == DTYPE_i32;
@@ -84,6 +96,17 @@ static bool range_of(const Graph *g, NodeId id, uint32_t levels, Range *r)
     else
         *r = n->op == OP_add ? (Range){a.lo + b.lo, a.hi + b.hi} : (Range){a.lo - b.hi, a.hi - b.lo};
     return INT32_MIN < r->lo && r->hi <= INT32_MAX;
+}
+
+enum { LEVELS = 3 }; // of what ranges look through
+
+bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most)
+{
+    Range r = {0};
+    const bool is_known = range_of(g, id, LEVELS, &r);
+    *least = r.lo;
+    *most = r.hi;
+    return is_known;
 }
 
 static int64_t elements_of(const Shape *s)
@@ -113,7 +136,6 @@ static int64_t terms_of(const Graph *g, const Node *n, uint32_t levels, Range *r
 // channel.
 static bool plain_range(const Graph *g, NodeId id, RequantChannel *channel)
 {
-    enum { LEVELS = 3 };
     const Node *n = graph_node(g, id);
     Range r = {0};
     if (n->dtype != DTYPE_i32 || n->shape->rank == 0 || !shape_is_const(graph_node(g, n->src[0])->shape))
@@ -147,6 +169,11 @@ static int64_t high_start_of(const RequantChannel *c)
 static int64_t shift_of(const RequantChannel *c)
 {
     return c->shift;
+}
+
+static int64_t whole_shift_of(const RequantChannel *c)
+{
+    return 32 + c->shift;
 }
 
 // A constant for the channels along axis 1 of a value of this rank; a scalar where all are equal.
@@ -207,14 +234,20 @@ static NodeId rounded(Graph *g, const Chain *c, NodeId product, const RequantCha
     const uint32_t rank = graph_node(g, c->source)->shape->rank, n = (uint32_t)c->channels;
     RequantChannel *moved = ARENA_ARRAY(g->arena, RequantChannel, n);
     bool is_high = true; // only the high halves of the starts matter
+    bool is_short = false;
     for (uint32_t i = 0; i < n; i++) {
         moved[i] = channel[i];
         moved[i].start += step * channel[i].zone;
         is_high = is_high && moved[i].start % (INT64_C(1) << 32) == 0;
+        is_short = is_short || moved[i].shift < 0;
     }
     NodeId v = product;
-    if (!is_high)
+    if (!is_high || is_short)
         v = graph_op2(g, OP_add, v, constant_of(g, DTYPE_i64, rank, moved, n, start_of));
+    if (is_short) {
+        v = graph_op2(g, OP_shift_right, v, constant_of(g, DTYPE_i64, rank, moved, n, whole_shift_of));
+        return graph_cast(g, v, DTYPE_i32);
+    }
     v = graph_op2(g, OP_shift_right, v, graph_scalar(g, DTYPE_i64, 32, node_span(g, product)));
     v = graph_cast(g, v, DTYPE_i32);
     if (is_high)
@@ -230,6 +263,19 @@ static NodeId choose(Graph *g, NodeId low, NodeId high, int64_t odd)
     return graph_op2(g, OP_add, low, graph_op2(g, OP_bit_and, parity, graph_op2(g, OP_sub, high, low)));
 }
 
+static NodeId choose_by_bits(Graph *g, NodeId low, NodeId high, const RequantChannel *channel, uint32_t n,
+                             const Requant *r)
+{
+    uint32_t(*upper)[CHOICE_WORDS] = arena_alloc_array(g->arena, n, sizeof *upper);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(upper[i], channel[i].upper, sizeof upper[i]);
+    return choose_stored(g, low, high,
+                         &(Choices){.upper = (const uint32_t(*)[CHOICE_WORDS])upper,
+                                    .channels = n,
+                                    .least = r->least,
+                                    .most = r->most});
+}
+
 static NodeId as_integers(Graph *g, const Chain *c, const RequantChannel *channel, const Requant *r)
 {
     const Span at = node_span(g, c->source);
@@ -238,8 +284,10 @@ static NodeId as_integers(Graph *g, const Chain *c, const RequantChannel *channe
     const NodeId factor = constant_of(g, DTYPE_i64, rank, channel, n, factor_of);
     const NodeId product = graph_op2(g, OP_mul, graph_cast(g, c->source, DTYPE_i64), factor);
     NodeId y = rounded(g, c, product, channel, -1);
-    if (r->has_zone)
-        y = choose(g, y, rounded(g, c, product, channel, 1), r->odd);
+    if (r->has_zone) {
+        const NodeId high = rounded(g, c, product, channel, 1);
+        y = r->has_choices ? choose_by_bits(g, y, high, channel, n, r) : choose(g, y, high, r->odd);
+    }
     y = with_exceptions(g, c, y, channel, false);
     y = with_exceptions(g, c, y, channel, true);
     const NodeId least = graph_scalar(g, DTYPE_i32, (double)r->least, at);

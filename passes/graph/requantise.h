@@ -24,6 +24,9 @@ typedef struct RequantEnds {
 
 // Of each channel (axis 1) of the node `sum`, if `root` is that; else NULL.
 RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum, RequantEnds *ends);
+// What an i32 can be that is made of bytes by casts, products, sums and differences. False: it is made of
+// something else.
+bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most);
 // Do bytes stay as they are?
 bool requant_ends_are_plain(const RequantEnds *ends);
 

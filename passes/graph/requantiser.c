@@ -3,6 +3,7 @@
 #include "passes/graph/requantiser.h"
 
 #include <math.h>
+#include <string.h>
 
 // NEAR: how far from the line's factor others are tried with exceptions; FAR: with other starts.
 enum { MAX_BITS = 29, NEAR = 64, FAR = 1 << 24 };
@@ -29,14 +30,19 @@ static int64_t needed(const RequantChannel *c, int64_t v)
     return v * one_of(c) - c->start + ((v & 1) != c->odd ? c->zone : -c->zone);
 }
 
-// The least sum for which the integers give v or more: in [lo, hi + 1].
-static int64_t threshold(const RequantChannel *c, int64_t v)
+// The least sum whose product reaches this: in [lo, hi + 1].
+static int64_t sum_for(const RequantChannel *c, int64_t need)
 {
-    const int64_t need = needed(c, v);
     if (c->factor == 0)
         return need <= 0 ? c->lo : c->hi + 1;
     const int64_t sum = ceil_div(need, c->factor);
     return sum < c->lo ? c->lo : sum > c->hi + 1 ? c->hi + 1 : sum;
+}
+
+// The least sum for which the integers give v or more: in [lo, hi + 1].
+static int64_t threshold(const RequantChannel *c, int64_t v)
+{
+    return sum_for(c, needed(c, v));
 }
 
 // Are the values at the ends those of f, as far as no clamp makes them so?
@@ -205,9 +211,28 @@ static bool fit_line(RequantChannel *c, const int64_t *at, const Requant *r)
     return best.n_below <= REQUANT_MAX_EXCEPTIONS;
 }
 
+// Finds which of two values counts, for each step, in a zone that takes each step where f does or holds no
+// other sum than that.
+static bool find_choices(RequantChannel *c, const Requant *r)
+{
+    const int64_t one = one_of(c);
+    memset(c->upper, 0, sizeof c->upper);
+    if ((c->first > r->least && sum_for(c, c->first * one - c->start + c->zone) > c->lo) ||
+        (c->last < r->most && sum_for(c, (c->last + 1) * one - c->start - c->zone) <= c->hi))
+        return false;
+    for (int64_t v = c->first + 1; v <= c->last; v++) {
+        const int64_t at = c->at[v - c->first - 1], bit = v - 1 - r->least;
+        const bool is_upper = at == sum_for(c, v * one - c->start - c->zone);
+        if (!is_upper && at != sum_for(c, v * one - c->start + c->zone))
+            return false;
+        c->upper[bit / 32] |= (uint32_t)is_upper << bit % 32;
+    }
+    return true;
+}
+
 static bool find_channel(const Steps *f, RequantChannel *c, uint32_t channel, const Requant *r)
 {
-    const double one = (double)(INT64_C(1) << c->shift);
+    const double one = ldexp(1, (int)c->shift);
     const int64_t factor = (int64_t)rint(c->slope * two_32 * one);
     c->start = (int64_t)floor((c->offset + 0.5) * one * two_32);
     c->factor = factor;
@@ -216,20 +241,29 @@ static bool find_channel(const Steps *f, RequantChannel *c, uint32_t channel, co
         return true;
     if (c->at == NULL)
         find_steps(f, c, channel, c->at = ARENA_ARRAY(r->arena, int64_t, REQUANT_MAX_STEPS));
+    if (r->has_choices)
+        return find_choices(c, r);
     if (fit_factor(c, c->at) && has_ends(c, r))
         return true;
     c->factor = factor;
     return fit_line(c, c->at, r);
 }
 
-// The largest shift with which a factor stays below 2^31; -1: none.
+// The largest shift with which a factor stays below 2^31; below REQUANT_MIN_SHIFT: none.
 static int64_t shift_for(const Requant *r, double slope, double offset)
 {
     int64_t shift = r->max_shift;
-    while (shift >= 0 && (slope * (double)(INT64_C(1) << shift) >= 0.4999999 ||
-                          (fabs(offset) + 257) * (double)(INT64_C(1) << shift) >= (double)(1 << MAX_BITS)))
+    while (shift >= REQUANT_MIN_SHIFT && (ldexp(slope, (int)shift) >= 0.4999999 ||
+                                          ldexp(fabs(offset) + 257, (int)shift) >= (double)(1 << MAX_BITS)))
         shift--;
     return shift;
+}
+
+// What the shifts of a channel leave has to be an i32.
+static bool fits_i32(const RequantChannel *c)
+{
+    const double most = fmax(fabs((double)c->lo), fabs((double)c->hi));
+    return c->slope * most + fabs(c->offset) < (double)(1 << MAX_BITS);
 }
 
 // A channel with one value needs no sum.
@@ -248,17 +282,19 @@ typedef struct Way {
     bool has_own_shifts;
     int32_t zone_bits; // half the width of the zone is 2^-bits; 0: there is none
     int64_t odd;
+    bool has_choices;
 } Way;
 
 static bool find_in_way(const Steps *f, RequantChannel *channel, uint32_t n, Requant *r, Way way)
 {
     r->odd = way.odd;
     r->has_zone = way.zone_bits != 0;
+    r->has_choices = way.has_choices;
     for (uint32_t i = 0; i < n; i++) {
         RequantChannel *c = &channel[i];
         c->shift = way.has_own_shifts ? shift_for(r, c->slope, c->offset) : r->shift;
         c->odd = way.odd;
-        if (c->shift < 0)
+        if (c->shift < REQUANT_MIN_SHIFT)
             return false;
         c->zone = !r->has_zone ? 0 : way.zone_bits > 32 + c->shift ? 1 : one_of(c) >> way.zone_bits;
         if (!find_channel(f, c, i, r))
@@ -276,8 +312,13 @@ static bool find_any_way(const Steps *f, RequantChannel *channel, uint32_t n, Re
     for (uint32_t z = 0; z < sizeof zones / sizeof *zones; z++)
         for (uint32_t own = 0; own < 2; own++)
             for (int64_t flip = 0; flip < (zones[z] == 0 ? 1 : 2); flip++)
-                if (find_in_way(f, channel, n, r, (Way){own != 0, zones[z], odd ^ flip}))
+                if (find_in_way(f, channel, n, r, (Way){own != 0, zones[z], odd ^ flip, false}))
                     return true;
+    // Round decimals: some products of floats are halves, and others next to a half are not rounded to one.
+    for (uint32_t z = 1; z < sizeof zones / sizeof *zones; z++)
+        for (uint32_t own = 0; own < 2; own++)
+            if (find_in_way(f, channel, n, r, (Way){own != 0, zones[z], 0, true}))
+                return true;
     return false;
 }
 
@@ -303,12 +344,14 @@ bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n,
         out->least = y[0] < out->least ? y[0] : out->least;
         out->most = y[1] > out->most ? y[1] : out->most;
         const bool has_line = is_flat(c) || (c->slope > 0 && isfinite(c->slope) && isfinite(c->offset));
-        const int64_t own = has_line ? shift_for(out, c->slope, c->offset) : -1;
+        const int64_t own = has_line ? shift_for(out, c->slope, c->offset) : REQUANT_MIN_SHIFT - 1;
+        if (own < 0 && !fits_i32(c))
+            return false;
         out->shift = own < out->shift ? own : out->shift;
         c->at = NULL;
     }
     const int64_t least = out->least, most = out->most;
-    if (n == 0 || out->shift < 0)
+    if (n == 0 || out->shift < REQUANT_MIN_SHIFT)
         return false;
     out->least = f->least;
     out->most = f->most;

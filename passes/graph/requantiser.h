@@ -6,11 +6,13 @@
 //
 // Where f rounds twice (a product of floats, then half to even), that cannot always be. Then the sum
 // is taken with start - zone and with start + zone. If the two values differ, the even one counts (the odd
-// one, if f adds an odd number behind). And a few sums may be off by one: these exceptions are named.
+// one, if f adds an odd number behind), or a bit that is stored for each pair of values says which one. And a
+// few sums may be off by one: these exceptions are named. A shift below 0 is that of factors of 0.5 and more.
 #ifndef PASSES_GRAPH_REQUANTISER_H
 #define PASSES_GRAPH_REQUANTISER_H
 
 #include "base/arena.h"
+#include "passes/graph/choices.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +27,12 @@ typedef struct Steps {
     int64_t max_shift;   // up to REQUANT_MAX_SHIFT, with which start and the steps of a byte stay below 2^62
 } Steps;
 
-enum { REQUANT_MAX_SHIFT = 20, REQUANT_MAX_STEPS = 255, REQUANT_MAX_EXCEPTIONS = 8 };
+enum {
+    REQUANT_MAX_SHIFT = 20,
+    REQUANT_MIN_SHIFT = -12,
+    REQUANT_MAX_STEPS = 255,
+    REQUANT_MAX_EXCEPTIONS = 8
+};
 
 typedef struct RequantChannel {
     int64_t lo, hi;               // the sums that can occur
@@ -35,6 +42,7 @@ typedef struct RequantChannel {
     int64_t zone, odd;            // 0: there is no zone; 1: the odd value counts
     int64_t above[REQUANT_MAX_EXCEPTIONS], below[REQUANT_MAX_EXCEPTIONS]; // f is one more, or less, for these
     uint32_t n_above, n_below;
+    uint32_t upper[CHOICE_WORDS]; // see choices.h
     int64_t *at; // the least sums for which f is first + 1, first + 2 ...; NULL: not known yet
 } RequantChannel;
 
@@ -42,7 +50,7 @@ typedef struct Requant {
     Arena *arena;
     int64_t least, most;
     int64_t shift, odd; // of all channels that have none of their own; of all channels
-    bool has_zone;
+    bool has_zone, has_choices; // choices: `upper` says what counts in a zone
     uint32_t exceptions; // those of Steps
     int64_t max_shift;
 } Requant;

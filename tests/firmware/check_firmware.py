@@ -74,9 +74,15 @@ class Net:
         return f"%{self.n}"
 
     def requantise(self, x, channels, rank, scale, zero, ends=Ends()):
+        """scale: the largest factor of a channel, or the factors of all channels, which are repeated."""
         rng = random.Random(channels)
         wide = self.add(f"cast({x}) {{to = f32}}")
-        factors = self.add(constant(rng, "f32", [channels] + [1] * (rank - 2), scale * 0.5, scale))
+        shape = [channels] + [1] * (rank - 2)
+        if isinstance(scale, tuple):
+            values = ", ".join(map(str, (scale * channels)[:channels]))
+            factors = self.add(f"const : f32[{', '.join(map(str, shape))}] = {{{values}}}")
+        else:
+            factors = self.add(constant(rng, "f32", shape, scale * 0.5, scale))
         rounded = self.add(f"round({self.add(f'mul({wide}, {factors})')})")
         moved = self.add(f"add({rounded}, {self.add(f'const : f32[] = {{{float(zero + ends.more)}}}')})")
         if ends.clamp:
@@ -84,9 +90,9 @@ class Net:
             moved = self.add(f"clamp({moved}, {least}, {most})")
         return self.add(f"cast({moved}) {{to = {ends.dtype}}}")
 
-    def conv(self, x, shape, scale, more="", *, dtype="i8", most_bias=2000, ends=Ends()):
+    def conv(self, x, shape, scale, more="", *, dtype="i8", most=127, most_bias=2000, ends=Ends()):
         rng = random.Random(len(self.lines))
-        weights = self.add(constant(rng, "i8", shape, -127, 127))
+        weights = self.add(constant(rng, "i8", shape, -most, most))
         bias = self.add(constant(rng, "i32", shape[:1], -most_bias, most_bias))
         zero = self.add(f"const : {dtype}[] = {{{-3 if dtype == 'i8' else 125}}}")
         total = self.add(f"int_conv({x}, {weights}, {bias}, {zero}) {{{more}}}")
@@ -143,6 +149,27 @@ def network():
     flat = net.add(f"reshape({pixels}) {{shape = [1, 240, 1]}}")
     dense = net.conv(flat, [10, 240, 1], 0.0009)
     return net.text(net.add(f"reshape({dense}) {{shape = [1, 10]}}"))
+
+
+DECIMALS = tuple(0.05 * (0.01 + 0.004 * i) / 0.6 for i in range(5))
+
+
+def decimals():
+    """Factors that are round numbers, so that many sums fall on halves as floats have them: bits that are
+    stored say which of two bytes is right. Factors of 0.5 and more, and a residual of such numbers."""
+    net = Net()
+    rows = net.add('input "x" : i8[1, 12, 11, 3]')
+    image = net.add(f"transpose({rows}) {{perm = [0, 3, 1, 2]}}")
+    first = net.conv(image, [8, 3, 3, 3], DECIMALS, "pads = [1, 0, 1, 1], strides = [2, 2]")
+    deep = net.conv(first, [8, 1, 3, 3], tuple(7 * v for v in DECIMALS),
+                    "pads = [1, 1, 1, 1], group = 8")
+    point = net.conv(deep, [8, 8, 1, 1], tuple(3 * v for v in DECIMALS))
+    total = net.add(f"add({net.scaled(first, 0.5)}, {net.scaled(point, 0.25)})")
+    joined = net.add(f"cast({net.add(f'round({total})')}) {{to = i8}}")
+    large = net.conv(joined, [8, 8, 1, 1], (0.5, 0.625, 1.25, 0.51, 0.003), most=1, most_bias=20)
+    both = net.add(f"concat({joined}, {large}) {{axis = 1}}")  # the second one reads a part of what it is in
+    pixels = net.add(f"transpose({both}) {{perm = [0, 2, 3, 1]}}")
+    return net.text(net.add(f"reshape({pixels}) {{shape = [1, -1]}}"))
 
 
 def windows():
@@ -463,6 +490,7 @@ def run_all(work):
     cases = Cases(work)
     check_float_steps(work, cases.machines)
     own = [run_own(cases, "windows", windows())]
+    run_own(cases, "decimals", decimals())
     check_parts(work, run_own(cases, "shapes", shapes(), WITH_FUNCTIONS)[0])
     model, sources = run_own(cases, "net", network())
     own.append((model, sources))

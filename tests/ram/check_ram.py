@@ -12,6 +12,7 @@ stored results.
 Prints TAP."""
 
 import json
+import math
 import os
 import pathlib
 import random
@@ -83,10 +84,11 @@ def checked(command, **more):
 
 
 class Net:
-    """IR text, layer by layer. A value is its name and [channels, rows, columns]."""
+    """IR text, layer by layer. A value is its name and [channels, rows, columns]. Each third network also
+    joins values along channels, and has factors that are powers of two or round decimals."""
 
     def __init__(self, seed):
-        self.rng = random.Random(seed)
+        self.rng, self.has_more = random.Random(seed), seed % 3 == 1
         self.lines, self.n = [], 0
 
     def add(self, text):
@@ -103,7 +105,10 @@ class Net:
         return self.add(f"const : {dtype}[{', '.join(map(str, shape))}] = {{{', '.join(map(str, values))}}}")
 
     def byte(self, wide, scale, shape):
-        factors = self.const("f32", shape, scale * 0.5, scale)
+        kind = self.rng.random() if self.has_more else 1
+        even = 2.0 ** math.floor(math.log2(scale)) if kind < 0.15 else round(scale, 4)
+        factors = (self.add(f"const : f32[] = {{{even}}}") if kind < 0.3 and even > 0 else
+                   self.const("f32", shape, scale * 0.5, scale))
         rounded = self.add(f"round({self.add(f'mul({wide}, {factors})')})")
         zero = self.add("const : f32[] = {-3.0}")
         return self.add(f"cast({self.add(f'add({rounded}, {zero})')}) {{to = i8}}")
@@ -128,6 +133,10 @@ class Net:
     def layer(self, value, before):
         rng, (c, h, w) = self.rng, value[1]
         same = [v for v in before if v[1] == value[1] and v[0] != value[0]]
+        near = [v for v in before if v[1][1:] == [h, w] and v[1][0] + c <= 24 and v[0] != value[0]]
+        if self.has_more and near and rng.random() < 0.2:
+            other = rng.choice(near[-3:])
+            return self.add(f"concat({other[0]}, {value[0]}) {{axis = 1}}"), [other[1][0] + c, h, w]
         kind = rng.random()
         if same and kind < 0.25:
             return self.added(value, rng.choice(same[-3:]))

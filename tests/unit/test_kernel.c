@@ -135,6 +135,33 @@ static void test_floats_do_not_fold(void **state)
     assert_int_equal(k_number(k, DTYPE_f32, (double)NAN), k_number(k, DTYPE_f32, (double)NAN));
 }
 
+// Compilers warn of comparisons that are always false.
+static void test_ends_of_types_fold(void **state)
+{
+    static const struct {
+        DType type;
+        int64_t least, most;
+    } ends[] = {{DTYPE_i8, -128, 127},
+                {DTYPE_u8, 0, 255},
+                {DTYPE_i16, -32768, 32767},
+                {DTYPE_i32, INT32_MIN, INT32_MAX}};
+    (void)state;
+    Kernel *k = new_kernel();
+    const KRef i = k_loop(k, 100, KFOR_SERIAL, "i");
+    for (uint32_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        const KRef least = k_integer(k, ends[e].type, ends[e].least);
+        const KRef most = k_integer(k, ends[e].type, ends[e].most);
+        const KRef x = k_cast(k, i, ends[e].type), seven = k_integer(k, ends[e].type, 7);
+        assert_int_equal(k_min(k, most, x), x);
+        assert_int_equal(k_max(k, x, least), x);
+        assert_int_equal(k_max(k, most, x), most);
+        assert_int_equal(k_min(k, x, least), least);
+        assert_int_not_equal(k_min(k, x, seven), x);
+        assert_int_not_equal(k_max(k, seven, x), seven);
+    }
+    k_end(k);
+}
+
 static void test_constants_wrap(void **state)
 {
     (void)state;
@@ -362,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_listing, reset),
         cmocka_unit_test_setup(test_formulas, reset),
+        cmocka_unit_test_setup(test_ends_of_types_fold, reset),
         cmocka_unit_test_setup(test_reuse_follows_scopes, reset),
         cmocka_unit_test_setup(test_index_folding, reset),
         cmocka_unit_test_setup(test_floats_do_not_fold, reset),

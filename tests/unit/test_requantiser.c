@@ -32,8 +32,11 @@ static int64_t shifted(int64_t v, int64_t bits)
 static int64_t in_integers(const RequantChannel *c, const Requant *r, int64_t sum)
 {
     const int64_t product = sum * c->factor + c->start, bits = 32 + c->shift;
+    assert_in_range(c->shift - REQUANT_MIN_SHIFT, 0, REQUANT_MAX_SHIFT - REQUANT_MIN_SHIFT);
     const int64_t low = shifted(product - c->zone, bits), high = shifted(product + c->zone, bits);
-    int64_t y = low + ((high - low) & (low + r->odd));
+    const int64_t step = low < r->least ? 0 : low > r->most ? r->most - r->least : low - r->least;
+    const int64_t upper = r->has_choices ? c->upper[step / 32] >> step % 32 : low + r->odd;
+    int64_t y = low + ((high - low) & upper);
     for (uint32_t i = 0; i < c->n_above; i++)
         y += c->above[i] == sum;
     for (uint32_t i = 0; i < c->n_below; i++)
@@ -148,13 +151,52 @@ static void test_shifts_of_their_own(void **state)
     assert_int_not_equal(channel[0].shift, channel[1].shift);
 }
 
+// Round decimals: whether a product of floats that is nearly a half becomes one depends on its size, so that
+// neither halves to even nor halves up are right for all.
+static void test_round_decimals(void **state)
+{
+    static const double numbers[] = {1.0 / 120, 0.0008, 0.007, 0.05 * 0.014 / 0.06, 0.3 * 0.02 / 0.9};
+    enum { COUNT = sizeof numbers / sizeof *numbers };
+    uint32_t n_choices = 0;
+    (void)state;
+    for (int zero = -128; zero <= 4; zero += 44) {
+        Floats f = {.zero = (float)zero, .least = -128, .most = 127};
+        RequantChannel channel[COUNT] = {0};
+        Requant r;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            f.scale[i] = (float)numbers[i];
+            channel[i].lo = -70000 - (int64_t)i;
+            channel[i].hi = 90000;
+        }
+        assert_true(find(&f, channel, COUNT, &r));
+        check_all_sums(&f, channel, COUNT, &r);
+        n_choices += r.has_choices;
+    }
+    assert_true(n_choices > 0);
+}
+
+// One step of the sum can be several of the result, and more than the type holds.
+static void test_large_scales(void **state)
+{
+    static const float numbers[] = {0.5f, 0.75f, 0.5123f, 1, 3.7f, 100.25f, 2000};
+    (void)state;
+    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        Floats f = {.scale = {numbers[i], 0.003f}, .zero = -7, .least = -128, .most = 127};
+        RequantChannel channel[2] = {{.lo = -3000, .hi = 2999}, {.lo = -40000, .hi = 40000}};
+        Requant r;
+        assert_true(find(&f, channel, 2, &r));
+        check_all_sums(&f, channel, 2, &r);
+        assert_true(channel[0].shift < 0);
+    }
+}
+
 static void test_nothing_is_found(void **state)
 {
-    Floats f = {.scale = {0.75f}, .zero = 0, .least = -128, .most = 127};
-    RequantChannel channel = {.lo = -300, .hi = 300};
+    Floats f = {.scale = {3e6f}, .zero = 0, .least = -128, .most = 127};
+    RequantChannel channel = {.lo = -30000, .hi = 30000};
     Requant r;
     (void)state;
-    assert_false(find(&f, &channel, 1, &r)); // a factor of 2^31 and more
+    assert_false(find(&f, &channel, 1, &r)); // a factor that leaves more than i32 holds
     f = (Floats){.scale = {0.01f}, .least = -30000, .most = 30000};
     channel = (RequantChannel){.lo = -300000, .hi = 300000};
     assert_false(find(&f, &channel, 1, &r)); // more steps than a byte has
@@ -165,7 +207,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_scales),         cmocka_unit_test(test_powers_of_two_need_a_zone),
         cmocka_unit_test(test_channels_of_one_value), cmocka_unit_test(test_large_bias),
-        cmocka_unit_test(test_shifts_of_their_own),   cmocka_unit_test(test_nothing_is_found),
+        cmocka_unit_test(test_shifts_of_their_own),   cmocka_unit_test(test_round_decimals),
+        cmocka_unit_test(test_large_scales),          cmocka_unit_test(test_nothing_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,11 @@ void onnx_import_quantize(OnnxNode *n)
     const DType work = onnx_int(n, "precision", 0) ? onnx_type_attr(n, "precision", own) : own;
     const NodeId wide = onnx_cast(n, split(n, &g, x), work);
     const NodeId by = onnx_cast(n, place(n, &g, scale), work);
+    const NodeId whole = qdq_softmax(n, wide, by, place(n, &g, zero), type);
+    if (whole || n->failed) {
+        onnx_out(n, 0, join(n, &g, whole));
+        return;
+    }
     const NodeId known = qdq_steps(n, wide, by);
     const NodeId steps = known ? known : onnx_op2(n, OP_div, wide, by);
     onnx_out(n, 0, join(n, &g, quant_saturate(n, steps, place(n, &g, zero), type, saturate)));

@@ -19,6 +19,9 @@ void qdq_remember(OnnxNode *n, NodeId y, const OnnxDequantised *from);
 NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // Like qdq_conv, for a product with a matrix [K, N], or [N, K] when is_transposed.
 NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed);
+// Softmax of dequantised bytes, quantised as `type`: in integers, up to as many elements as microcontrollers
+// have room for. 0: x is none.
+NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);
 // x / scale, where x is made of integers times constants: the scale goes into these. 0: it is not.
 NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale);
 // Sums of the products of bytes, less their zero points (0, or of one element; that of w also [N]), as i32; w

@@ -36,7 +36,7 @@ static void copy_even(const ByteWindows *s, KRef x, KRef pixels)
     Kernel *k = s->c.l->k;
     const KRef zero = k_index(k, 0), one = k_index(k, 1);
     const int64_t step = s->c.sw * s->c.stride_w;
-    if (step != s->to) {
+    if (step != s->n) {
         copy_windows(s, x, pixels, step, zero);
         return;
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators between DequantizeLinear and QuantizeLinear. Convolutions and products of dequantised bytes
 // become exact sums of integers (int_conv) times one factor, the product of the scales. A QuantizeLinear
-// behind them puts its scale into that factor. What such a chain computes are the real numbers that the graph
-// describes, rounded where it quantises: between, there are at most two roundings of f32 where the operators
-// one by one have three and more. A tie of the quantiser may therefore fall to the other side than with the
-// operators one by one.
+// behind them puts its scale into that factor. So it does with means of dequantised bytes. What such a chain
+// computes are the real numbers that the graph describes, rounded where it quantises: between, there are at
+// most two roundings of f32 where the operators one by one have three and more. A tie of the quantiser may
+// therefore fall to the other side than with the operators one by one.
 #include "compiler/import/onnx/onnx_quant.h"
 #include "ir/graph/tensor.h"
 
@@ -45,13 +45,31 @@ static int64_t count_of(OnnxNode *n, NodeId id)
     return shape_numel(onnx_shape(n, id));
 }
 
-// Bytes with one scale and one zero point.
+static bool has_one_scale(OnnxNode *n, const OnnxDequantised *d)
+{
+    return d && is_byte(onnx_dtype(n, d->x)) && count_of(n, d->scale) == 1 &&
+           (!d->zero || count_of(n, d->zero) == 1);
+}
+
+static bool is_view(const Node *v)
+{
+    return (op_info[v->op].flags & OPFLAG_VIEW) != 0;
+}
+
+// Bytes with one scale and one zero point, perhaps in another shape (Flatten, Transpose).
 static const OnnxDequantised *find_input(OnnxNode *n, NodeId id)
 {
     const OnnxDequantised *d = find(n, id);
-    const bool fits = d && is_byte(onnx_dtype(n, d->x)) && count_of(n, d->scale) == 1 &&
-                      (!d->zero || count_of(n, d->zero) == 1);
-    return fits ? d : NULL;
+    if (d || n->failed || !is_view(graph_node(n->graph, id)))
+        return has_one_scale(n, d) ? d : NULL;
+    d = find(n, graph_node(n->graph, id)->src[0]);
+    if (!has_one_scale(n, d))
+        return NULL;
+    OnnxDequantised *shaped = ARENA_NEW(n->model->arena, OnnxDequantised);
+    *shaped = *d;
+    shaped->x = graph_clone_node(n->graph, n->graph, id, &d->x);
+    n->failed = shaped->x == 0;
+    return n->failed ? NULL : shaped;
 }
 
 // Constant bytes with scales and zero points of axis `axis`, or one for all.
@@ -158,6 +176,161 @@ NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed)
     return onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), factors(n, x, w, &s));
 }
 
+// --- means ---
+
+// A mean of dequantised bytes.
+typedef struct QdqMean {
+    Node node;
+    const OnnxDequantised *from;
+    int64_t terms;
+} QdqMean;
+
+static bool is_window_whole(const Node *v)
+{
+    bool is_padded = false;
+    const AttrVal *pads = node_attr(v, A_avg_pool_pads);
+    for (uint64_t i = 0; i < pads->len; i++)
+        is_padded = is_padded || pads->u.ints[i] != 0;
+    return node_get_int(v, A_avg_pool_ceil_mode) == 0 &&
+           (!is_padded || node_get_int(v, A_avg_pool_count_include_pad) != 0);
+}
+
+// How many elements each mean is of; 0: they are not known, or not as many for all.
+static int64_t terms_of(OnnxNode *n, const Node *v)
+{
+    const Shape *s = onnx_shape(n, v->src[0]);
+    int64_t terms = 1;
+    if (!shape_is_const(s) || shape_numel(v->shape) < 1)
+        return 0;
+    if (v->op != OP_avg_pool)
+        return shape_numel(s) / shape_numel(v->shape);
+    const AttrVal *kernel = node_attr(v, A_avg_pool_kernel);
+    for (uint64_t i = 0; i < kernel->len; i++)
+        if (__builtin_mul_overflow(terms, kernel->u.ints[i], &terms))
+            return 0;
+    return is_window_whole(v) ? terms : 0;
+}
+
+static bool is_mean(OnnxNode *n, const Node *v, QdqMean *m)
+{
+    if (v->op != OP_reduce_mean && v->op != OP_global_avg_pool && v->op != OP_avg_pool)
+        return false;
+    *m = (QdqMean){*v, find_input(n, v->src[0]), 0};
+    m->terms = m->from ? terms_of(n, v) : 0;
+    return 0 < m->terms && m->terms <= INT16_MAX;
+}
+
+// Windows with weights of 1.
+static NodeId window_sums(OnnxNode *n, const QdqMean *m)
+{
+    static const AttrId from[] = {A_avg_pool_strides, A_avg_pool_pads, A_avg_pool_dilations};
+    static const AttrId to[] = {A_int_conv_strides, A_int_conv_pads, A_int_conv_dilations};
+    const AttrVal *kernel = node_attr(&m->node, A_avg_pool_kernel);
+    Shape s = {.rank = onnx_shape(n, m->from->x)->rank, .dim = {onnx_shape(n, m->from->x)->dim[1], 1}};
+    for (uint32_t i = 2; i < s.rank; i++)
+        s.dim[i] = kernel->u.ints[i - 2];
+    const NodeId one = onnx_scalar(n, DTYPE_i8, 1), ones = onnx_expand(n, one, s.dim, s.rank);
+    NodeBuild b = ONNX_BEGIN(n, OP_int_conv, m->from->x, ones, 0, zero_of(n, m->from->zero));
+    for (uint32_t i = 0; i < sizeof to / sizeof *to; i++) {
+        const AttrVal *v = node_attr(&m->node, from[i]);
+        node_ints(&b, to[i], v->u.ints, (uint32_t)v->len);
+    }
+    node_int(&b, A_int_conv_group, s.dim[0]);
+    return onnx_end(n, &b);
+}
+
+static NodeId axis_sums(OnnxNode *n, const QdqMean *m)
+{
+    const bool is_pool = m->node.op == OP_global_avg_pool;
+    int64_t spatial[SHAPE_MAX_RANK];
+    const AttrVal *axes = is_pool ? NULL : node_attr(&m->node, A_reduce_mean_axes);
+    const uint32_t rank = onnx_shape(n, m->from->x)->rank;
+    for (uint32_t i = 2; i < rank; i++)
+        spatial[i - 2] = i;
+    const NodeId zero = quant_along(n, m->from->zero, 1, 0);
+    NodeBuild b = ONNX_BEGIN(n, OP_reduce_sum, quant_centred(n, m->from->x, zero));
+    if (is_pool)
+        node_ints(&b, A_reduce_sum_axes, spatial, rank - 2);
+    else
+        node_ints(&b, A_reduce_sum_axes, axes->u.ints, (uint32_t)axes->len);
+    node_int(&b, A_reduce_sum_keepdims, is_pool || node_get_int(&m->node, A_reduce_mean_keepdims));
+    return onnx_end(n, &b);
+}
+
+// The mean divided by a scale: the sum of the bytes less their zero point, times one factor.
+static NodeId mean_divided_by(OnnxNode *n, const QdqMean *m, double scale)
+{
+    const NodeId sum = m->node.op == OP_avg_pool ? window_sums(n, m) : axis_sums(n, m);
+    const Tensor from = tensor_of_const(n->graph, m->from->scale);
+    const double factor = tensor_get_f64(&from, 0) / ((double)m->terms * scale);
+    return onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), onnx_scalar(n, DTYPE_f32, factor));
+}
+
+// --- softmax ---
+
+// Powers are in 1/2^POWER_BITS, shares of their sum in 1/2^SHARE_BITS.
+enum { POWER_BITS = 30, SHARE_BITS = 31, SOFTMAX_MOST = 65536, BYTES = 256 };
+
+static NodeId i64_number(OnnxNode *n, double v)
+{
+    return onnx_scalar(n, DTYPE_i64, v);
+}
+
+// exp of the differences of bytes to the largest one of their line: -255 to 0, in steps of the scale.
+static NodeId powers(OnnxNode *n, const OnnxDequantised *from, int64_t axis)
+{
+    const Tensor scale = tensor_of_const(n->graph, from->scale);
+    int32_t *table = ARENA_ARRAY(n->model->arena, int32_t, BYTES);
+    for (int64_t i = 0; i < BYTES; i++)
+        table[i] = (int32_t)rint(exp((double)(i + 1 - BYTES) * tensor_get_f64(&scale, 0)) *
+                                 (double)(1 << POWER_BITS));
+    const Shape s = {.rank = 1, .dim = {BYTES}};
+    const NodeId most = onnx_reduce(n, OP_reduce_max, from->x, &axis, 1);
+    const NodeId step =
+        onnx_op2(n, OP_sub, onnx_cast(n, from->x, DTYPE_i32), onnx_cast(n, most, DTYPE_i32));
+    const NodeId index = onnx_op2(n, OP_add, step, onnx_scalar(n, DTYPE_i32, BYTES - 1));
+    return onnx_gather(n, onnx_const(n, DTYPE_i32, &s, table, BYTES * sizeof *table), index, 0);
+}
+
+// The share of each, in steps of 1/factor, rounded. Divides once a line.
+static NodeId shares(OnnxNode *n, NodeId power, int64_t axis, double factor)
+{
+    int more = 30;
+    while (more > 0 && ldexp(factor, more) >= ldexp(1, 31))
+        more--;
+    const NodeId wide = onnx_cast(n, power, DTYPE_i64);
+    const NodeId sum = onnx_reduce(n, OP_reduce_sum, wide, &axis, 1);
+    const NodeId by = onnx_op2(n, OP_div, i64_number(n, ldexp(1, 2 * SHARE_BITS)), sum);
+    const NodeId share =
+        onnx_op2(n, OP_shift_right, onnx_op2(n, OP_mul, wide, by), i64_number(n, SHARE_BITS));
+    const NodeId scaled = onnx_op2(n, OP_mul, share, i64_number(n, rint(ldexp(factor, more))));
+    const NodeId moved = onnx_op2(n, OP_add, scaled, i64_number(n, ldexp(1, SHARE_BITS + more - 1)));
+    const NodeId y = onnx_op2(n, OP_shift_right, moved, i64_number(n, SHARE_BITS + more));
+    return onnx_cast(n, y, DTYPE_i32);
+}
+
+NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type)
+{
+    double s = 0;
+    if (n->failed || !is_byte(type) || !node_is_scalar_const(n->graph, scale, &s) || !(s >= 1e-6) || s > 1)
+        return 0;
+    const Node v = *graph_node(n->graph, x);
+    if (is_view(&v)) {
+        NodeId y = qdq_softmax(n, v.src[0], scale, zero, type);
+        y = y ? graph_clone_node(n->graph, n->graph, x, &y) : 0;
+        return y;
+    }
+    const OnnxDequantised *from = v.op == OP_softmax && v.dtype == DTYPE_f32 ? find_input(n, v.src[0]) : NULL;
+    if (!from || !shape_is_const(v.shape) || shape_numel(v.shape) > SOFTMAX_MOST)
+        return 0;
+    const int64_t axis = node_get_int(&v, A_softmax_axis);
+    const NodeId y = shares(n, powers(n, from, axis), axis, 1 / s);
+    const NodeId moved = zero ? onnx_op2(n, OP_add, y, onnx_cast(n, zero, DTYPE_i32)) : y;
+    const NodeId least = onnx_scalar(n, DTYPE_i32, type == DTYPE_i8 ? INT8_MIN : 0);
+    const NodeId most = onnx_scalar(n, DTYPE_i32, type == DTYPE_i8 ? INT8_MAX : UINT8_MAX);
+    return onnx_cast(n, onnx_op3(n, OP_clamp, moved, least, most), type);
+}
+
 // --- what is quantised ---
 
 // A value that comes to be divided by a scale: made of integers times constants, so that the division goes
@@ -165,11 +338,12 @@ NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed)
 static bool is_scaled(OnnxNode *n, NodeId id, uint32_t depth)
 {
     const Node v = *graph_node(n->graph, id);
+    QdqMean mean;
     if (depth == 0 || v.dtype != DTYPE_f32)
         return false;
-    if (v.op == OP_const)
+    if (v.op == OP_const || is_mean(n, &v, &mean))
         return true;
-    if (v.op == OP_relu || v.op == OP_reshape || v.op == OP_max_pool)
+    if (v.op == OP_relu || is_view(&v) || v.op == OP_max_pool)
         return is_scaled(n, v.src[0], depth - 1);
     if (v.op == OP_add)
         return is_scaled(n, v.src[0], depth - 1) && is_scaled(n, v.src[1], depth - 1);
@@ -198,11 +372,14 @@ static NodeId divided_by(OnnxNode *n, NodeId id, double scale)
 {
     const Node v = *graph_node(n->graph, id);
     NodeId src[3] = {0};
+    QdqMean mean;
     double one = 0;
     if (n->failed)
         return 0;
     if (v.op == OP_const)
         return divided_const(n, id, scale);
+    if (is_mean(n, &v, &mean))
+        return mean_divided_by(n, &mean, scale);
     rlx_assert(v.n_src <= sizeof src / sizeof *src);
     for (uint32_t i = v.op == OP_mul; i < v.n_src; i++)
         src[i] = divided_by(n, v.src[i], scale);

@@ -7,7 +7,9 @@
 static NodeId read_float(OnnxNode *n, uint32_t i)
 {
     const NodeId x = onnx_src(n, i), scale = onnx_src(n, i + 1), zero = onnx_opt(n, i + 2);
-    return quant_to_f32(n, x, quant_along(n, scale, 1, 0), quant_along(n, zero, 1, 0));
+    const NodeId y = quant_to_f32(n, x, quant_along(n, scale, 1, 0), quant_along(n, zero, 1, 0));
+    qdq_remember(n, y, &(OnnxDequantised){x, scale, zero, 0, 0});
+    return y;
 }
 
 // The result in the scale and with the zero point that operands i and i + 1 are.
@@ -15,6 +17,18 @@ static void write_quantised(OnnxNode *n, NodeId y, uint32_t i, DType type)
 {
     const NodeId scale = onnx_src(n, i), zero = onnx_opt(n, i + 1);
     onnx_out(n, 0, quant_from_f32(n, y, quant_along(n, scale, 1, 0), quant_along(n, zero, 1, 0), type));
+}
+
+// The same of means and softmax, which are integers where the operand is bytes.
+static void write_sums(OnnxNode *n, NodeId y, uint32_t i, DType type)
+{
+    const NodeId scale = quant_along(n, onnx_src(n, i), 1, 0);
+    const NodeId zero = quant_along(n, onnx_opt(n, i + 1), 1, 0);
+    const NodeId whole = qdq_softmax(n, y, scale, zero, type), steps = whole ? 0 : qdq_steps(n, y, scale);
+    if (!whole && !steps)
+        write_quantised(n, y, i, type);
+    else
+        onnx_out(n, 0, whole ? whole : quant_saturate(n, steps, zero, type, true));
 }
 
 // What an operator makes of x, with the attributes of this node.
@@ -58,7 +72,7 @@ void onnx_import_ms_qlinear_pool(OnnxNode *n)
         x = onnx_move_channels(n, x, true);
     const NodeId y =
         through(n, x, n->row_op == OP_avg_pool ? onnx_import_average_pool : onnx_import_elementwise);
-    write_quantised(n, is_last ? onnx_move_channels(n, y, false) : y, 3, type);
+    write_sums(n, is_last ? onnx_move_channels(n, y, false) : y, 3, type);
 }
 
 // The attribute opset says which Softmax is meant.
@@ -67,7 +81,7 @@ void onnx_import_ms_qlinear_softmax(OnnxNode *n)
     const DType type = onnx_dtype(n, onnx_src(n, 0));
     const NodeId x = read_float(n, 0);
     n->opset = onnx_int(n, "opset", 13);
-    write_quantised(n, through(n, x, onnx_import_softmax), 3, type);
+    write_sums(n, through(n, x, onnx_import_softmax), 3, type);
 }
 
 void onnx_import_ms_qlinear_concat(OnnxNode *n)
