@@ -188,11 +188,23 @@ typedef struct Reach {
     KRef line, step;
 } Reach;
 
+// Is what a thread fetches within the operand? Nobody asks where tiles and slices end with it.
+static KRef is_within(const GpuSimt *s, const GpuSide *x, Reach at)
+{
+    Kernel *k = s->k;
+    KRef is_in = k_integer(k, DTYPE_bool, 1);
+    if (x->size % x->lines != 0)
+        is_in = k_and(k, is_in, k_expr(k, "$ < #", at.line, x->size));
+    if (s->p->k % (s->depth * s->pair) != 0)
+        is_in = k_and(k, is_in, k_expr(k, "$ < #", at.step, s->p->k));
+    return is_in;
+}
+
 // The index of the element there, or 0 where there is none.
 static KRef index_of(const GpuSimt *s, const GpuSide *x, Reach at, KRef *is_in)
 {
     Kernel *k = s->k;
-    *is_in = k_expr(k, "$ < # & $ < #", at.line, x->size, at.step, s->p->k);
+    *is_in = is_within(s, x, at);
     const KRef index = gpu_side_index(s, x, at.line, at.step, is_in);
     return k_select(k, *is_in, index, k_index(k, 0));
 }
