@@ -3,12 +3,9 @@
 // the GPU (ir/machine/machines.def).
 #include "passes/lower/choice.h"
 #include "passes/lower/gpu/gpu_simt.h"
+#include "passes/lower/gpu/gpu_split.h"
 
 enum { MATRIX_TILE = 64, WORD = 4 };
-
-// What --accuracy must allow for f32 of which units sum three products of parts: less than 2^-19 of each
-// product is lost, where the sum of f32 rounds by 2^-24 at every step.
-static const double split_error = 2e-6;
 
 static const GpuShape shapes[] = {
     {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
@@ -52,10 +49,9 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p)
         return GPU_UNIT_SIMD;
     if (!caps->has_mma || a != b)
         return GPU_UNIT_FMA;
-    const bool is_faster = caps->gpu->tf32_rate / 3 > caps->gpu->f32_rate;
-    return k_is_half(a)                                                           ? GPU_UNIT_HALF
-           : a == DTYPE_f32 && is_faster && p->l->pass->options->accuracy >= split_error ? GPU_UNIT_TF32
-                                                                                  : GPU_UNIT_FMA;
+    return k_is_half(a)                             ? GPU_UNIT_HALF
+           : a == DTYPE_f32 && gpu_split_pays(p->l) ? GPU_UNIT_TF32
+                                                    : GPU_UNIT_FMA;
 }
 
 // Two groups have 128 registers for each thread. What is split into parts takes more, unless sums are few.
