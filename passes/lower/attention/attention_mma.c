@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of many queries of 16-bit floats with mma.sync and asynchronous copies (sm_80 and later): what
-// wgmma does not fit, and its groups on GPUs without it; and of f32 as products of parts (gpu_split.h). A warp has 16 queries of a tile; the group goes over
-// blocks of the keys that one of them sees. Values are copied while scores are multiplied, the next keys
-// while these become weights and sums. Rows in shared memory are an odd number of 16 bytes apart, so that
-// eight of them are in different banks. Tiles have numbers, so that groups of another schedule can go over
-// them too.
+// wgmma does not fit, and its groups on GPUs without it; and of f32 as products of parts (gpu_split.h). A
+// warp has 16 queries of a tile; the group goes over blocks of the keys that one of them sees. Values are
+// copied while scores are multiplied, the next keys while these become weights and sums. Rows in shared
+// memory are an odd number of 16 bytes apart, so that eight of them are in different banks. Tiles have
+// numbers, so that groups of another schedule can go over them too.
 #include "passes/lower/attention/attention_warp.h"
 #include "passes/lower/gpu/gpu_split.h"
 

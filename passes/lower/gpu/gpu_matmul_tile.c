@@ -77,17 +77,19 @@ static double most(double a, double b)
 }
 
 // Microseconds in which the threads of a processor store the words of a tile: no copy engine does that for
-// them. (H200: 128 x 256 of f32 take 8.7.)
+// them, and a warpgroup reaches a quarter of a processor's share of the memory rate. (H200: 128 x 256 of f32
+// take 8.7.)
 static double store_of(const GpuMatmul *p, GpuTile t)
 {
-    const double rate = 7.5; // bytes of a warpgroup in a nanosecond
+    const double rate = machine_of(p)->memory_rate / machine_of(p)->processors / 4;
     const double bytes = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
     const double groups = gpu_tile_has_room(machine_of(p), t) ? 2 : 1;
-    return bytes < 4 ? 0 : (double)gpu_tile_rows(t) * t.columns * bytes / 1000 / rate / t.warpgroups / groups;
+    const double stored = (double)gpu_tile_rows(t) * t.columns * bytes / 1000;
+    return bytes < 4 ? 0 : stored / rate / t.warpgroups / groups;
 }
 
-// Of a tile that takes `multiply` until its sums are there. Where two groups share a processor, one multiplies
-// while the other one stores.
+// Of a tile that takes `multiply` until its sums are there. Where two groups share a processor, one of them
+// multiplies while the other one stores.
 static double with_store(const GpuMatmul *p, GpuTile t, double multiply)
 {
     const double store = store_of(p, t);

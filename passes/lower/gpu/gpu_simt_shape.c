@@ -15,9 +15,9 @@ static const GpuShape shapes[] = {
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 // How fast the tiles above are with f32, fitted to times on an H200 of 14 products (0.01 to 30 G
-// multiply-adds), for which the estimate takes a tile that is at most 1.16 times as slow as the best. Those of
-// 160 and 96 columns are by one convolution (6272 x 160 x 1440) beside the others; of threads alone, and of
-// 128 x 160, they are guesses.
+// multiply-adds), for which the estimate takes a tile that is at most 1.16 times as slow as the best. Those
+// of 160 and 96 columns are by one convolution (6272 x 160 x 1440) beside the others; of threads alone, and
+// of 128 x 160, they are guesses.
 typedef struct Speed {
     float share; // of the unit's rate
     float wait;  // for a slice at least, in latencies of the machine
