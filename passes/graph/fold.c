@@ -7,7 +7,7 @@
 #include "ir/eval/eval.h"
 #include "ir/eval/eval_work.h"
 #include "passes/graph/bodies.h"
-#include "passes/graph/eighths.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/pass.h"
 
 enum { FOLD_ALWAYS_BYTES = 1 << 16, FOLD_GROWTH = 4 };
@@ -79,11 +79,12 @@ static void mark_eighths(const Graph *g, Fold *f, bool (*find)(const Graph *, No
 static bool is_kept(const Graph *g, NodeId id, const Fold *f)
 {
     const Node *n = graph_node(g, id);
-    if (!f->keeps_eighths || n->op != OP_cast)
+    const NodeId of = eighths_cast_of(g, id);
+    if (!f->keeps_eighths || of == 0)
         return false;
     return f->is_kept != NULL ? id < f->n_marked && f->is_kept[id]
                               : n->dtype == DTYPE_f32 && n->shape->rank >= 2 &&
-                                    is_eighth(graph_node(g, n->src[0])->dtype);
+                                    is_eighth(graph_node(g, of)->dtype);
 }
 
 // --- folding -------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 // 25 elements) are copied into rows that are, where the estimate says that the product gains more than the
 // copy costs. The operand becomes the part of a padded value that it was: a view, of which nothing beyond
 // the row is read. Constants [k, n] become [n, k] instead, if k is whole steps (pass_refold computes them).
-// Products of 8-bit floats get their scales behind them (eighths.h).
+// Products of 8-bit floats get their scales behind them (simplify_eighths.h).
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
-#include "passes/graph/eighths.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/pass.h"
 

@@ -4,7 +4,7 @@
 // Other products take in numbers by which their operands are multiplied, and casts of 8-bit floats. And
 // rotated keys, which go straight into their cache.
 #include "ir/shape/forms.h"
-#include "passes/graph/eighths.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/plan/group.h"
 #include "passes/lower/product/matvec.h"
@@ -118,7 +118,7 @@ static bool is_read_as_it_was(const Products *p, NodeId id)
 static void take_in_cast(Products *p, NodeId id)
 {
     NodeId *root = p->groups->root;
-    const NodeId from = graph_node(p->g, id)->src[0];
+    const NodeId from = eighths_cast_of(p->g, id);
     const bool is_last = root[id] == id && p->size[id] > 1 && root[from] == id;
     if (!p->plan->caps->has_mma || (!is_alone(p, id) && !is_last) || !is_read_as_it_was(p, id))
         return;
@@ -156,7 +156,7 @@ void group_join_products(Pass *pass, Groups *groups)
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
             take_in_norm(&p, id);
-        else if (graph_node(p.g, id)->op == OP_cast)
+        else if (eighths_cast_of(p.g, id) != 0)
             take_in_cast(&p, id);
         else
             take_in_scale(&p, id);

@@ -554,26 +554,6 @@ static void test_cut_off(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, start, stop)
 
-// Products read 8-bit floats as they are where nothing is taken from them.
-#define FLOAT_STEPS(zero)                                                                                    \
-    "opset 21; in x f8e4m3fn 2,3; init s f32 - = 0.5; init z f8e4m3fn - = " zero                             \
-    "; node DequantizeLinear x,s,z -> y; out y"
-static bool has_sub(const char *model)
-{
-    const Graph *g = import_good(model);
-    for (NodeId id = 1; id < g->nodes.len; id++)
-        if (graph_node(g, id)->op == OP_sub)
-            return true;
-    return false;
-}
-
-static void test_float_zero_points(void **state)
-{
-    (void)state;
-    assert_false(has_sub(FLOAT_STEPS("0")));
-    assert_true(has_sub(FLOAT_STEPS("2")));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -601,7 +581,6 @@ int main(void)
         TEST(rearrange),
         TEST(attention),
         TEST(quant),
-        TEST(float_zero_points),
         TEST(legacy_broadcast),
         TEST(tensor_storage),
         TEST(initializer_is_input),

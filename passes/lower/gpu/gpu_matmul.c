@@ -4,7 +4,7 @@
 // run gpu_matmul_wgmma.c, others gpu_matmul_mma.c, in groups of the same size.
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "ir/kernel/device.h"
-#include "passes/graph/eighths.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/lower/operand.h"
 
 enum {

@@ -5,7 +5,7 @@
 // next is filled while one is multiplied. A cluster's first group does all parts of k. 8-bit floats become
 // f16, which holds them exactly.
 #include "ir/kernel/device.h"
-#include "passes/graph/eighths.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 
 enum { ROW_BYTES = GPU_ROW_BYTES, BLOCK_BYTES = 64 * ROW_BYTES, FRAGMENT = 4 /* words */ };

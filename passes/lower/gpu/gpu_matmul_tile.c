@@ -76,26 +76,6 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-// Microseconds in which the threads of a processor store the words of a tile: no copy engine does that for
-// them, and a warpgroup reaches a quarter of a processor's share of the memory rate. (H200: 128 x 256 of f32
-// take 8.7.)
-static double store_of(const GpuMatmul *p, GpuTile t)
-{
-    const double rate = machine_of(p)->memory_rate / machine_of(p)->processors / 4;
-    const double bytes = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
-    const double groups = gpu_tile_has_room(machine_of(p), t) ? 2 : 1;
-    const double stored = (double)gpu_tile_rows(t) * t.columns * bytes / 1000;
-    return bytes < 4 ? 0 : stored / rate / t.warpgroups / groups;
-}
-
-// Of a tile that takes `multiply` until its sums are there. Where two groups share a processor, one of them
-// multiplies while the other one stores.
-static double with_store(const GpuMatmul *p, GpuTile t, double multiply)
-{
-    const double store = store_of(p, t);
-    return gpu_tile_has_room(machine_of(p), t) ? most(multiply, store) : multiply + store;
-}
-
 // Microseconds of the slowest of: multiplying, what one group gets, what all get of the cache and of memory.
 // Products of bytes go twice as fast as those of 16-bit floats, so that a slot of both takes as long.
 static double time_of(const GpuMatmul *p, GpuTile t)
@@ -117,7 +97,7 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
     const double share = w.groups < all_read ? w.groups / all_read : 1;
     const double memory = bytes / 1000 / m->memory_rate / share * (t.splits > 1 ? 1 : 1 + 8.0 / t.columns);
-    const double time = most(w.waves * with_store(p, t, w.steps * most(step, multiply)),
+    const double time = most(w.waves * w.steps * most(step, multiply),
                              most(w.groups * w.steps * w.copied / rate, memory));
     // Beginning and end, and adding up the parts.
     const double sums = rows * t.columns * 4 / 1000 * 0.1 * (1 - 1 / split);

@@ -16,8 +16,7 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 // How fast the tiles above are with f32, fitted to times on an H200 of 14 products (0.01 to 30 G
 // multiply-adds), for which the estimate takes a tile that is at most 1.16 times as slow as the best. Those
-// of 160 and 96 columns are by one convolution (6272 x 160 x 1440) beside the others; of threads alone, and
-// of 128 x 160, they are guesses.
+// of 160 and 96 columns are by six products of 0.2 to 2.3 G with units; of threads alone they are guesses.
 typedef struct Speed {
     float share; // of the unit's rate
     float wait;  // for a slice at least, in latencies of the machine
@@ -30,7 +29,7 @@ static const Speed fma_speed[N_SHAPES] = {
 static const Speed tf32_speed[N_SHAPES] = {
     {0.39f, 1.00f}, {0.41f, 0.58f}, {0.46f, 0.58f}, {0.32f, 0.38f}, {0.32f, 0.76f},
     {0.23f, 0.90f}, {0.35f, 0.64f}, {0.22f, 0.99f}, {0.27f, 0.83f}, {0.22f, 0.54f},
-    {0.38f, 1.20f}, {0.31f, 0.68f}, {0.35f, 0.80f}, {0.41f, 0.50f},
+    {0.45f, 0.85f}, {0.39f, 0.50f}, {0.40f, 0.60f}, {0.39f, 0.42f},
 };
 
 static int type_of(const GpuMatmul *p, NodeId id)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of a graph as those of gpu_matmul.h.
-#include "passes/graph/eighths.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/product/matmul.h"
 

@@ -2,6 +2,7 @@
 // What a matrix product is made of. See matmul.h.
 #include "passes/lower/product/matmul.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/lower/operand.h"
 
@@ -28,8 +29,8 @@ static NodeId take_scale(const Lower *l, NodeId id, double *scale)
 // What is read in place of a cast that is nowhere (group_join_products).
 static NodeId take_cast(const Lower *l, NodeId id)
 {
-    const Node *n = lower_node(l, id);
-    return n->op == OP_cast && lower_is_in_body(l, id) ? n->src[0] : id;
+    const NodeId of = lower_is_in_body(l, id) ? eighths_cast_of(l->g, id) : 0;
+    return of != 0 ? of : id;
 }
 
 Matmul matmul_of(Lower *l)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See eighths.h.
-#include "passes/graph/eighths.h"
+// See simplify_eighths.h.
+#include "passes/graph/simplify_eighths.h"
 
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
@@ -15,6 +15,12 @@ enum {
 static const Node *source(const Graph *g, NodeId id, uint32_t i)
 {
     return graph_node(g, graph_node(g, id)->src[i]);
+}
+
+NodeId eighths_cast_of(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return n->op == OP_cast ? n->src[0] : 0;
 }
 
 // --- operands ------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 // are cast, and multiplied by scales (DequantizeLinear). The scales go behind the product, and the product
 // reads the numbers as they are: as 8-bit floats where --accuracy allows what units lose of their sums, else
 // as f16, which holds them exactly.
-#ifndef PASSES_GRAPH_EIGHTHS_H
-#define PASSES_GRAPH_EIGHTHS_H
+#ifndef PASSES_GRAPH_SIMPLIFY_EIGHTHS_H
+#define PASSES_GRAPH_SIMPLIFY_EIGHTHS_H
 
 #include "ir/graph/graph.h"
 
@@ -17,6 +17,8 @@ static inline bool is_eighth(int type)
     return type == DTYPE_f8e4m3fn || type == DTYPE_f8e5m2;
 }
 
+// What a cast reads; 0: the node is none.
+NodeId eighths_cast_of(const Graph *g, NodeId id);
 // The product with its scales behind it, or id itself.
 NodeId eighths_scale_last(Graph *g, NodeId id, double accuracy);
 // Does a product read two casts to f32 whose operands it can read itself? *casts: both.
