@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices by warps: mma.sync, simdgroup matrices, cooperative matrices.
+#include "ir/graph/small_float.h"
 #include "ir/interp/device_matrix.h"
 #include "ir/interp/state.h"
 
@@ -221,6 +222,38 @@ static bool multiply_bytes(const Call *c, uint32_t warp)
 CallResult interp_mma_bytes(Call *c)
 {
     return each_warp(c, multiply_bytes);
+}
+
+// --- 8-bit floats for mma.sync of 16-bit ones ----------------------------------------------------
+
+// A word of four becomes two words of two f16 each, in their order.
+static CallResult spread(Call *c, DType type)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Elements to, from;
+        if (!call_elements(c, 0, t, call_int(c, 1, t), 2, &to) ||
+            !call_elements(c, 2, t, call_int(c, 3, t), 1, &from) || !check_ready(c, t, &from, 1))
+            break;
+        const uint32_t word = from.r[0];
+        uint32_t half[BYTES];
+        for (uint32_t i = 0; i < BYTES; i++)
+            half[i] = small_float_narrow(DTYPE_f16, small_float_widen(type, word >> 8 * i & 0xff));
+        for (uint32_t i = 0; i < 2; i++) {
+            to.r[i] = half[2 * i] | half[2 * i + 1] << 16;
+            to.state[i] = from.state[0];
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_spread_e4m3(Call *c)
+{
+    return spread(c, DTYPE_f8e4m3fn);
+}
+
+CallResult interp_spread_e5m2(Call *c)
+{
+    return spread(c, DTYPE_f8e5m2);
 }
 
 // --- simdgroups ----------------------------------------------------------------------------------

@@ -8,7 +8,13 @@
 #include "ir/shape/forms.h"
 #include "passes/pass.h"
 
-enum { CHUNK = 8, FEW = 4, MIN_OUTPUTS = 16, MIN_TAPS = 4 };
+enum {
+    CHUNK = 8,
+    FEW = 4,
+    MIN_OUTPUTS = 16,
+    MIN_TAPS = 4,
+    MOST_OF_SLICE = 32 // steps of k that a product of windows multiplies at once, faster than a copy is made
+};
 
 static bool is_ragged(const Graph *g, const Node *n)
 {
@@ -20,6 +26,7 @@ static bool is_ragged(const Graph *g, const Node *n)
     for (uint32_t i = 2; i < w->rank; i++)
         taps *= w->dim[i];
     return w->rank <= 4 && w->dim[1] % CHUNK != 0 && w->dim[0] >= MIN_OUTPUTS && taps >= MIN_TAPS &&
+           w->dim[1] * taps > MOST_OF_SLICE &&
            graph_node(g, n->src[0])->dtype == n->dtype && graph_node(g, n->src[1])->dtype == n->dtype;
 }
 

@@ -9,6 +9,7 @@
 #include "ir/graph/intern.h"
 #include "ir/graph/reads.h"
 #include "passes/graph/bodies.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/pass.h"
 
 enum { FOLD_ALWAYS_BYTES = 1 << 16, FOLD_GROWTH = 4 };
@@ -18,6 +19,8 @@ typedef struct Fold {
     Arena *perm, *scratch;
     const uint8_t *is_weight; // by NodeId below n_marked: see mark_weights
     uint32_t n_marked;
+    bool keeps_eighths;    // products may read constants of 8-bit floats as they are
+    const bool *is_kept;   // the same: casts that such products read
 } Fold;
 
 // --- weights that are spread ---------------------------------------------------------------------
@@ -60,6 +63,32 @@ static bool is_spread_weight(const Graph *g, const Fold *f, NodeId id)
            shape_numel(n->shape) > shape_numel(graph_node(g, n->src[0])->shape);
 }
 
+// --- 8-bit floats --------------------------------------------------------------------------------
+
+// Units multiply 8-bit floats: as f32, which they would be folded to, they are none. find: the casts that
+// such products read, or might read when pass_pitch has seen them.
+static void mark_eighths(const Graph *g, Fold *f, bool (*find)(const Graph *, NodeId, NodeId *))
+{
+    bool *mark = ARENA_ARRAY(f->scratch, bool, g->nodes.len);
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        NodeId casts[2] = {0};
+        if (find(g, id, casts))
+            mark[casts[0]] = mark[casts[1]] = true;
+    }
+    f->is_kept = mark;
+}
+
+static bool is_kept(const Graph *g, NodeId id, const Fold *f)
+{
+    const Node *n = graph_node(g, id);
+    const NodeId of = eighths_cast_of(g, id);
+    if (!f->keeps_eighths || of == 0)
+        return false;
+    return f->is_kept != NULL ? id < f->n_marked && f->is_kept[id]
+                              : n->dtype == DTYPE_f32 && n->shape->rank >= 2 &&
+                                    is_eighth(graph_node(g, of)->dtype);
+}
+
 // --- folding -------------------------------------------------------------------------------------
 
 // What has no elements is known as well: windows of nothing but padding, sums of nothing.
@@ -75,7 +104,7 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
     const Node *n = graph_node(g, id);
     uint64_t in = 0;
     if ((op_info[n->op].flags & OPFLAG_KEPT) != 0 || n->n_src == 0 || n->n_results != 1 ||
-        !shape_is_const(n->shape))
+        !shape_is_const(n->shape) || is_kept(g, id, f))
         return false;
     for (uint32_t i = 0; i < n->n_src; i++) {
         if (n->src[i] != 0 && !is_known(g, n->src[i]))
@@ -147,7 +176,7 @@ NodeId fold_node(Graph *g, NodeId id)
 {
     rlx_assert(id != 0 && id < g->nodes.len);
     Arena scratch = {0};
-    Fold f = {.perm = g->arena, .scratch = &scratch};
+    Fold f = {.perm = g->arena, .scratch = &scratch, .keeps_eighths = true};
     const NodeId folded = fold_one(g, id, &f);
     arena_free(&scratch);
     return folded;
@@ -158,11 +187,13 @@ static NodeId step_fold(Graph *g, NodeId id, void *ctx)
     return fold_one(g, id, ctx);
 }
 
-bool pass_fold(Pass *p)
+static bool fold_all(Pass *p, bool (*find_eighths)(const Graph *, NodeId, NodeId *))
 {
     rlx_assert(p->plan == NULL && !p->failed);
-    Fold f = {.perm = p->perm, .scratch = p->scratch};
+    Fold f = {.perm = p->perm, .scratch = p->scratch, .keeps_eighths = p->options->caps->has_mma};
     mark_weights(p->graph, &f);
+    if (f.keeps_eighths)
+        mark_eighths(p->graph, &f, find_eighths);
     const uint32_t errors = p->diag->n_errors;
     bool changed = graph_rewrite(p->graph, step_fold, &f);
     changed = bodies_tidy(p) || changed;
@@ -170,9 +201,14 @@ bool pass_fold(Pass *p)
     return changed;
 }
 
+bool pass_fold(Pass *p)
+{
+    return fold_all(p, eighths_find_constants);
+}
+
 bool pass_refold(Pass *p)
 {
-    const bool changed = pass_fold(p);
+    const bool changed = fold_all(p, eighths_are_read);
     const uint32_t before = p->graph->nodes.len;
     p->graph = graph_compact(p->graph, NULL);
     return changed || p->graph->nodes.len != before;

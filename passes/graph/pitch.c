@@ -3,8 +3,10 @@
 // 25 elements) are copied into rows that are, where the estimate says that the product gains more than the
 // copy costs. The operand becomes the part of a padded value that it was: a view, of which nothing beyond
 // the row is read. Constants [k, n] become [n, k] instead, if k is whole steps (pass_refold computes them).
+// Products of 8-bit floats get their scales behind them (simplify_eighths.h).
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/pass.h"
 
@@ -19,6 +21,7 @@ static const double launch_us = 2;
 
 typedef struct Pitch {
     const TargetCaps *caps;
+    double accuracy;
 } Pitch;
 
 // Rows of views may lie anywhere; those that join or part axes need dense ones.
@@ -117,7 +120,7 @@ static NodeId step_pitch(Graph *g, NodeId id, void *ctx)
     const Pitch *p = ctx;
     const Node n = *graph_node(g, id);
     if (!has_form(g, &n))
-        return id;
+        return eighths_scale_last(g, id, p->accuracy);
     if (has_ragged_weights(g, &n))
         return with_turned_weights(g, id);
     const bool is_padded[2] = {is_ragged(g, n.src[0]), is_ragged(g, n.src[1])};
@@ -133,7 +136,7 @@ bool pass_pitch(Pass *p)
 {
     rlx_assert(p->plan == NULL && !p->failed);
     const uint32_t errors = p->diag->n_errors;
-    Pitch pitch = {.caps = p->options->caps};
+    Pitch pitch = {.caps = p->options->caps, .accuracy = p->options->accuracy};
     if (!pitch.caps->has_mma || pitch.caps->gpu == NULL)
         return false;
     const bool changed = graph_rewrite(p->graph, step_pitch, &pitch);

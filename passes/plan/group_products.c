@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What joins products of few rows (matvec.h) beyond what group.c finds: they take in the norm of their rows,
 // which each of several computes again, and a second product of the same rows that only their epilogue reads.
-// Other products take in numbers by which their operands are multiplied. And rotated keys, which go straight
-// into their cache.
+// Other products take in numbers by which their operands are multiplied, and casts of 8-bit floats. And
+// rotated keys, which go straight into their cache.
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/plan/group.h"
 #include "passes/lower/product/matvec.h"
@@ -92,6 +93,45 @@ static void take_in_scale(Products *p, NodeId id)
     p->groups->taken_in[id] = true;
 }
 
+// Does everyone who reads a cast multiply it with another one? *other: the last of these.
+static bool is_multiplied(const Products *p, NodeId id, NodeId *other)
+{
+    const Uses *u = &p->groups->uses;
+    NodeId casts[2];
+    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
+        if (u->user[i] == 0 || !eighths_are_read(p->g, u->user[i], casts))
+            return false;
+        *other = casts[0] == id ? casts[1] : casts[0];
+    }
+    return u->first[id] != u->first[id + 1];
+}
+
+// Do units that multiply it read what was cast, on both sides?
+static bool is_read_as_it_was(const Products *p, NodeId id)
+{
+    NodeId other = 0, back = 0;
+    return is_multiplied(p, id, &other) && is_multiplied(p, other, &back);
+}
+
+// The last node of a group, or one by itself, is cast by those who read it. What was before it is a group
+// without it.
+static void take_in_cast(Products *p, NodeId id)
+{
+    NodeId *root = p->groups->root;
+    const NodeId from = eighths_cast_of(p->g, id);
+    const bool is_last = root[id] == id && p->size[id] > 1 && root[from] == id;
+    if (!p->plan->caps->has_mma || (!is_alone(p, id) && !is_last) || !is_read_as_it_was(p, id))
+        return;
+    root[id] = 0;
+    p->groups->taken_in[id] = true;
+    if (!is_last)
+        return;
+    for (NodeId other = 1; other < id; other++)
+        root[other] = root[other] == id ? from : root[other];
+    p->size[from] = p->size[id] - 1;
+    p->groups->anchor[from] = p->groups->anchor[id];
+}
+
 // Not where every node is a kernel, nor in loops, whose bodies have their operands anywhere.
 static bool may_join(const Pass *p)
 {
@@ -116,6 +156,8 @@ void group_join_products(Pass *pass, Groups *groups)
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
             take_in_norm(&p, id);
+        else if (eighths_cast_of(p.g, id) != 0)
+            take_in_cast(&p, id);
         else
             take_in_scale(&p, id);
 }
@@ -171,6 +213,16 @@ void group_join_patches(Pass *p, Groups *groups)
             groups->root[id] = update[groups->root[id]];
 }
 
+// In the order of the graph.
+static void insert_member(const Plan *plan, PlanKernel *k, NodeId id)
+{
+    vec_push(plan->arena, &k->body, id);
+    for (uint32_t i = k->body.len - 1; i > 0 && k->body.data[i - 1] > id; i--) {
+        k->body.data[i] = k->body.data[i - 1];
+        k->body.data[i - 1] = id;
+    }
+}
+
 void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
 {
     rlx_assert(id != 0 && groups->root[id] == k->root);
@@ -180,7 +232,7 @@ void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKer
         for (uint32_t j = 0; j < k->body.len; j++)
             is_new = is_new && k->body.data[j] != n->src[i];
         if (is_new)
-            vec_push(plan->arena, &k->body, n->src[i]);
+            insert_member(plan, k, n->src[i]);
     }
     vec_push(plan->arena, &k->body, id);
 }

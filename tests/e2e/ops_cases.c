@@ -212,3 +212,12 @@ bool ops_has_stages(const Plan *p)
         n += p->kernels.data[i].stages.len + p->kernels.data[i].is_joined;
     return n > 0;
 }
+
+double ops_unit_accuracy(const OpsCase *c)
+{
+    if (strstr(c->name, "eighths on units") != NULL)
+        return 1e-3;
+    const bool has_digits = strstr(c->name, "digits") != NULL || strstr(c->name, "streamed") != NULL ||
+                            strstr(c->name, "on units") != NULL;
+    return has_digits ? 1e-5 : 0;
+}

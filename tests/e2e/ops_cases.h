@@ -30,6 +30,10 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
 // Its text, with values.
 const char *ops_text(Arena *a, const OpsCase *c);
 
+// --accuracy for matrix units of GPUs. Cases whose name says neither "digits", "streamed" nor "on units" have
+// plain sums; of 8-bit floats ("eighths on units") sums lose more.
+double ops_unit_accuracy(const OpsCase *c);
+
 // Whether a test that takes one of so many cases takes number i: another part each day, or as $TEST_ROTATE
 // says. All where `every` is 0 or 1, where TEST_ALL is set, and where TEST_OPS or TEST_CONFIG chooses.
 // shift: of parts that are to differ at the same time.

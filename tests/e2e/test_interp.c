@@ -105,13 +105,6 @@ static void fail_job(const Job *j, const char *what)
 
 // --- plans ---------------------------------------------------------------------------------------
 
-// Other cases have plain sums.
-static bool has_digits(const OpsCase *c)
-{
-    return strstr(c->name, "digits") != NULL || strstr(c->name, "streamed") != NULL ||
-           strstr(c->name, "on units") != NULL;
-}
-
 static void find_lack(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     Job *j = ctx;
@@ -135,7 +128,7 @@ static void plan_gpu(Job *j, const GpuConfig *g, Graph *graph)
         rlx_assert(is_set);
     }
     *o = (PassOptions){.opt_level = 1, .caps = caps, .place_budget = place_budget};
-    o->accuracy = g->has_mma && has_digits(j->c) ? 1e-5 : 0;
+    o->accuracy = g->has_mma ? ops_unit_accuracy(j->c) : 0;
     j->plan = ops_plan_with(&j->scratch, graph, o);
     j->has_wgmma = g->has_wgmma;
     j->has_coop = g->has_coop;

@@ -16,7 +16,7 @@
 
 enum { EVERY = 2 };
 static const uint64_t place_budget = 20000;
-static const char question[] = "gpu_matmul ";
+static const char *const questions[] = {"gpu_matmul ", "gpu_simt "};
 
 typedef struct Work {
     Arena perm, scratch; // end with the plan
@@ -29,7 +29,8 @@ static Plan *plan_case(Work *w, const PlanChoice *tuned, uint32_t n)
 {
     PassOptions *o = ARENA_NEW(&w->perm, PassOptions);
     *o = (PassOptions){
-        .opt_level = 1, .caps = &w->caps, .place_budget = place_budget, .tuned = tuned, .n_tuned = n};
+        .opt_level = 1, .caps = &w->caps, .place_budget = place_budget, .tuned = tuned, .n_tuned = n,
+        .accuracy = ops_unit_accuracy(w->c)};
     return ops_plan_with(&w->scratch, w->ref->g, o);
 }
 
@@ -126,6 +127,14 @@ static bool run_faults(Work *w, const char *asked)
 
 // --- cases ---------------------------------------------------------------------------------------
 
+static bool is_of_product(const char *question)
+{
+    bool is_one = false;
+    for (uint32_t i = 0; i < sizeof questions / sizeof *questions; i++)
+        is_one = is_one || strncmp(question, questions[i], strlen(questions[i])) == 0;
+    return is_one;
+}
+
 // The question about the product, and its candidates; false: there is none.
 static bool find_tiles(Work *w, Arena *a, PlanChoice *out)
 {
@@ -133,7 +142,7 @@ static bool find_tiles(Work *w, Arena *a, PlanChoice *out)
     bool found = false;
     for (uint32_t i = 0; p != NULL && i < p->choices.len; i++) {
         const PlanChoice *c = &p->choices.data[i];
-        if (strncmp(c->question, question, sizeof question - 1) != 0)
+        if (!is_of_product(c->question))
             continue;
         *out = (PlanChoice){.question = arena_strdup(a, c->question), .others = arena_strdup(a, c->others)};
         found = true;

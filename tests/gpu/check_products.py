@@ -38,6 +38,9 @@ BLOCKS = [
 # Rows, columns, k of bytes, with what makes bytes of the sums again.
 BYTES = [(16384, 512, 512), (50184, 576, 192), (64, 128, 2048)]
 
+# Rows, columns, k of 8-bit floats with scales, and --accuracy: units of 8-bit floats, or of f16.
+EIGHTHS = [(4096, 4096, 4096, 1e-3), (64, 6144, 4096, 1e-3), (4096, 4096, 4096, 1e-5), (300, 608, 4096, 1e-3)]
+
 
 def load_nvrtc():
     library = os.environ.get("RLXC_NVRTC")
@@ -81,6 +84,18 @@ def bytes_graph_of(m, n, k):
     return {**graph, "weights": {"w": w}}
 
 
+def eighths_graph_of(m, n, k, _accuracy):
+    nodes = []
+    for name, scale in (("a", "rows"), ("b", "columns")):
+        nodes += [{"name": f"{name}0", "op": "cast", "inputs": [name], "to": "f32"}]
+        nodes += [{"name": f"{name}1", "op": "mul", "inputs": [f"{name}0", scale]}]
+    nodes += [{"name": "c", "op": "matmul", "inputs": ["a1", "b1"], "transpose_b": True}]
+    nodes += [{"name": "y", "op": "cast", "inputs": ["c"], "to": "bf16"}]
+    params = {"a": {"dtype": "f8e4m3fn", "shape": [m, k]}, "b": {"dtype": "f8e4m3fn", "shape": [n, k]}}
+    params |= {"rows": {"dtype": "f32", "shape": [m, 1]}, "columns": {"dtype": "f32", "shape": [n, 1]}}
+    return {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": ["y"]}
+
+
 def check_single_blocks():
     """Results leave through two blocks of shared memory in turn. Where a tile has an odd number of them, the
     next tile of the group begins with the block that is on its way still, and has to wait for it."""
@@ -90,11 +105,11 @@ def check_single_blocks():
         yield ("rlx_bulk_wait_read<0>()" in text) == waits, f"100352x{n}x128 {says}"
 
 
-def text_of(graph):
+def text_of(graph, accuracy=1e-5):
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "m.json").write_text(json.dumps(graph), encoding="utf-8")
         command = [os.path.abspath(RLXC), "compile", "m.json", "-o", ".", "--name", "m"]
-        command += ["--target", "cuda", "--gpu", "text"]
+        command += ["--target", "cuda", "--gpu", "text", "--accuracy", str(accuracy)]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         return pathlib.Path(folder, "m.cu").read_text(encoding="utf-8")
 
@@ -131,12 +146,15 @@ def main():
     graphs = [(case, graph_of(*case)) for case in PRODUCTS]
     graphs += [(case, blocks_graph_of(*case)) for case in BLOCKS]
     graphs += [(case, bytes_graph_of(*case)) for case in BYTES]
+    graphs += [(case, eighths_graph_of(*case)) for case in EIGHTHS]
     print(f"1..{len(graphs) + len(blocks)}")
     for i, (case, graph) in enumerate(graphs):
-        text = text_of(graph)
+        text = text_of(graph, case[3] if case in EIGHTHS else 1e-5)
         wrong = wrong_in(*log_of(nvrtc, text, "sm_90a"))
-        if case in BLOCKS + BYTES and "rlx_wgmma_n" not in text:
+        if case in BLOCKS + BYTES + EIGHTHS and "rlx_wgmma_n" not in text:
             wrong = "does not use matrix units"
+        if case in EIGHTHS and ("_e4m3_e4m3_" in text) != (case[3] >= 1e-3):
+            wrong = "does not use the units that the accuracy allows"
         failed += wrong != ""
         print(f"{'not ' if wrong else ''}ok {i + 1} - product {case}{': ' + wrong if wrong else ''}")
     for i, (is_right, what) in enumerate(blocks):

@@ -22,6 +22,7 @@
 #include "passes/graph/driver.h"
 #include "runtime-lite/rlx_cuda.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,7 +40,6 @@ enum {
 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 static const uint64_t place_budget = 20000;
-static const OpsTolerance tolerance = {.f32 = 1e-5};
 
 static Arena perm;
 static OpsCases cases;
@@ -58,17 +58,10 @@ static void result(bool ok, uint32_t number, const char *name, const char *why)
 
 // --- planning and emitting -------------------------------------------------------------------------
 
-// Other cases have plain sums.
-static bool has_digits(const OpsCase *c)
-{
-    return strstr(c->name, "digits") != NULL || strstr(c->name, "streamed") != NULL ||
-           strstr(c->name, "on units") != NULL;
-}
-
 static Plan *plan_case(Arena *a, const OpsCase *c)
 {
     Arena scratch = {0};
-    options.accuracy = has_digits(c) ? 1e-5 : 0;
+    options.accuracy = ops_unit_accuracy(c);
     Graph *g = ops_parse(a, c);
     Pass p = {.perm = a, .scratch = &scratch, .diag = g->diag, .options = &options, .graph = g};
     pass_run_all(&p);
@@ -369,7 +362,9 @@ static Memory memory_of(Arena *a, const Model *m, const Plan *p)
 
 static bool spoils = true;
 
-static const char *run_case(Arena *a, Model *m, const Plan *p, const Reference *ref, rlx_status *status)
+// tolerance: of f32
+static const char *run_case(Arena *a, Model *m, const Plan *p, const Reference *ref, double tolerance,
+                            rlx_status *status)
 {
     Memory memory = memory_of(a, m, p);
     const char *wrong = NULL;
@@ -380,8 +375,9 @@ static const char *run_case(Arena *a, Model *m, const Plan *p, const Reference *
             *status = rlx_run(&m->ctx);
         for (uint32_t i = 0; i < p->states.len && *status == RLX_OK; i++)
             *status = rlx_get_state(&m->ctx, m->model->states[i].offset, m->model->states[i].bytes);
-        wrong = *status != RLX_OK ? rlx_status_text(*status)
-                                  : ops_check_results(a, p, &memory, ref, run, tolerance);
+        wrong = *status != RLX_OK
+                    ? rlx_status_text(*status)
+                    : ops_check_results(a, p, &memory, ref, run, (OpsTolerance){.f32 = tolerance});
     }
     return wrong;
 }
@@ -397,8 +393,9 @@ static bool check_case(uint32_t number, FILE *out)
     alarm(SECONDS_A_CASE);
     if (p != NULL && load_model(&a, number, &m)) {
         const Reference ref = ops_evaluate(&a, &cases.data[number]);
+        const double tolerance = fmax(1e-5, ops_unit_accuracy(&cases.data[number]));
         status = begin_model(&m);
-        wrong = status == RLX_OK ? run_case(&a, &m, p, &ref, &status) : rlx_status_text(status);
+        wrong = status == RLX_OK ? run_case(&a, &m, p, &ref, tolerance, &status) : rlx_status_text(status);
         if (status == RLX_OK)
             rlx_close(&m.ctx);
     }

@@ -23,16 +23,27 @@ NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
     return onnx_reshape(n, v, &to);
 }
 
-// x - zero (0: none): as i32, or as f32 for 8-bit floats.
-static NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
+// Floats have zero points of 0, which exporters write all the same.
+static bool is_no_zero(OnnxNode *n, NodeId zero)
+{
+    if (n->failed || !zero || !is_float(onnx_dtype(n, zero)) || !node_is_const(n->graph, zero))
+        return zero == 0;
+    const Tensor t = tensor_of_const(n->graph, zero);
+    int64_t i = 0;
+    while (i < t.numel && fabs(tensor_get_f64(&t, i)) <= 0)
+        i++;
+    return i == t.numel;
+}
+
+NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
 {
     const DType type = is_float(onnx_dtype(n, x)) ? DTYPE_f32 : DTYPE_i32;
     const NodeId wide = onnx_cast(n, x, type);
-    return zero ? onnx_op2(n, OP_sub, wide, onnx_cast(n, zero, type)) : wide;
+    return !is_no_zero(n, zero) ? onnx_op2(n, OP_sub, wide, onnx_cast(n, zero, type)) : wide;
 }
 
 // In f32, which holds integers of up to 16 bits exactly, or in the type of x where that is wider.
-static NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate)
+NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate)
 {
     const DType work = onnx_dtype(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
     const bool is_signed = dtype_info[type].cls == DCLASS_INT;

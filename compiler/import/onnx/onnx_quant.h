@@ -8,6 +8,11 @@
 // A parameter of one axis, [n], in a shape that broadcasts to a tensor of that rank; [1] becomes a scalar,
 // others stay as they are. 0 stays 0.
 NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis);
+// x - zero (0: none): as i32, or as f32 for 8-bit floats.
+NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero);
+// x, which is in steps, to a quantised type: integers as round(x) + zero within the range of the type, floats
+// as x + zero, where `saturate` concerns those of 8 bits.
+NodeId quant_saturate(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate);
 // y is x dequantised along an axis in blocks (0: none): kept in mind where products can read x packed.
 void quant_remember(OnnxNode *n, NodeId y, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block);
 // a times b, read packed. 0: b is not such a matrix.

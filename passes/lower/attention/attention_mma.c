@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of many queries of 16-bit floats with mma.sync and asynchronous copies (sm_80 and later): what
-// wgmma does not fit, and its groups on GPUs without it. A warp has 16 queries of a tile; the group goes over
-// blocks of the keys that one of them sees. Values are copied while scores are multiplied, the next keys
-// while these become weights and sums. Rows in shared memory are an odd number of 16 bytes apart, so that
-// eight of them are in different banks. Tiles have numbers, so that groups of another schedule can go over
-// them too.
+// wgmma does not fit, and its groups on GPUs without it; and of f32 as products of parts (gpu_split.h). A
+// warp has 16 queries of a tile; the group goes over blocks of the keys that one of them sees. Values are
+// copied while scores are multiplied, the next keys while these become weights and sums. Rows in shared
+// memory are an odd number of 16 bytes apart, so that eight of them are in different banks. Tiles have
+// numbers, so that groups of another schedule can go over them too.
 #include "passes/lower/attention/attention_warp.h"
+#include "passes/lower/gpu/gpu_split.h"
 
 enum {
     THREADS = 128,
-    CHUNK = 8,            // elements of a copy, 16 bytes
-    STEP = 16,            // of k in a product
-    MAX_SIZE = 256,
-    WIDE_SIZE = 128,      // from there on blocks have fewer keys
-    WIDEST_SIZE = 192,
+    CHUNK_BYTES = 16,     // of a copy
+    MAX_CHUNK = 8,        // elements of it
+    KEYS = 16,            // whose fragments are loaded at once
+    EIGHT = 8,            // columns of a fragment of sums
+    MAX_BYTES = 512,      // of a row
+    WIDE_BYTES = 256,     // from there on blocks have fewer keys
+    WIDEST_BYTES = 384,
     SMALL_SHARED = 98304, // what groups have on every GPU since sm_80
 };
 
 // Rows in shared memory.
 typedef struct Part {
     NodeId id;
-    int64_t size, steps; // columns; of 16 of them
+    int64_t size, steps; // columns; of 32 bytes of them
     KRef at;
 } Part;
 
@@ -29,6 +32,7 @@ typedef struct Mma {
     Kernel *k;
     const Attention *a;
     DType type;
+    int64_t chunk;                // elements of 16 bytes
     int64_t threads, warps, keys; // warps: that multiply; keys: of a block
     Part q, key, value;
     KRef thread, warp, is_on;     // is_on: does the thread's warp multiply?
@@ -39,7 +43,12 @@ typedef struct Mma {
 
 static int64_t pitch_of(const Part *p)
 {
-    return (2 * p->steps + 1) * CHUNK * 2;
+    return (2 * p->steps + 1) * CHUNK_BYTES;
+}
+
+static bool is_split(const Mma *m)
+{
+    return m->type == DTYPE_f32;
 }
 
 static int64_t tile_rows(const Mma *m)
@@ -56,7 +65,7 @@ static AttRow row_of(const Mma *m, KRef query)
 
 // --- copies --------------------------------------------------------------------------------------
 
-// Eight elements of a row that lies in any way, from `column` on.
+// 16 bytes of a row that lies in any way, from `column` on.
 static void put_chunk(const Mma *m, const Part *p, const AttRow *r, KRef row, KRef column, KRef is_in,
                       KRef to)
 {
@@ -64,21 +73,22 @@ static void put_chunk(const Mma *m, const Part *p, const AttRow *r, KRef row, KR
     Kernel *k = m->k;
     const uint8_t width = attention_fetch_width(l, p->id);
     const uint32_t param = lower_param(l, p->id, PARAM_READ);
-    const KRef part = k_array(k, m->type, CHUNK), zero = k_number(k, DTYPE_f32, 0);
-    KRef word[4], v[2];
-    for (int64_t i = 0; i < CHUNK; i += width) {
+    const KRef part = k_array(k, m->type, m->chunk), zero = k_number(k, DTYPE_f32, 0);
+    KRef word[4], v[MAX_CHUNK];
+    for (int64_t i = 0; i < m->chunk; i += width) {
         const KRef place = k_expr(k, "min($ + #, #)", column, i, p->size - width);
         const KRef from =
             p == &m->q ? attention_query_index(l, r, place) : attention_kv_index(l, r, p->id, row, place);
         k_fetch(k, param, from, part, k_index(k, i), width);
     }
-    for (int64_t i = 0; i < CHUNK; i++) {
+    for (int64_t i = 0; i < m->chunk; i++) {
         const KRef has = k_expr(k, "$ + # < #", column, i, p->size);
-        v[i % 2] =
+        v[i] =
             k_select(k, k_and(k, is_in, has), k_cast(k, k_aload(k, part, k_index(k, i), 1), DTYPE_f32), zero);
-        if (i % 2 == 1)
-            word[i / 2] = attention_warp_pack(k, m->type, v[0], v[1]);
     }
+    for (int64_t i = 0; i < 4; i++)
+        word[i] = is_split(m) ? k_bitcast(k, v[i], DTYPE_u32)
+                              : attention_warp_pack(k, m->type, v[2 * i], v[2 * i + 1]);
     k_device(k, KDEV_shared_put_words, to, word[0], word[1], word[2], word[3]);
 }
 
@@ -91,11 +101,11 @@ static void copy_rows(const Mma *m, const Part *p, int64_t rows, KRef first, KRe
     const KRef i = k_for(k, m->thread, k_index(k, rows * across), m->threads, KFOR_ROLL, "i");
     const KRef line = k_expr(k, "$ / #", i, across), chunk = k_expr(k, "$ % #", i, across),
                zero = k_index(k, 0);
-    const KRef column = k_expr(k, "$ * #", chunk, CHUNK), at = k_add(k, first, line);
-    const KRef to = k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK * 2, p->at);
+    const KRef column = k_expr(k, "$ * #", chunk, m->chunk), at = k_add(k, first, line);
+    const KRef to = k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK_BYTES, p->at);
     const KRef is_in = k_lt(k, at, end), row = k_select(k, is_in, at, zero);
     AttRow r = row_of(m, row);
-    if (attention_fetch_width(l, p->id) < CHUNK) {
+    if (attention_fetch_width(l, p->id) < m->chunk) {
         put_chunk(m, p, &r, row, column, is_in, to);
     } else {
         const KRef is_there = k_expr(k, "$ & $ < #", is_in, column, p->size);
@@ -103,7 +113,7 @@ static void copy_rows(const Mma *m, const Part *p, int64_t rows, KRef first, KRe
         const KRef from =
             p == &m->q ? attention_query_index(l, &r, place) : attention_kv_index(l, &r, p->id, row, place);
         k_device(k, KDEV_cp_async16, to, k_address(k, lower_param(l, p->id, PARAM_READ), from),
-                 k_select(k, is_there, k_index(k, CHUNK * 2), zero));
+                 k_select(k, is_there, k_index(k, CHUNK_BYTES), zero));
     }
     k_end(k);
 }
@@ -116,8 +126,8 @@ static void await_copies(const Mma *m)
 
 // --- products ------------------------------------------------------------------------------------
 
-// Four matrices of 8 x 8 elements: 16 rows from `row` on, 16 columns of step `step`. by_row: the second
-// matrix is the next rows' (else the next columns').
+// Four matrices of 8 rows of 16 bytes: 16 rows from `row` on, 32 bytes of step `step`. by_row: the second
+// matrix is the next rows' (else the next columns'). A lane's words of f32 are the fragments of tf32.
 static void load_matrices(const Mma *m, const Part *p, KRef words, KRef row, KRef step, bool by_row,
                           bool turns)
 {
@@ -127,7 +137,7 @@ static void load_matrices(const Mma *m, const Part *p, KRef words, KRef row, KRe
     const KRef line = k_expr(k, "$ + ($ * 8 + $)", row, by_row ? odd : high, low);
     const KRef chunk = k_expr(k, "$ * 2 + $", step, by_row ? high : odd);
     k_device(k, turns ? KDEV_ldmatrix4_t : KDEV_ldmatrix4, words, k_index(k, 0),
-             k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK * 2, p->at));
+             k_expr(k, "$ * # + ($ * # + $)", line, pitch_of(p), chunk, CHUNK_BYTES, p->at));
 }
 
 static void multiply_fragments(const Mma *m, KRef sums, KRef at, KRef a, KRef b)
@@ -146,6 +156,25 @@ static void clear(Kernel *k, KRef sums, int64_t n)
     k_end(k);
 }
 
+// The words of a fragment as f32, in parts.
+static GpuSplit split_words(const Mma *m, KRef words)
+{
+    Kernel *k = m->k;
+    const KRef v = k_array(k, DTYPE_f32, 4);
+    for (int64_t i = 0; i < 4; i++)
+        k_astore(k, v, k_index(k, i), k_bitcast(k, k_aload(k, words, k_index(k, i), 1), DTYPE_f32));
+    return gpu_split_words(k, v, 4);
+}
+
+// 16 rows by 16 columns, 32 bytes of k.
+static void multiply_parts(const Mma *m, KRef sums, KRef at, const GpuSplit *a, KRef b)
+{
+    Kernel *k = m->k;
+    const GpuSplit of_b = split_words(m, b);
+    gpu_split_multiply(k, sums, at, a, &of_b, k_index(k, 0));
+    gpu_split_multiply(k, sums, k_expr(k, "$ + 4", at), a, &of_b, k_index(k, 2));
+}
+
 static void multiply_keys(const Mma *m)
 {
     Kernel *k = m->k;
@@ -153,9 +182,45 @@ static void multiply_keys(const Mma *m)
     clear(k, m->x.scores, m->keys / 2);
     const KRef step = k_for(k, zero, k_index(k, m->q.steps), 1, KFOR_UNROLL, "step");
     load_matrices(m, &m->q, a, k_expr(k, "$ * #", m->warp, ATTENTION_WARP_ROWS), step, true, false);
-    const KRef key = k_for(k, zero, k_index(k, m->keys), STEP, KFOR_UNROLL, "key");
+    const GpuSplit of_a = is_split(m) ? split_words(m, a) : (GpuSplit){0};
+    const KRef key = k_for(k, zero, k_index(k, m->keys), KEYS, KFOR_UNROLL, "key");
     load_matrices(m, &m->key, b, key, step, false, false);
-    multiply_fragments(m, m->x.scores, k_expr(k, "$ / 2", key), a, b);
+    if (is_split(m))
+        multiply_parts(m, m->x.scores, k_expr(k, "$ / 2", key), &of_a, b);
+    else
+        multiply_fragments(m, m->x.scores, k_expr(k, "$ / 2", key), a, b);
+    k_end(k);
+    k_end(k);
+}
+
+// An f32 of the values.
+static KRef value_at(const Mma *m, KRef key, KRef column)
+{
+    Kernel *k = m->k;
+    const KRef word = k_var(k, k_index(k, 0), "word");
+    k_device(k, KDEV_shared_get, word,
+             k_expr(k, "$ * # + ($ * 4 + $)", key, pitch_of(&m->value), column, m->value.at));
+    return k_bitcast(k, k_cast(k, k_get(k, word), DTYPE_u32), DTYPE_f32);
+}
+
+// Of f32: a thread's two weights of each eight are those of keys 2 t and 2 t + 1, which stand for steps t and
+// t + 4 of the product: its order does not matter, if both operands have it.
+static void multiply_f32_values(const Mma *m)
+{
+    Kernel *k = m->k;
+    static const int64_t own[] = {0, 2, 1, 3};
+    const KRef a = k_array(k, DTYPE_f32, 4), b = k_array(k, DTYPE_f32, 2), zero = k_index(k, 0);
+    const KRef eight = k_for(k, zero, k_index(k, m->keys / EIGHT), 1, KFOR_UNROLL, "eight");
+    for (int64_t i = 0; i < 4; i++)
+        k_astore(k, a, k_index(k, i), k_aload(k, m->x.scores, k_expr(k, "$ * 4 + #", eight, own[i]), 1));
+    const GpuSplit of_a = gpu_split_words(k, a, 4);
+    const KRef step = k_for(k, zero, k_index(k, m->value.steps), 1, KFOR_UNROLL, "step");
+    const KRef key = k_expr(k, "$ * # + $ % 4 * 2", eight, EIGHT, m->x.lane);
+    const KRef column = k_expr(k, "$ * # + $ / 4", step, EIGHT, m->x.lane);
+    for (int64_t i = 0; i < 2; i++)
+        k_astore(k, b, k_index(k, i), value_at(m, k_expr(k, "$ + #", key, i), column));
+    const GpuSplit of_b = gpu_split_words(k, b, 2);
+    gpu_split_multiply(k, m->x.mix, k_expr(k, "$ * 4", step), &of_a, &of_b, zero);
     k_end(k);
     k_end(k);
 }
@@ -164,8 +229,12 @@ static void multiply_keys(const Mma *m)
 static void multiply_values(const Mma *m)
 {
     Kernel *k = m->k;
+    if (is_split(m)) {
+        multiply_f32_values(m);
+        return;
+    }
     const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
-    const KRef key = k_for(k, zero, k_index(k, m->keys), STEP, KFOR_UNROLL, "key");
+    const KRef key = k_for(k, zero, k_index(k, m->keys), KEYS, KFOR_UNROLL, "key");
     for (int64_t i = 0; i < 4; i++) {
         const KRef at = k_expr(k, "$ / 2 + #", key, 2 * i);
         const KRef low = k_aload(k, m->x.scores, at, 1),
@@ -174,7 +243,7 @@ static void multiply_values(const Mma *m)
     }
     const KRef step = k_for(k, zero, k_index(k, m->value.steps), 1, KFOR_UNROLL, "step");
     load_matrices(m, &m->value, b, key, step, true, true);
-    multiply_fragments(m, m->x.mix, k_expr(k, "$ * #", step, CHUNK), a, b);
+    multiply_fragments(m, m->x.mix, k_expr(k, "$ * #", step, EIGHT), a, b);
     k_end(k);
     k_end(k);
 }
@@ -332,29 +401,44 @@ static Part part_of(const Mma *m, NodeId id)
 {
     const Shape *s = lower_node(m->l, id)->shape;
     Part p = {.id = id, .size = s->dim[s->rank - 1]};
-    p.steps = ceil_div(p.size, STEP);
+    p.steps = ceil_div(p.size, 2 * m->chunk);
     return p;
 }
 
 // As many as registers have room for beside the sums.
-static int64_t block_keys(const Attention *a, int64_t threads)
+static int64_t block_keys(const Mma *m)
 {
-    if (a->value_size <= WIDE_SIZE && a->size <= WIDE_SIZE)
+    const Attention *a = m->a;
+    const int64_t bytes = CHUNK_BYTES / m->chunk;
+    if (a->value_size * bytes <= WIDE_BYTES && a->size * bytes <= WIDE_BYTES)
         return 64;
-    return threads > THREADS && a->value_size > WIDEST_SIZE ? 16 : 32;
+    return m->threads > THREADS && a->value_size * bytes > WIDEST_BYTES ? 16 : 32;
+}
+
+// All three are 16-bit floats, or f32 that units may multiply in parts. (What caps scores is rounded for
+// weights of 16 bits.)
+static bool has_types(const Mma *m)
+{
+    const Lower *l = m->l;
+    const Attention *a = m->a;
+    return k_is_half(m->type) ||
+           (m->type == DTYPE_f32 && lower_node(l, a->k)->dtype == DTYPE_f32 &&
+            lower_node(l, a->v)->dtype == DTYPE_f32 && !(a->softcap > 0) && gpu_split_pays(l));
 }
 
 static bool plan_mma(Lower *l, const Attention *a, int64_t threads, Mma *m)
 {
     *m = (Mma){.l = l, .k = l->k, .a = a, .type = (DType)lower_node(l, a->q)->dtype, .threads = threads};
-    if (!l->caps->has_mma || !k_is_half(m->type) || a->splits > 0 || a->keys == 0 || a->value_size == 0 ||
-        a->size == 0 || a->size > MAX_SIZE || a->value_size > MAX_SIZE ||
+    const int64_t bytes = dtype_info[m->type].bytes;
+    if (!l->caps->has_mma || !has_types(m) || a->splits > 0 || a->keys == 0 || a->value_size == 0 ||
+        a->size == 0 || a->size * bytes > MAX_BYTES || a->value_size * bytes > MAX_BYTES ||
         (attention_live_axes(a) & ~(1u << (a->rank - 2))) != 0)
         return false;
+    m->chunk = CHUNK_BYTES / bytes;
     m->q = part_of(m, a->q);
     m->key = part_of(m, a->k);
     m->value = part_of(m, a->v);
-    m->keys = block_keys(a, threads);
+    m->keys = block_keys(m);
     const int64_t rest = SMALL_SHARED - m->keys * (pitch_of(&m->key) + pitch_of(&m->value));
     const int64_t most = rest / (ATTENTION_WARP_ROWS * pitch_of(&m->q));
     m->warps = threads / 32 < most ? threads / 32 : most;
@@ -381,7 +465,7 @@ static void begin_tiles(Mma *m)
     m->q.at = k_call(k, KDEV_shared_begin, 0, 0, 0);
     m->key.at = k_expr(k, "$ + #", m->q.at, q_bytes);
     m->value.at = k_expr(k, "$ + #", m->key.at, k_bytes);
-    m->x = (AttWarp){.l = m->l, .a = m->a, .keys = m->keys, .columns = m->value.steps * STEP};
+    m->x = (AttWarp){.l = m->l, .a = m->a, .keys = m->keys, .columns = m->value.steps * 2 * m->chunk};
     m->x.lane = k_expr(k, "$ % 32", m->thread);
     attention_warp_open(&m->x);
 }

@@ -4,6 +4,7 @@
 // run gpu_matmul_wgmma.c, others gpu_matmul_mma.c, in groups of the same size.
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "ir/kernel/device.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/lower/operand.h"
 
 enum {
@@ -20,10 +21,17 @@ static bool is_map_step(int64_t bytes)
     return bytes > 0 && bytes % MAP_ALIGN == 0;
 }
 
+static DType type_of(const GpuMatmul *p, const GpuMatrix *x)
+{
+    return x == &p->a   ? gpu_matmul_type(p)
+           : x == &p->b ? gpu_matmul_b_type(p)
+                        : (DType)lower_node(p->l, p->l->root)->dtype;
+}
+
 // One axis is dense, the others are whole steps of the copy engine.
 static bool is_mappable(const GpuMatmul *p, const GpuMatrix *x)
 {
-    const int64_t bytes = gpu_element_bytes(p);
+    const int64_t bytes = dtype_info[type_of(p, x)].bytes;
     uint32_t rank = 2;
     if ((x->k != 1 && x->outer != 1) || !is_map_step((x->k == 1 ? x->outer : x->k) * bytes) ||
         x->loc->offset * bytes % MAP_ALIGN != 0)
@@ -44,16 +52,18 @@ DType gpu_matmul_type(const GpuMatmul *p)
 DType gpu_matmul_b_type(const GpuMatmul *p)
 {
     if (p->bytes == NULL)
-        return gpu_matmul_type(p);
+        return (DType)lower_node(p->l, p->b.id)->dtype;
     return p->bytes->has_signed_weights ? DTYPE_i8 : DTYPE_u8;
 }
 
-// Bytes are next to each other along k on both sides.
+// Elements of 8 bits are next to each other along k on both sides.
 static bool has_operands(const GpuMatmul *p)
 {
     const int type = gpu_matmul_type(p), anchor = lower_node(p->l, p->l->anchor)->dtype;
     if (p->bytes != NULL)
         return (type == DTYPE_i8 || type == DTYPE_u8) && p->a.k == 1 && p->b.k == 1 && p->rows == 0;
+    if (is_eighth(type))
+        return is_eighth(gpu_matmul_b_type(p)) && p->a.k == 1 && p->b.k == 1 && anchor == DTYPE_f32;
     return k_is_half(type) && lower_node(p->l, p->b.id)->dtype == type &&
            (anchor == type || anchor == DTYPE_f32);
 }
@@ -155,7 +165,7 @@ static uint32_t map_of(const GpuEmit *e, const GpuMatrix *x, int64_t n, int64_t 
 {
     const GpuMatmul *p = e->p;
     const bool is_dense = x->k == 1;
-    const DType type = x == &p->b ? gpu_matmul_b_type(p) : gpu_matmul_type(p);
+    const DType type = type_of(p, x);
     const uint64_t bytes = dtype_info[type].bytes;
     const uint32_t row = GPU_ROW_BYTES / (uint32_t)bytes;
     PlanTensorMap m = {.buf = x->loc->buf,
@@ -192,7 +202,7 @@ static void add_maps(GpuEmit *e)
     }
     e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
     const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
-                             p->c.k == 1 && lower_node(l, l->root)->dtype == gpu_matmul_type(p);
+                             p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
     e->stores_boxes = fits_blocks && is_mappable(p, &p->c);
     e->stores_lines = fits_blocks && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)

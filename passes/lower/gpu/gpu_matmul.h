@@ -83,6 +83,7 @@ typedef struct GpuMatmul {
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
     double scale;          // of sums of floats; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
+    bool by_slots;         // the sums of a slot are added to the others in f32, as units do not round them
 } GpuMatmul;
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
@@ -93,7 +94,7 @@ typedef struct GpuTile {
     int16_t columns;
 } GpuTile;
 
-// Operands of 16-bit floats or of bytes on matrix units: can the copy engine read them?
+// Operands of floats of 16 or 8 bits or of bytes on matrix units: can the copy engine read them?
 bool gpu_matmul_fits(const GpuMatmul *p);
 void gpu_matmul_emit(const GpuMatmul *p);
 // The product for all floats, on GPUs whose groups share memory. gpu_simt_fits: is there enough to do for
@@ -145,7 +146,7 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // The root at a point of the domain where a thread's sum is known.
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
-DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of bytes: of a
+DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of 8 bits: of a
 DType gpu_matmul_b_type(const GpuMatmul *p);
 // Behind the wait for other kernels: what is read for all tiles.
 void gpu_tile_begin(GpuEmit *e);

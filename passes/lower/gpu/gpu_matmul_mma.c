@@ -2,11 +2,13 @@
 // Products on GPUs with mma.sync and asynchronous copies (sm_80 and later), for images without wgmma: the
 // tiles and the threads of gpu_matmul_wgmma.c, so that one table of launches serves both. All threads copy;
 // those that multiply there do so here, each warp 16 rows. Two or more slots of shared memory, of which the
-// next is filled while one is multiplied. A cluster's first group does all parts of k.
+// next is filled while one is multiplied. A cluster's first group does all parts of k. 8-bit floats become
+// f16, which holds them exactly.
 #include "ir/kernel/device.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 
-enum { ROW_BYTES = GPU_ROW_BYTES, BLOCK_BYTES = 64 * ROW_BYTES };
+enum { ROW_BYTES = GPU_ROW_BYTES, BLOCK_BYTES = 64 * ROW_BYTES, FRAGMENT = 4 /* words */ };
 
 static int64_t slot_bytes(const GpuEmit *e)
 {
@@ -113,25 +115,66 @@ static void load_fragment(const GpuEmit *e, const GpuMatrix *x, KRef words, KRef
              chunk_address(e, x, base, row, step));
 }
 
+// What multiplies, and its constant.
+typedef struct Unit {
+    KDevice function;
+    int64_t kind;
+} Unit;
+
+static Unit unit_of(const GpuEmit *e)
+{
+    const DType type = gpu_matmul_type(e->p), b_type = gpu_matmul_b_type(e->p);
+    if (e->p->bytes != NULL)
+        return (Unit){KDEV_mma_bytes, (type == DTYPE_i8) | (b_type == DTYPE_i8) << 1};
+    return (Unit){type == DTYPE_bf16 ? KDEV_mma_bf16 : KDEV_mma_f16, 0};
+}
+
+// Four words of 8-bit floats as eight of f16. Both operands take the first two numbers of each word as steps
+// of k 0 to 7 of a fragment, and the other two as 8 to 15, so that words of 32 steps are two fragments.
+static KRef spread_words(const GpuEmit *e, KRef words, DType type, bool is_a)
+{
+    Kernel *k = e->k;
+    const KRef to = k_array(k, DTYPE_u32, 2 * FRAGMENT), two = k_array(k, DTYPE_u32, 2);
+    for (int64_t i = 0; i < FRAGMENT; i++) {
+        k_device(k, type == DTYPE_f8e4m3fn ? KDEV_spread_e4m3 : KDEV_spread_e5m2, two, k_index(k, 0), words,
+                 k_index(k, i));
+        for (int64_t high = 0; high < 2; high++) {
+            const int64_t at = is_a ? i / 2 * 4 + high * 2 + i % 2 : i * 2 + high;
+            k_astore(k, to, k_index(k, at), k_aload(k, two, k_index(k, high), 1));
+        }
+    }
+    return to;
+}
+
+// 16 rows by 16 columns, 32 bytes of k: words of both as load_fragment gives them.
+static void multiply_words(const GpuEmit *e, KRef sums, KRef to, KRef a, KRef b)
+{
+    Kernel *k = e->k;
+    const Unit unit = unit_of(e);
+    const bool is_spread = is_eighth(gpu_matmul_type(e->p));
+    const int64_t parts = is_spread ? 2 : 1; // of k
+    if (is_spread) {
+        a = spread_words(e, a, gpu_matmul_type(e->p), true);
+        b = spread_words(e, b, gpu_matmul_b_type(e->p), false);
+    }
+    for (int64_t i = 0; i < 2; i++)
+        for (int64_t part = 0; part < parts; part++)
+            k_device_list(k, unit.function, unit.kind,
+                          (const KRef[KDEV_MAX_OPERANDS + 1]){sums, k_expr(k, "$ + #", to, i * 4), a,
+                                                              k_index(k, part * FRAGMENT), b,
+                                                              k_index(k, (i * parts + part) * 2)});
+}
+
 static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
 {
     Kernel *k = e->k;
-    const DType type = gpu_matmul_type(e->p), b_type = gpu_matmul_b_type(e->p);
-    const KDevice mma = e->p->bytes != NULL  ? KDEV_mma_bytes
-                        : type == DTYPE_f16 ? KDEV_mma_f16
-                                            : KDEV_mma_bf16;
-    const int64_t kind = e->p->bytes != NULL ? (type == DTYPE_i8) | (b_type == DTYPE_i8) << 1 : 0;
     const KRef slot = k_expr(k, "$ % # * # + $", step, slots_of(e), slot_bytes(e), e->shared);
-    const KRef a = k_array(k, DTYPE_u32, 4), b = k_array(k, DTYPE_u32, 4), zero = k_index(k, 0);
+    const KRef a = k_array(k, DTYPE_u32, FRAGMENT), b = k_array(k, DTYPE_u32, FRAGMENT), zero = k_index(k, 0);
     const KRef part = k_for(k, zero, k_index(k, gpu_tile_k(e->p)), gpu_unit_k(e->p), KFOR_SERIAL, "part");
     load_fragment(e, &e->p->a, a, slot, k_expr(k, "$ * 16", warp), part);
     const KRef column = k_for(k, zero, k_index(k, e->tile.columns), 16, KFOR_UNROLL, "column");
     load_fragment(e, &e->p->b, b, k_expr(k, "$ + #", slot, e->rows * ROW_BYTES), column, part);
-    const KRef to = k_expr(k, "$ / 8 * 4", column);
-    for (int64_t i = 0; i < 2; i++)
-        k_device_list(k, mma, kind,
-                      (const KRef[KDEV_MAX_OPERANDS + 1]){sums, k_expr(k, "$ + #", to, i * 4), a, zero, b,
-                                                          k_index(k, i * 2)});
+    multiply_words(e, sums, k_expr(k, "$ / 8 * 4", column), a, b);
     k_end(k);
     k_end(k);
 }
@@ -141,6 +184,18 @@ static void clear_sums(const GpuEmit *e, KRef sums)
     Kernel *k = e->k;
     const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
     k_astore(k, sums, i, k_number(k, e->sum, 0));
+    k_end(k);
+}
+
+// The step has sums of its own, which are added to the others.
+static void add_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
+{
+    Kernel *k = e->k;
+    const KRef own = k_array(k, e->sum, e->tile.columns / 2);
+    clear_sums(e, own);
+    multiply_step(e, own, step, warp);
+    const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), k_aload(k, own, i, 1)));
     k_end(k);
 }
 
@@ -169,7 +224,10 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
     k_barrier(k);
     copy_step(e, &c, k_expr(k, "$ + #", step, ahead));
     k_if(k, is_consumer);
-    multiply_step(e, sums, step, warp);
+    if (e->p->by_slots)
+        add_step(e, sums, step, warp);
+    else
+        multiply_step(e, sums, step, warp);
     k_end(k);
     k_end(k);
     k_barrier(k);

@@ -17,6 +17,7 @@ enum {
     MIN_ROWS = 8,
     MIN_NARROW = 4, // rows or columns, of a product that is so LONG
     LONG = 256,
+    LONG_WINDOW = 32, // of a window, whose plain loops are slower
     MIN_DEPTH = 3,
     MIN_RESULTS = 1024,
     MIN_OF_MATRIX = 256, // of each product, if there are many
@@ -217,7 +218,8 @@ bool gpu_simt_fits(const GpuMatmul *p)
     if (p->bytes != NULL)
         return true; // units_take_bytes
     const int64_t least = p->m < p->n ? p->m : p->n;
-    const bool is_wide = least >= MIN_ROWS || (least >= MIN_NARROW && p->k >= LONG);
+    const int64_t long_k = p->window != NULL ? LONG_WINDOW : LONG;
+    const bool is_wide = least >= MIN_ROWS || (least >= MIN_NARROW && p->k >= long_k);
     const bool is_large = p->m * p->n >= MIN_OF_MATRIX && p->m * p->n * gpu_matmul_count(p) >= MIN_RESULTS;
     return p->l->caps->shared_bytes != 0 && is_wide && p->k >= MIN_DEPTH && is_large;
 }

@@ -110,7 +110,8 @@ static void fetch_pairs(const Block *b)
 static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
 {
     Kernel *k = b->e->k;
-    const KDevice pack = gpu_matmul_type(b->e->p) == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
+    const Lower *l = b->e->l;
+    const KDevice pack = lower_node(l, l->root)->dtype == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
     const KRef place = pair_place(b, j, i, h);
     KRef v[2];
     for (uint32_t n = 0; n < 2; n++) {

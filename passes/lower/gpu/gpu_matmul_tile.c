@@ -11,7 +11,8 @@ enum {
     MAX_SPLITS = 8,           // and groups of a cluster
     MAX_SUMS = 128 * 256 * 2, // that the groups of a cluster hand to each other
     MAX_CANDIDATES = 192,
-    MIN_STEPS = 4 // of k, in a part
+    MIN_STEPS = 4,        // of k, in a part
+    MOST_TWICE = 192      // columns, of which threads have sums of a slot beside those of all
 };
 
 // Tiles of 64 or 128 rows: warpgroups, slots (0: as many as there is room for), columns. Two groups of the
@@ -126,6 +127,8 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
     const bool is_whole = t.columns / t.pair % 64 == 0;
     if (t.stages < MIN_STAGES || t.splits * t.pair > MAX_SPLITS ||
         machine_of(p)->clusters[cluster_of(t)] == 0)
+        return false;
+    if (p->by_slots && t.columns > MOST_TWICE)
         return false;
     if (p->bytes != NULL && t.columns / t.splits % GPU_BYTE_COLUMNS != 0)
         return false;

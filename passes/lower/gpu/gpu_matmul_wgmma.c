@@ -231,23 +231,53 @@ static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
     k_end(k);
 }
 
-static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
+// The products of a slot, which run by themselves. adds: the first of them, to the sums.
+static void begin_products(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef adds)
 {
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
     const KWgmma w = {
         .type = gpu_matmul_type(p), .b_type = gpu_matmul_b_type(p), .n = e->tile.columns,
         .a_is_mn = p->a.k != 1, .b_is_mn = p->b.k != 1};
-    const KRef step = open_steps(e, k_index(k, 0)), slot = k_get(k, r.slot), at = slot_address(e, slot);
-    const KRef is_later = k_expr(k, "0 < $", step), yes = k_integer(k, DTYPE_bool, 1);
+    const KRef slot = k_get(k, r.slot), at = slot_address(e, slot), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
     const KRef a = desc_of_a(e, at, block);
     const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * GPU_ROW_BYTES));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_ROW_BYTES / GPU_UNIT_BYTES_K; i++)
-        k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i),
-                i == 0 ? is_later : yes);
+        k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i), i == 0 ? adds : yes);
     k_device_with(k, KDEV_wgmma_commit, 0);
+}
+
+// Slot by slot, each with sums of its own, which are added up in f32.
+static void multiply_by_slots(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
+{
+    Kernel *k = e->k;
+    const int64_t n = e->tile.columns / 2;
+    const KRef own = k_array(k, e->sum, n);
+    KRef i = k_loop(k, n, KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_number(k, e->sum, 0));
+    k_end(k);
+    open_steps(e, k_index(k, 0));
+    begin_products(e, r, own, block, k_integer(k, DTYPE_bool, 0));
+    k_device_with(k, KDEV_wgmma_wait, 0);
+    advance(e, r);
+    free_slot_before(e, r, is_first_thread);
+    i = k_loop(k, n, KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), k_aload(k, own, i, 1)));
+    k_end(k);
+    k_end(k);
+}
+
+static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
+{
+    Kernel *k = e->k;
+    if (e->p->by_slots) {
+        multiply_by_slots(e, r, sums, block, is_first_thread);
+        return;
+    }
+    const KRef is_later = k_expr(k, "0 < $", open_steps(e, k_index(k, 0)));
+    begin_products(e, r, sums, block, is_later);
     k_device_with(k, KDEV_wgmma_wait, 1);
     k_if(k, is_later);
     free_slot_before(e, r, is_first_thread);
@@ -380,7 +410,8 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
 void gpu_matmul_wgmma(GpuEmit *e)
 {
     Kernel *k = e->k;
-    const bool moves_registers = e->tile.warpgroups * e->tile.columns > MANY_SUMS;
+    const int64_t sums_of_all = e->tile.warpgroups * e->tile.columns * (e->p->by_slots ? 2 : 1);
+    const bool moves_registers = sums_of_all > MANY_SUMS;
     set_up(e);
     const KRef warpgroup = k_expr(k, "$ / #", e->thread, GPU_WARPGROUP);
     const KRef own = k_expr(k, "$ % #", e->thread, GPU_WARPGROUP);

@@ -3,21 +3,20 @@
 // the GPU (ir/machine/machines.def).
 #include "passes/lower/choice.h"
 #include "passes/lower/gpu/gpu_simt.h"
+#include "passes/lower/gpu/gpu_split.h"
 
 enum { MATRIX_TILE = 64, WORD = 4 };
-
-// What --accuracy must allow for f32 of which units sum three products of parts: less than 2^-19 of each
-// product is lost, where the sum of f32 rounds by 2^-24 at every step.
-static const double split_error = 2e-6;
 
 static const GpuShape shapes[] = {
     {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
     {128, 32, 2, 16, 4},  {32, 128, 2, 8, 1},  {64, 32, 4, 8, 2},   {32, 64, 4, 8, 1},  {32, 32, 4, 8, 1},
+    {128, 160, 1, 32, 2}, {64, 160, 1, 16, 2}, {128, 96, 1, 32, 4}, {64, 96, 1, 16, 2},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 // How fast the tiles above are with f32, fitted to times on an H200 of 14 products (0.01 to 30 G
-// multiply-adds), for which the estimate takes a tile that is at most 1.16 times as slow as the best.
+// multiply-adds), for which the estimate takes a tile that is at most 1.16 times as slow as the best. Those
+// of 160 and 96 columns are by six products of 0.2 to 2.3 G with units; of threads alone they are guesses.
 typedef struct Speed {
     float share; // of the unit's rate
     float wait;  // for a slice at least, in latencies of the machine
@@ -25,10 +24,12 @@ typedef struct Speed {
 static const Speed fma_speed[N_SHAPES] = {
     {0.65f, 1.28f}, {0.62f, 0.69f}, {0.62f, 0.69f}, {0.53f, 0.45f}, {0.50f, 0.76f},
     {0.41f, 0.90f}, {0.56f, 0.76f}, {0.39f, 1.08f}, {0.45f, 0.90f}, {0.35f, 0.64f},
+    {0.60f, 1.50f}, {0, 0},         {0.58f, 1.00f}, {0, 0},
 };
 static const Speed tf32_speed[N_SHAPES] = {
     {0.39f, 1.00f}, {0.41f, 0.58f}, {0.46f, 0.58f}, {0.32f, 0.38f}, {0.32f, 0.76f},
     {0.23f, 0.90f}, {0.35f, 0.64f}, {0.22f, 0.99f}, {0.27f, 0.83f}, {0.22f, 0.54f},
+    {0.45f, 0.85f}, {0.39f, 0.50f}, {0.40f, 0.60f}, {0.39f, 0.42f},
 };
 
 static int type_of(const GpuMatmul *p, NodeId id)
@@ -47,18 +48,20 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p)
         return GPU_UNIT_SIMD;
     if (!caps->has_mma || a != b)
         return GPU_UNIT_FMA;
-    const bool is_faster = caps->gpu->tf32_rate / 3 > caps->gpu->f32_rate;
-    return k_is_half(a)                                                           ? GPU_UNIT_HALF
-           : a == DTYPE_f32 && is_faster && p->l->pass->options->accuracy >= split_error ? GPU_UNIT_TF32
-                                                                                  : GPU_UNIT_FMA;
+    return k_is_half(a)                             ? GPU_UNIT_HALF
+           : a == DTYPE_f32 && gpu_split_pays(p->l) ? GPU_UNIT_TF32
+                                                    : GPU_UNIT_FMA;
 }
 
 // Two groups have 128 registers for each thread. What is split into parts takes more, unless sums are few.
 uint8_t gpu_simt_places(GpuUnit unit, GpuShape t)
 {
-    enum { MOST_SUMS = 32 };
+    enum { MOST_SUMS = 64, MOST_OF_PARTS = 32 };
     rlx_assert(unit <= GPU_UNIT_SIMD);
-    return unit == GPU_UNIT_TF32 && t.rows * t.columns * t.teams / GPU_SIMT_THREADS > MOST_SUMS ? 1 : 2;
+    return t.rows * t.columns * t.teams / GPU_SIMT_THREADS >
+                   (unit == GPU_UNIT_TF32 ? MOST_OF_PARTS : MOST_SUMS)
+               ? 1
+               : 2;
 }
 
 static int64_t count_groups(const GpuMatmul *p, GpuShape t)
@@ -130,12 +133,21 @@ static bool is_square(GpuShape t)
     return t.rows == t.columns && t.rows >= MATRIX_TILE && t.teams == 1;
 }
 
+// Threads alone have blocks of sums in both directions.
+static bool has_blocks(GpuShape t)
+{
+    const int64_t threads_n = GPU_SIMT_THREADS / t.teams / t.threads_m;
+    return t.rows % (t.threads_m * GPU_SIMT_BLOCK) == 0 && t.columns % (threads_n * GPU_SIMT_BLOCK) == 0;
+}
+
 // Simdgroups have one tile, cooperative matrices squares.
 static bool can_have(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     const TargetCaps *caps = p->l->caps;
     if (unit == GPU_UNIT_SIMD)
         return is_square(t) && t.rows == MATRIX_TILE;
+    if (unit == GPU_UNIT_FMA && !has_blocks(t))
+        return false;
     return shared_bytes(t) <= caps->shared_bytes && (!gpu_coop_fits(p) || is_square(t));
 }
 

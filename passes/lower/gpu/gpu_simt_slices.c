@@ -97,6 +97,17 @@ KRef gpu_side_index(const GpuSimt *s, const GpuSide *x, KRef line, KRef step, KR
     return k_expr(k, "$ * # + ($ * # + $)", line, x->x->outer, step, x->x->k, x->base);
 }
 
+// Accesses of a slice, and how many of them a thread has at most.
+static int64_t chunks_of(const GpuSimt *s, const GpuSide *x)
+{
+    return x->lines * s->depth / x->vector;
+}
+
+static int64_t turns_of(const GpuSimt *s, const GpuSide *x)
+{
+    return ceil_div(chunks_of(s, x), GPU_SIMT_THREADS);
+}
+
 // --- how wide accesses are -----------------------------------------------------------------------
 
 // Are all places where a line, or a step of k, begins multiples of n elements?
@@ -149,7 +160,7 @@ void gpu_side_begin(GpuSimt *s, GpuSide *x)
                        : lower_param_words(l, m->id, DTYPE_u32);
     x->pitch = x->lines + (s->unit == GPU_UNIT_SIMD ? GPU_SIMT_PAD / 2 : GPU_SIMT_PAD);
     for (int64_t i = 0; i < s->ahead; i++)
-        x->next[i] = k_array(k, s->word, x->lines * s->depth / GPU_SIMT_THREADS);
+        x->next[i] = k_array(k, s->word, turns_of(s, x) * x->vector);
 }
 
 // --- slices --------------------------------------------------------------------------------------
@@ -177,11 +188,23 @@ typedef struct Reach {
     KRef line, step;
 } Reach;
 
+// Is what a thread fetches within the operand? Nobody asks where tiles and slices end with it.
+static KRef is_within(const GpuSimt *s, const GpuSide *x, Reach at)
+{
+    Kernel *k = s->k;
+    KRef is_in = k_integer(k, DTYPE_bool, 1);
+    if (x->size % x->lines != 0)
+        is_in = k_and(k, is_in, k_expr(k, "$ < #", at.line, x->size));
+    if (s->p->k % (s->depth * s->pair) != 0)
+        is_in = k_and(k, is_in, k_expr(k, "$ < #", at.step, s->p->k));
+    return is_in;
+}
+
 // The index of the element there, or 0 where there is none.
 static KRef index_of(const GpuSimt *s, const GpuSide *x, Reach at, KRef *is_in)
 {
     Kernel *k = s->k;
-    *is_in = k_expr(k, "$ < # & $ < #", at.line, x->size, at.step, s->p->k);
+    *is_in = is_within(s, x, at);
     const KRef index = gpu_side_index(s, x, at.line, at.step, is_in);
     return k_select(k, *is_in, index, k_index(k, 0));
 }
@@ -216,6 +239,12 @@ static KRef fetch_vector(const GpuSimt *s, const GpuSide *x, Reach at)
     }
     return to;
 }
+
+// Which slice a thread brings, or puts: from word `from` of k on; number of those on their way.
+typedef struct Turn {
+    KRef from;
+    uint32_t which;
+} Turn;
 
 // Words as they are, or elements as f32, into to[slot ...].
 static void fetch_words(const GpuSimt *s, const GpuSide *x, Reach at, KRef to, KRef slot)
@@ -265,18 +294,28 @@ static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef to, K
     }
 }
 
-static int64_t turns_of(const GpuSimt *s, const GpuSide *x)
-{
-    const int64_t chunks = x->lines * s->depth / x->vector;
-    rlx_assert(chunks % GPU_SIMT_THREADS == 0);
-    return chunks / GPU_SIMT_THREADS;
-}
-
-void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which)
+// Calls fn for each access of the thread: all threads have the whole turns, some of them one more.
+static void each_turn(const GpuSimt *s, const GpuSide *x, const Turn *t,
+                      void (*fn)(const GpuSimt *s, const GpuSide *x, const Turn *t, KRef e))
 {
     Kernel *k = s->k;
-    rlx_assert(from != 0 && which < s->ahead);
-    const KRef e = k_loop(k, turns_of(s, x), KFOR_UNROLL, "e");
+    const int64_t whole = chunks_of(s, x) / GPU_SIMT_THREADS, rest = chunks_of(s, x) % GPU_SIMT_THREADS;
+    if (whole > 0) {
+        fn(s, x, t, k_loop(k, whole, KFOR_UNROLL, "e"));
+        k_end(k);
+    }
+    if (rest > 0) {
+        k_if(k, k_expr(k, "$ < #", s->thread, rest));
+        fn(s, x, t, k_index(k, whole));
+        k_end(k);
+    }
+}
+
+static void fetch_turn(const GpuSimt *s, const GpuSide *x, const Turn *t, KRef e)
+{
+    Kernel *k = s->k;
+    const KRef from = t->from;
+    const uint32_t which = t->which;
     const Chunk c = chunk_of(s, x, e);
     const Reach at = {.line = k_add(k, x->first, c.line),
                       .step = k_expr(k, "($ + $) * #", from, c.word, s->pair)};
@@ -285,7 +324,12 @@ void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t whic
         fetch_words(s, x, at, x->next[which], slot);
     else
         fetch_pairs(s, x, at, x->next[which], slot);
-    k_end(k);
+}
+
+void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which)
+{
+    rlx_assert(from != 0 && which < s->ahead);
+    each_turn(s, x, &(Turn){from, which}, fetch_turn);
 }
 
 KRef gpu_side_shift(const GpuSimt *s, KRef word)
@@ -295,16 +339,19 @@ KRef gpu_side_shift(const GpuSimt *s, KRef word)
                                     : k_expr(s->k, "$ / # % # * #", word, SHIFT_WORDS, SHIFTS, SHIFT);
 }
 
-void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
+static void put_turn(const GpuSimt *s, const GpuSide *x, const Turn *t, KRef e)
 {
     Kernel *k = s->k;
-    rlx_assert(x->shared != 0 && which < s->ahead);
-    const KRef e = k_loop(k, turns_of(s, x), KFOR_UNROLL, "e");
     const Chunk c = chunk_of(s, x, e);
     const KRef line = k_xor(k, c.line, gpu_side_shift(s, c.word));
     const KRef first = k_expr(k, "$ * # + $", c.word, x->pitch, line);
     for (int64_t i = 0; i < x->vector; i++) // none of the vector's words is shifted otherwise than the first
         k_astore(k, x->shared, k_expr(k, "$ + #", first, i * (x->is_along_k ? x->pitch : 1)),
-                 k_aload(k, x->next[which], k_expr(k, "$ * # + #", e, x->vector, i), 1));
-    k_end(k);
+                 k_aload(k, x->next[t->which], k_expr(k, "$ * # + #", e, x->vector, i), 1));
+}
+
+void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
+{
+    rlx_assert(x->shared != 0 && which < s->ahead);
+    each_turn(s, x, &(Turn){0, which}, put_turn);
 }

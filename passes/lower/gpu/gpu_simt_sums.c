@@ -2,12 +2,9 @@
 // How gpu_matmul_simt.c multiplies slices into sums. Threads that multiply by themselves have blocks of four
 // rows and four columns, a row of threads apart, so that they read shared memory by whole vectors. Warps of
 // matrix units have the fragments of mma.sync.
-//
-// GPU_UNIT_TF32: an f32 is cut into its first eleven bits and the eleven that follow. Three of the four
-// products are summed (the fourth is below 2^-20 of the product) for eight steps at a time, in sums of their
-// own, because units do not round to nearest what they add.
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
+#include "passes/lower/gpu/gpu_split.h"
 
 enum {
     PART = 8,    // words of k that units take at a time
@@ -132,43 +129,6 @@ static void multiply_words(const GpuSimt *s, KRef sums)
     k_end(k);
 }
 
-// The first bits of n elements, and those that follow.
-typedef struct Split {
-    KRef high, low;
-} Split;
-
-static KRef first_bits(Kernel *k, KRef x)
-{
-    return k_and(k, k_bitcast(k, x, DTYPE_u32), k_integer(k, DTYPE_u32, 0xffffe000u));
-}
-
-static Split split_words(Kernel *k, KRef from, int64_t n)
-{
-    const Split to = {k_array(k, DTYPE_u32, n), k_array(k, DTYPE_u32, n)};
-    const KRef i = k_loop(k, n, KFOR_UNROLL, "i");
-    const KRef value = k_aload(k, from, i, 1), high = first_bits(k, value);
-    k_astore(k, to.high, i, high);
-    k_astore(k, to.low, i, first_bits(k, k_sub(k, value, k_bitcast(k, high, DTYPE_f32))));
-    k_end(k);
-    return to;
-}
-
-// A product of units, whose sums begin at `at`; of the fragment of b that begins at of_b. The small parts
-// come first.
-static void multiply_split(Kernel *k, KRef sums, KRef at, const Split *a, const Split *b, KRef of_b)
-{
-    const KRef part = k_array(k, DTYPE_f32, GPU_UNIT_SUMS), zero = k_index(k, 0);
-    for (int64_t i = 0; i < GPU_UNIT_SUMS; i++)
-        k_astore(k, part, k_index(k, i), k_number(k, DTYPE_f32, 0));
-    k_device(k, KDEV_mma_tf32, part, zero, a->low, zero, b->high, of_b);
-    k_device(k, KDEV_mma_tf32, part, zero, a->high, zero, b->low, of_b);
-    k_device(k, KDEV_mma_tf32, part, zero, a->high, zero, b->high, of_b);
-    for (int64_t i = 0; i < GPU_UNIT_SUMS; i++) {
-        const KRef to = k_expr(k, "$ + #", at, i);
-        k_astore(k, sums, to, k_add(k, k_aload(k, sums, to, 1), k_aload(k, part, k_index(k, i), 1)));
-    }
-}
-
 static void multiply_tf32(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
@@ -176,12 +136,12 @@ static void multiply_tf32(const GpuSimt *s, KRef sums)
     const KRef a = k_array(k, DTYPE_f32, A_WORDS), b = k_array(k, DTYPE_f32, columns * B_WORDS);
     const KRef part = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), PART, KFOR_UNROLL, "part");
     load_columns(s, part, b);
-    const Split of_b = split_words(k, b, columns * B_WORDS);
+    const GpuSplit of_b = gpu_split_words(k, b, columns * B_WORDS);
     const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
     load_rows(s, part, i, a);
-    const Split of_a = split_words(k, a, A_WORDS);
+    const GpuSplit of_a = gpu_split_words(k, a, A_WORDS);
     const KRef j = k_loop(k, columns, KFOR_UNROLL, "j");
-    multiply_split(k, sums, k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS), &of_a, &of_b,
+    gpu_split_multiply(k, sums, k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS), &of_a, &of_b,
                    k_expr(k, "$ * #", j, B_WORDS));
     k_end(k);
     k_end(k);

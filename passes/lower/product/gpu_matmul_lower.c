@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of a graph as those of gpu_matmul.h.
+#include "passes/graph/simplify_eighths.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/product/matmul.h"
 
@@ -42,11 +43,16 @@ static GpuMatrix result_of(const Lower *l, const Matmul *x)
     return m;
 }
 
-static bool has_form(const Lower *l, const Node *node)
+static bool is_number(const Lower *l, NodeId id)
 {
+    return lower_is_float(lower_node(l, id)->dtype) || is_eighth(lower_node(l, id)->dtype);
+}
+
+static bool has_form(const Lower *l, const Matmul *x)
+{
+    const Node *node = lower_node(l, l->anchor);
     return l->caps->shared_bytes != 0 && (node->n_src < 3 || node->src[2] == 0) &&
-           lower_is_float(node->dtype) && lower_is_float(lower_node(l, node->src[0])->dtype) &&
-           lower_is_float(lower_node(l, node->src[1])->dtype);
+           lower_is_float(node->dtype) && is_number(l, x->a) && is_number(l, x->b);
 }
 
 static GpuMatmul product_of(Lower *l, const Matmul *x)
@@ -58,12 +64,14 @@ static GpuMatmul product_of(Lower *l, const Matmul *x)
     p.a = operand_of(l, x, x->a, &x->a_loc);
     p.b = operand_of(l, x, x->b, lower_loc(l, x->b));
     p.c = result_of(l, x);
+    // Casts to f32 were taken in (group_join_products).
+    p.by_slots = lower_node(l, x->a)->dtype != lower_node(l, lower_node(l, l->anchor)->src[0])->dtype;
     return p;
 }
 
 bool gpu_matmul_lower(Lower *l, const Matmul *product)
 {
-    if (!has_form(l, lower_node(l, l->anchor)) || product->a_is_vector || product->b_is_vector ||
+    if (!has_form(l, product) || product->a_is_vector || product->b_is_vector ||
         product->norm != 0)
         return false;
     const Matmul x = matmul_join_rows(l, product);

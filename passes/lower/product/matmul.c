@@ -2,6 +2,7 @@
 // What a matrix product is made of. See matmul.h.
 #include "passes/lower/product/matmul.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/lower/operand.h"
 
@@ -25,13 +26,20 @@ static NodeId take_scale(const Lower *l, NodeId id, double *scale)
     return of != 0 ? of : id;
 }
 
+// What is read in place of a cast that is nowhere (group_join_products).
+static NodeId take_cast(const Lower *l, NodeId id)
+{
+    const NodeId of = lower_is_in_body(l, id) ? eighths_cast_of(l->g, id) : 0;
+    return of != 0 ? of : id;
+}
+
 Matmul matmul_of(Lower *l)
 {
     const Node *node = lower_node(l, l->anchor);
     const bool ta = matmul_form(node).turns_a, tb = matmul_form(node).turns_b;
     Matmul x = {.a = node->src[0], .b = node->src[1], .m = 1, .n = 1, .scale = 1};
-    x.a = take_scale(l, x.a, &x.scale);
-    x.b = take_scale(l, x.b, &x.scale);
+    x.a = take_cast(l, take_scale(l, x.a, &x.scale));
+    x.b = take_cast(l, take_scale(l, x.b, &x.scale));
     if (lower_is_in_body(l, x.a)) { // the norm of the rows (group_join_products)
         x.norm = x.a;
         x.a = lower_node(l, x.norm)->src[0];
