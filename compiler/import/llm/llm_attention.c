@@ -101,7 +101,8 @@ static NodeId mix(LlmBuild *b, NodeId q, NodeId k, NodeId v)
     if (llm_is_window(b) && !is_masked)
         node_int(&n, A_attention_left, llm_count(b, LLM_KEY_window) - 1);
     const NodeId y = llm_end(b, &n);
-    return is_narrow ? llm_cast(b, y, DTYPE_bf16) : y; // the product behind it does so, here before it is turned
+    // The product behind it would do so, but what is turned there would be read once more for it.
+    return is_narrow ? llm_cast(b, y, DTYPE_bf16) : y;
 }
 
 NodeId llm_attention(LlmBuild *b, NodeId x)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GGUF files of Llama's shapes with random weights, written quickly: the rows of a tensor are drawn once for each
-size, and each layer has them in another order (rlxc would store equal tensors once)."""
+"""GGUF files of Llama's shapes with random weights, written quickly: the rows of a tensor are drawn once for
+each size, and each layer has them in another order (rlxc would store equal tensors once)."""
 
 import pathlib
 import struct

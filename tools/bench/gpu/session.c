@@ -237,7 +237,7 @@ int main(int n_args, char **args)
     need(m_open(&s, memory, M_SESSION_BYTES, mapped, n_mapped), "open");
     printf("open 0 median %.1f best 0\n", now_ms() - begin);
     for (int i = 2; i < n_args; i++) {
-        const int n = atoi(args[i]);
+        const int n = (int)strtol(args[i], NULL, 10);
         rlx_sampling drawn = rlx_sampling_start(1);
         time_prefill(n);
         time_next("next", n, NULL);
