@@ -472,12 +472,15 @@ bool job_read(Job *j, Cli *c, const char *model)
 
 bool job_import(Job *j, const Given *given, Graph **out)
 {
+    const double BF16_ERROR = 1e-2; // of a product whose rows and results are rounded to bf16
     rlx_assert(j->model != NULL && given != NULL);
     Cli *c = j->cli;
     ImportOptions options = given_options(given, j->has_all_inputs);
     options.string_bytes = j->string_bytes;
     options.llm = (LlmOptions){.context = j->context,
                                .has_f16_caches = j->has_f16_caches,
+                               .has_bf16_rows = j->target != NULL && j->target->caps.is_gpu &&
+                                                j->pipeline.accuracy >= BF16_ERROR,
                                .has_rings = j->has_rings,
                                .outputs = j->outputs,
                                .slots = j->slots,

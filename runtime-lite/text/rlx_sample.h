@@ -246,6 +246,31 @@ static inline int rlx_sampling_is_valid(const rlx_sampling *s)
            s->random != 0;
 }
 
+// The largest of a block of logits; NaN does not count. Lanes of their own, so that compilers take vectors.
+enum { RLX_SAMPLE_BLOCK = 128, RLX_SAMPLE_LANES = 16 };
+static inline float rlx_largest_logit(const float *logits)
+{
+    float most[RLX_SAMPLE_LANES], largest = -HUGE_VALF;
+    for (int i = 0; i < RLX_SAMPLE_LANES; i++)
+        most[i] = -HUGE_VALF;
+    for (int at = 0; at < RLX_SAMPLE_BLOCK; at += RLX_SAMPLE_LANES)
+        for (int i = 0; i < RLX_SAMPLE_LANES; i++)
+            most[i] = logits[at + i] > most[i] ? logits[at + i] : most[i];
+    for (int i = 0; i < RLX_SAMPLE_LANES; i++)
+        largest = most[i] > largest ? most[i] : largest;
+    return largest;
+}
+
+// The first token from i on that may be one of the best: blocks without any, which most are, are passed over.
+// worst: the one that has to go for another; all before it have lower numbers. end: where the next block
+// must stop, because its logits change.
+static inline size_t rlx_sample_pass(const float *logits, size_t i, size_t end, float worst)
+{
+    while (end - i >= RLX_SAMPLE_BLOCK && rlx_largest_logit(logits + i) <= worst)
+        i += RLX_SAMPLE_BLOCK;
+    return i;
+}
+
 // The next token, or a status below zero. Logits that are NaN or minus infinity are never chosen.
 static inline int32_t rlx_sample(rlx_sampling *s, const float *logits, size_t n, rlx_work work)
 {
@@ -265,6 +290,12 @@ static inline int32_t rlx_sample(rlx_sampling *s, const float *logits, size_t n,
         return (int32_t)n_changes;
     for (size_t i = 0; i < n; i++) {
         rlx_candidate c;
+        if (n_found == most && i % RLX_SAMPLE_BLOCK == 0) {
+            i = rlx_sample_pass(logits, i, (int64_t)next < n_changes ? (size_t)changes[next].token : n,
+                                list[0].logit);
+            if (i == n)
+                break;
+        }
         c.token = (int32_t)i;
         c.logit = logits[i];
         if ((int64_t)next < n_changes && (size_t)changes[next].token == i)

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "../common"))
 import emitted  # noqa: E402
 
 TIME_LIMIT = 300
-LIMITS = r"(?:(?:__launch_bounds__|RLX_CLUSTER)\(\w+\) )*"
+LIMITS = r"(?:(?:__launch_bounds__|RLX_CLUSTER)\([\w, ]+\) )*"
 KERNEL = re.compile(r'^extern "C" __global__ void ' + LIMITS + r"(\w+)\(.*?^}", re.M | re.S)
 BARRIER = re.compile(r"__syncthreads|_sync\(|rlx_swap\(")
 # NVRTC must not find the library.

@@ -91,10 +91,21 @@ def chi_square(counts, p):
     return value, degrees * (1 - 2 / (9 * degrees) + z * (2 / (9 * degrees)) ** 0.5) ** 3
 
 
-def check_draws(program):
+def draws():
+    """(name, settings, logits): few logits, and for the best ones also many, with equal ones among them."""
     for number, (name, settings) in enumerate(SETTINGS.items()):
         s = {**START, **settings}
         logits = np.random.default_rng(number).normal(0, 1.5, 20).astype(np.float32)
+        yield name, s, logits
+        if s["k"] != 0:
+            many = (np.random.default_rng(number).normal(0, 12, 1700).round() / 8).astype(np.float32)
+            many[600:640] = -np.inf
+            s = {**s, "last": [*s["last"], 900, 1699], "bias": [*s["bias"], (1300, 9.0)]}
+            yield f"{name}, of many", s, many
+
+
+def check_draws(program):
+    for number, (name, s, logits) in enumerate(draws()):
         said = subprocess.run([program], input=request(logits, s, number), text=True, capture_output=True,
                               check=False)
         counts, p = np.array(said.stdout.split(), dtype=float), probabilities(logits, s)

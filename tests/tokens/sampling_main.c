@@ -36,7 +36,7 @@ static void read_floats(float *x, size_t n)
 // draw N SEED n k top_p min_p temperature repeat frequency presence n_last n_bias, last, bias pairs, logits.
 static int draw(void)
 {
-    enum { MOST = 64 };
+    enum { MOST = 2048 };
     unsigned long long seed;
     size_t n_draws, n;
     float f[6], logits[MOST], pair[2];

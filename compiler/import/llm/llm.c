@@ -236,6 +236,7 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     b.slots = options->slots;
     b.outputs = options->outputs != 0 ? options->outputs : LLM_GIVES_LAST;
     b.cache = options->has_f16_caches ? DTYPE_f16 : DTYPE_f32;
+    b.has_bf16_rows = options->has_bf16_rows;
     b.has_rings = options->has_rings;
     b.measures = options->measures;
     b.keeps_apart = options->keeps_apart;

@@ -81,6 +81,9 @@ typedef struct LlmOptions {
     // Tokens that the caches have room for; 0: the model's length, at most LLM_DEFAULT_CONTEXT.
     int64_t context;
     bool has_f16_caches; // else f32
+    // Products with weights of bf16 or in blocks round what they multiply, and their results, to bf16; over
+    // caches of f16 attention takes f16.
+    bool has_bf16_rows;
     bool has_rings;      // layers with windows keep the rows that the tokens of a next run see, and no others
     uint32_t outputs;    // LLM_GIVES_*; 0: LLM_GIVES_LAST
     int64_t slots;       // sequences that one run can have tokens of; 0: one, whose rows follow each other

@@ -85,9 +85,10 @@ static double score_scale(const LlmBuild *b)
 static NodeId mix(LlmBuild *b, NodeId q, NodeId k, NodeId v)
 {
     const bool is_ring = llm_is_window(b) && b->ring.rows != 0, is_masked = is_ring || b->slots != 0;
+    const bool is_narrow = b->has_bf16_rows && b->cache != DTYPE_f32 && !llm_has(b, LLM_ENCODER);
     const NodeId keys = keep(b, k, "k_cache"), values = keep(b, v, "v_cache");
     NodeBuild n = llm_begin(b, OP_attention, llm_label(b, "attention"));
-    node_src(&n, q);
+    node_src(&n, is_narrow ? llm_cast(b, q, b->cache) : q);
     node_src(&n, keys);
     node_src(&n, values);
     if (b->slots != 0)
@@ -99,7 +100,9 @@ static NodeId mix(LlmBuild *b, NodeId q, NodeId k, NodeId v)
     node_int(&n, A_attention_causal, !llm_has(b, LLM_ENCODER) && !is_masked);
     if (llm_is_window(b) && !is_masked)
         node_int(&n, A_attention_left, llm_count(b, LLM_KEY_window) - 1);
-    return llm_end(b, &n);
+    const NodeId y = llm_end(b, &n);
+    // The product behind it would do so, but what is turned there would be read once more for it.
+    return is_narrow ? llm_cast(b, y, DTYPE_bf16) : y;
 }
 
 NodeId llm_attention(LlmBuild *b, NodeId x)
@@ -110,7 +113,9 @@ NodeId llm_attention(LlmBuild *b, NodeId x)
     const Heads h = project(b, x);
     const NodeId q = llm_rope(b, split_heads(b, h.q, heads, size, LLM_attn_q_norm));
     const NodeId k = llm_rope(b, split_heads(b, h.k, kv, size, LLM_attn_k_norm));
-    const NodeId v = split_heads(b, h.v, kv, value, LLM_ROLE_COUNT);
+    const bool is_stored = !llm_has(b, LLM_ENCODER) && !llm_has(b, LLM_SINKS);
+    const NodeId stored = is_stored ? llm_cast(b, h.v, b->cache) : h.v; // by the product, not by a copy of it
+    const NodeId v = split_heads(b, stored, kv, value, LLM_ROLE_COUNT);
     const NodeId mixed =
         llm_has(b, LLM_SINKS) ? llm_sink_attention(b, q, k, v, score_scale(b)) : mix(b, q, k, v);
     const NodeId rows = b->failed ? 0 : graph_transpose(b->graph, mixed, perm);

@@ -50,6 +50,7 @@ typedef struct LlmBuild {
     int64_t context;
     uint32_t outputs; // LLM_GIVES_*
     DType cache; // type of keys and values in the states
+    bool has_bf16_rows;
     bool has_rings;
     bool measures, keeps_apart;
     VEC(LlmFactor) factors; // where `measures` is set
@@ -133,6 +134,7 @@ NodeId llm_times(LlmBuild *b, NodeId x, double factor); // x itself for 1
 NodeId llm_reshape(LlmBuild *b, NodeId x, uint32_t rank, const Dim *dim);
 NodeId llm_gather(LlmBuild *b, NodeId x, NodeId index); // along axis 0
 NodeId llm_slice(LlmBuild *b, NodeId x, int64_t axis, int64_t from, int64_t to);
+NodeId llm_cast(LlmBuild *b, NodeId x, DType type);
 NodeId llm_f32(LlmBuild *b, NodeId x);
 NodeId llm_input(LlmBuild *b, const char *name, uint32_t rank, const Dim *dim); // i64
 NodeId llm_const(LlmBuild *b, DType t, uint32_t rank, const Dim *dim, const void *data);

@@ -102,11 +102,16 @@ NodeId llm_concat(LlmBuild *b, NodeId x, NodeId y, int64_t axis)
     return llm_end(b, &n);
 }
 
-NodeId llm_f32(LlmBuild *b, NodeId x)
+NodeId llm_cast(LlmBuild *b, NodeId x, DType type)
 {
-    const NodeId id = b->failed ? 0 : graph_cast(b->graph, x, DTYPE_f32);
+    const NodeId id = b->failed ? 0 : graph_cast(b->graph, x, type);
     b->failed = id == 0;
     return id;
+}
+
+NodeId llm_f32(LlmBuild *b, NodeId x)
+{
+    return llm_cast(b, x, DTYPE_f32);
 }
 
 NodeId llm_input(LlmBuild *b, const char *name, uint32_t rank, const Dim *dim)

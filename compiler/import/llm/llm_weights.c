@@ -211,9 +211,11 @@ static NodeId multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], con
                                    {OP_block_matmul, OP_block_grouped_matmul}};
     static const AttrId formats[] = {A_block_matmul_format, A_block_grouped_matmul_format};
     static const AttrId turns[] = {A_matmul_transpose_b, A_grouped_matmul_transpose_b};
-    const NodeId w = t->format != NULL ? src[1] : llm_f32(b, src[1]);
+    const bool is_narrow = b->has_bf16_rows && (t->format != NULL || t->dtype == DTYPE_bf16);
+    const NodeId x = llm_cast(b, src[0], is_narrow ? DTYPE_bf16 : DTYPE_f32);
+    const NodeId w = t->format != NULL || is_narrow ? src[1] : llm_f32(b, src[1]);
     NodeBuild n = llm_begin(b, ops[t->format != NULL][is_grouped], label);
-    node_src(&n, src[0]);
+    node_src(&n, x);
     node_src(&n, w);
     if (is_grouped)
         node_src(&n, src[2]);
@@ -221,7 +223,8 @@ static NodeId multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], con
         node_str(&n, formats[is_grouped], t->format);
     else
         node_int(&n, turns[is_grouped], !t->is_turned);
-    return llm_end(b, &n);
+    const NodeId y = llm_end(b, &n);
+    return is_narrow ? llm_f32(b, y) : y;
 }
 
 NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)
@@ -235,7 +238,8 @@ NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)
     const NodeId w = make_const(b, place, &t, 2, dim);
     const NodeId y = multiply(b, &t, (const NodeId[]){x, w, 0}, node_label(b, role));
     if (b->measures && !b->failed) {
-        const LlmFactor f = {arena_printf(b->arena, "%s.weight" LLM_SUMS, node_label(b, role)), x};
+        const LlmFactor f = {arena_printf(b->arena, "%s.weight" LLM_SUMS, node_label(b, role)),
+                             llm_f32(b, x)};
         vec_push(b->arena, &b->factors, f);
     }
     return llm_add_bias(b, y, role, n);

@@ -89,11 +89,26 @@ static void update_part(Lower *l, Update *u, const Domain *d, uint8_t lanes)
     lower_close(l, opened);
 }
 
+// On a grid, whose sizes are constant: goes on only for elements of the patch that count. Returns how much it
+// has opened.
+static uint32_t open_counted(Lower *l, const Update *u, const Domain *d, const Point *at)
+{
+    uint32_t opened = 0, entry = 0;
+    for (uint32_t i = 0; i < d->rank; i++) {
+        if (!is_cut(u, i, &entry))
+            continue;
+        k_if(l->k, k_lt(l->k, at->idx[i], patch_size(l, u, i)));
+        opened++;
+    }
+    return opened;
+}
+
 // Rows of the patch that are whole rows of the result, in vectors.
 static bool update_wide(Lower *l, const Update *u, const Domain *d)
 {
     Kernel *k = l->k;
     const uint32_t last = d->rank - 1;
+    uint32_t entry = 0;
     Domain of = *d;
     of.access.len = of.access.cap = 0;
     domain_add(l, &of, u->patch);
@@ -103,11 +118,11 @@ static bool update_wide(Lower *l, const Update *u, const Domain *d)
     while (n > 1 && d->extent[last] % n != 0)
         n /= 2;
     if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || n < 2 || d->live[last].size != 0 ||
-        u->part->dim[last] != u->whole->dim[last])
+        u->part->dim[last] != u->whole->dim[last] || is_cut(u, last, &entry))
         return false;
     Point at = {.lanes = 1, .count = 1};
     KRef first[SHAPE_MAX_RANK], idx[SHAPE_MAX_RANK];
-    const uint32_t opened = wide_open(l, d, last, n, WIDE_GROUP, &at);
+    const uint32_t opened = wide_open(l, d, last, n, WIDE_GROUP, &at) + open_counted(l, u, d, &at);
     load_starts(l, u, first);
     for (uint32_t i = 0; i < d->rank; i++)
         idx[i] = k_add(k, at.idx[i], first[i]);
@@ -131,16 +146,16 @@ static void update_in_place(Lower *l, Update *u)
         !l->caps->is_gpu && operand_has_vectors(l, u->patch, last) && operand_has_vectors(l, l->root, last);
     const uint8_t lanes = has_vectors ? lower_fit_lanes(l, d.extent[last]) : 1;
     Point at = {.lanes = 1, .count = 1};
-    if (u->sizes != 0) {
-        update_part(l, u, &d, lanes);
-        return;
-    }
     if (update_wide(l, u, &d))
         return;
     if (l->caps->is_gpu) {
-        const uint32_t opened = lower_open(l, &d, d.rank, &at);
+        const uint32_t opened = lower_open(l, &d, d.rank, &at) + open_counted(l, u, &d, &at);
         patch_point(l, &d, at, u);
         lower_close(l, opened);
+        return;
+    }
+    if (u->sizes != 0) {
+        update_part(l, u, &d, lanes);
         return;
     }
     const uint32_t opened = lower_open(l, &d, last, &at);
