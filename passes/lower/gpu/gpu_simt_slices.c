@@ -99,8 +99,7 @@ KRef gpu_side_index(const GpuSimt *s, const GpuSide *x, KRef line, KRef step, KR
 
 // --- how wide accesses are -----------------------------------------------------------------------
 
-// Are all places where a line, or a step of k, begins multiples of n elements?
-static bool is_even(const GpuSimt *s, const GpuSide *x, int64_t n)
+bool gpu_side_is_even(const GpuSimt *s, const GpuSide *x, int64_t n)
 {
     const GpuMatmul *p = s->p;
     const int type = lower_node(s->l, x->x->id)->dtype;
@@ -126,7 +125,7 @@ static void choose_vector(const GpuSimt *s, GpuSide *x)
     const int64_t most = has_words ? GPU_SIMT_VECTOR : k_fetch_width(lower_node(s->l, m->id)->dtype);
     x->vector = 1;
     for (int64_t v = GPU_SIMT_VECTOR; v >= 1 && is_dense; v /= 2)
-        if (v <= most && is_even(s, x, has_words ? s->pair * v : v)) {
+        if (v <= most && gpu_side_is_even(s, x, has_words ? s->pair * v : v)) {
             x->vector = v;
             x->has_words = has_words;
             return;
@@ -276,6 +275,10 @@ void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t whic
 {
     Kernel *k = s->k;
     rlx_assert(from != 0 && which < s->ahead);
+    if (s->unit == GPU_UNIT_COOP) {
+        gpu_coop_fetch(s, x, from, which);
+        return;
+    }
     const KRef e = k_loop(k, turns_of(s, x), KFOR_UNROLL, "e");
     const Chunk c = chunk_of(s, x, e);
     const Reach at = {.line = k_add(k, x->first, c.line),
@@ -299,6 +302,10 @@ void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
 {
     Kernel *k = s->k;
     rlx_assert(x->shared != 0 && which < s->ahead);
+    if (s->unit == GPU_UNIT_COOP) {
+        gpu_coop_put(s, x, which);
+        return;
+    }
     const KRef e = k_loop(k, turns_of(s, x), KFOR_UNROLL, "e");
     const Chunk c = chunk_of(s, x, e);
     const KRef line = k_xor(k, c.line, gpu_side_shift(s, c.word));
