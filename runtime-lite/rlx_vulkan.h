@@ -214,13 +214,16 @@ static inline void *rlx_vulkan_record_list(const rlx_model *model, rlx_vulkan_re
     return list;
 }
 
-// The code of a function: those with cooperative matrices are behind the others.
+// The code of a function: those with cooperative matrices are behind the others. Those of bf16 have their
+// kind plus RLX_VULKAN_BF16.
+#define RLX_VULKAN_BF16 65536u
 static inline const rlx_gpu_image *rlx_vulkan_image(const rlx_vulkan_record *r, uint32_t function)
 {
     const rlx_gpu_program *const p = r->program;
+    const uint32_t of_bf16 = r->device.has_bf16 ? function + RLX_VULKAN_BF16 : function;
     uint32_t i;
     for (i = p->n_functions; r->device.has_coop && i < p->n_images; i++)
-        if (p->images[i].kind == function)
+        if (p->images[i].kind == function || p->images[i].kind == of_bf16)
             return &p->images[i];
     return &p->images[function];
 }

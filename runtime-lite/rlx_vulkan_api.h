@@ -68,6 +68,11 @@ typedef struct rlx_vk_features_coop {
 } rlx_vk_features_coop;
 
 // Behind head: m, n, k, types of a, b, c and result, saturating, scope.
+typedef struct rlx_vk_features_bf16 {
+    rlx_vk_head head;
+    uint32_t types, dots, matrices;
+} rlx_vk_features_bf16;
+
 typedef struct rlx_vk_coop {
     rlx_vk_head head;
     uint32_t is[9];

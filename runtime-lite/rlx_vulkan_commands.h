@@ -13,6 +13,10 @@
 #define RLX_VULKAN_FEW    256u // bytes that are rather written and read by themselves
 #define RLX_VULKAN_PIECES 128u // that one command copies
 
+// Stages of commands.
+#define RLX_VULKAN_KERNELS 0x800u
+#define RLX_VULKAN_COPIES  0x1000u
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -99,7 +103,7 @@ static inline int rlx_vulkan_begin_list(rlx_vulkan *v, void *list, uint32_t flag
     begin.head.type = 42;
     begin.flags = flags;
     v->commands = list;
-    v->must_wait = 1; // for what was submitted before
+    v->must_wait = v->has_copied = 1; // for what was submitted before
     v->is_recording = v->api.begin(list, &begin) == 0;
     return v->is_recording ? RLX_VULKAN_OK : RLX_VULKAN_FAILED;
 }
@@ -110,22 +114,28 @@ static inline void rlx_vulkan_barrier(rlx_vulkan *v)
     v->must_wait = 1;
 }
 
-// Of the next command. The list that is recorded anew is the one that was not last, and has ended most
-// likely.
-static inline int rlx_vulkan_next(rlx_vulkan *v)
+// Of the next command, whose stages are `to`. The list that is recorded anew is the one that was not last,
+// and has ended most likely. Between kernels a barrier names them alone: one that also names copies takes
+// longer.
+static inline int rlx_vulkan_next(rlx_vulkan *v, uint32_t to)
 {
     const int at = v->commands == v->lists[0];
+    uint32_t from;
     rlx_vk_barrier barrier;
     if (!v->is_recording && (rlx_vulkan_await(v, v->ends[at]) != RLX_VULKAN_OK ||
                              rlx_vulkan_begin_list(v, v->lists[at], 1) != RLX_VULKAN_OK))
         return RLX_VULKAN_FAILED;
     memset(&barrier, 0, sizeof barrier);
     barrier.head.type = 46;
-    barrier.from = 0x40u | 0x1000u;                // what shaders and copies wrote
-    barrier.to = 0x20u | 0x40u | 0x800u | 0x1000u; // is what those behind it read and write
-    if (v->must_wait)
-        v->api.barrier(v->commands, 0x800u | 0x1000u, 0x800u | 0x1000u, 0, 1, &barrier, 0, NULL, 0, NULL);
+    from = v->has_copied ? RLX_VULKAN_KERNELS | RLX_VULKAN_COPIES : RLX_VULKAN_KERNELS;
+    barrier.from = from == RLX_VULKAN_KERNELS ? 0x40u : 0x40u | 0x1000u;      // what they wrote
+    barrier.to = to == RLX_VULKAN_KERNELS ? 0x20u | 0x40u : 0x800u | 0x1000u; // is what it reads and writes
+    if (v->must_wait) {
+        v->api.barrier(v->commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+        v->has_copied = 0;
+    }
     v->must_wait = 0;
+    v->has_copied |= to == RLX_VULKAN_COPIES;
     return RLX_VULKAN_OK;
 }
 
@@ -148,8 +158,9 @@ static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t gro
                                     uint32_t n_args)
 {
     const uint64_t rows = (groups + 65534u) / 65535u;
+    const uint32_t first = n_args > RLX_VULKAN_OWN_ARGS ? RLX_VULKAN_COPIES : RLX_VULKAN_KERNELS;
     v->must_wait |= n_args > RLX_VULKAN_OWN_ARGS; // the others have one place, which launches before may read
-    if (n_args > RLX_VULKAN_MAX_ARGS || rows > 65535u || rlx_vulkan_next(v) != RLX_VULKAN_OK)
+    if (n_args > RLX_VULKAN_MAX_ARGS || rows > 65535u || rlx_vulkan_next(v, first) != RLX_VULKAN_OK)
         return RLX_VULKAN_FAILED;
     if (rows == 0)
         return RLX_VULKAN_OK;
@@ -160,7 +171,7 @@ static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t gro
         v->api.push(v->commands, v->layout, 0x20u, RLX_VULKAN_OWN_ARGS * 8u, 8u, &more);
         n_args = RLX_VULKAN_OWN_ARGS;
         rlx_vulkan_barrier(v);
-        if (rlx_vulkan_next(v) != RLX_VULKAN_OK)
+        if (rlx_vulkan_next(v, RLX_VULKAN_KERNELS) != RLX_VULKAN_OK)
             return RLX_VULKAN_FAILED;
     }
     if (n_args != 0)
@@ -174,7 +185,7 @@ static inline int rlx_vulkan_apart(rlx_vulkan *v)
 {
     int status;
     rlx_vulkan_barrier(v);
-    status = rlx_vulkan_next(v);
+    status = rlx_vulkan_next(v, RLX_VULKAN_COPIES);
     rlx_vulkan_barrier(v);
     return status;
 }

@@ -39,7 +39,9 @@ typedef struct rlx_vulkan {
     uint32_t family;
     int is_recording; // there are commands that have not been submitted
     int has_coop;     // it runs kernels with cooperative matrices
+    int has_bf16;     // and those of bf16
     int must_wait;    // the next launch is for those before it; other commands always wait
+    int has_copied;   // there was a copy since a barrier that named copies
     // Of a launch, where its run is timed: two timestamps, made for the first one that is. bits 0: none.
     int is_timed;
     uint32_t timestamp_bits;
@@ -107,6 +109,7 @@ typedef struct rlx_vulkan_features {
     rlx_vk_features11 v11;
     rlx_vk_features12 v12;
     rlx_vk_features_coop coop;
+    rlx_vk_features_bf16 bf16;
 } rlx_vulkan_features;
 
 static inline void rlx_vulkan_link(rlx_vulkan_features *f)
@@ -118,16 +121,22 @@ static inline void rlx_vulkan_link(rlx_vulkan_features *f)
     f->v11.head.next = &f->v12;
     f->v12.head.type = 51u;
     f->coop.head.type = 1000506000u;
+    f->bf16.head.type = 1000141000u;
 }
 
 // --- cooperative matrices ------------------------------------------------------------------------
 
 #define RLX_VULKAN_COOP "VK_KHR_cooperative_matrix"
+#define RLX_VULKAN_BF16_NAME "VK_KHR_shader_bfloat16"
 
-// Sums of f32 of products of f16, in squares of 16 x 16, by subgroups of 32: what kernels are made for.
-static inline int rlx_vulkan_has_squares(const rlx_vulkan *v)
+// Sums of f32 of products of a type (f16, bf16), in squares of 16 x 16, by subgroups of 32: what kernels are
+// made for.
+#define RLX_VULKAN_F16_TYPE  0u
+#define RLX_VULKAN_BF16_TYPE 1000141000u
+static inline int rlx_vulkan_has_squares(const rlx_vulkan *v, uint32_t type_of_factors)
 {
-    static const uint32_t wanted[9] = {16, 16, 16, 0, 0, 1, 1, 0, 3}; // sizes, types, saturating, scope
+    const uint32_t wanted[9] = {16, 16, 16, type_of_factors, type_of_factors, 1,
+                                1,  0,  3}; // saturating, scope
     rlx_vk_coop list[64];
     rlx_vk_subgroup subgroup;
     rlx_vk_properties2 all;
@@ -158,11 +167,16 @@ static inline void rlx_vulkan_ask_coop(rlx_vulkan *v, rlx_vulkan_features *wante
         return;
     rlx_vulkan_link(&has);
     has.v12.head.next = &has.coop;
+    has.coop.head.next = &has.bf16;
     v->instance_api.features(v->physical, &has.all);
-    if (has.coop.matrices == 0 || has.v12.model == 0 || has.v12.f16 == 0 || !rlx_vulkan_has_squares(v))
+    if (has.coop.matrices == 0 || has.v12.model == 0 || has.v12.f16 == 0 ||
+        !rlx_vulkan_has_squares(v, RLX_VULKAN_F16_TYPE))
         return;
     v->has_coop = 1;
+    v->has_bf16 = has.bf16.matrices != 0 && rlx_vulkan_has_squares(v, RLX_VULKAN_BF16_TYPE);
     wanted->v12.head.next = &wanted->coop;
+    wanted->coop.head.next = v->has_bf16 ? &wanted->bf16 : NULL;
+    wanted->bf16.types = wanted->bf16.matrices = 1;
     wanted->v12.model = wanted->v12.f16 = wanted->coop.matrices = 1;
 }
 
@@ -190,7 +204,7 @@ static inline int rlx_vulkan_ask(const rlx_vulkan *v, void *physical, rlx_vulkan
 static inline int rlx_vulkan_make_device(rlx_vulkan *v, const rlx_vulkan_features *features)
 {
     static const float priority = 1;
-    static const char *const coop = RLX_VULKAN_COOP;
+    static const char *const extensions[] = {RLX_VULKAN_COOP, RLX_VULKAN_BF16_NAME};
     rlx_vk_queue_info queue;
     rlx_vk_device_info info;
     size_t i;
@@ -204,8 +218,8 @@ static inline int rlx_vulkan_make_device(rlx_vulkan *v, const rlx_vulkan_feature
     info.head.next = features;
     info.n_queues = 1;
     info.queues = &queue;
-    info.n_extensions = v->has_coop ? 1u : 0u;
-    info.extensions = &coop;
+    info.n_extensions = v->has_bf16 ? 2u : v->has_coop ? 1u : 0u;
+    info.extensions = extensions;
     if (v->instance_api.create_device(v->physical, &info, NULL, &v->device) != 0) {
         v->device = NULL;
         return RLX_VULKAN_FAILED;

@@ -59,6 +59,9 @@ static const SpellOverride overrides[] = {
     {KOP_rint, SPELL_F64, "roundEven($0)"},
 };
 
+static const SpellOverride halves[] = {{KOP_gate, SPELL_F32, "$0 / (1.0 + rlx_half_exp(-$1))"},
+                                       {KOP_exp, SPELL_F32, "rlx_half_exp($0)"}};
+
 static const char *const *const prelude[] = {prelude_glsl, prelude_gpu_common, prelude_gpu_math, NULL};
 
 // Blocks at any address that suits their elements.
@@ -100,6 +103,8 @@ const Target target_vulkan = {
              .channels_last = true},
     .types = types,
     .spell = gpu_spell,
+    .halves = halves,
+    .n_halves = sizeof halves / sizeof *halves,
     .overrides = overrides,
     .n_overrides = sizeof overrides / sizeof *overrides,
     .cast = "$T($0)",
@@ -113,6 +118,7 @@ const Target target_vulkan = {
     .params_first = true,
     .custom_function = "void $0($1)",
     .restrict_word = "",
+    .roll = "[[dont_unroll]]",
     .group = &group,
     .thread_id = "rlx_idx((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + "
                  "gl_LocalInvocationID.x)",

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MIN_LANES = 4, MAX_LANES = 16, MAX_NAMES = 8, MAX_NUMBER = 31, NO_TYPE = -1 };
+enum { MIN_LANES = 4, MAX_LANES = 16, MAX_NAMES = 16, MAX_NUMBER = 31, NO_TYPE = -1 };
 
 typedef struct Piece {
     const char *names[MAX_NAMES];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of targets, and the questions about them that need only their tables.
 #include "codegen/target/target.h"
+#include "ir/kernel/device.h"
 
 #include <string.h>
 
@@ -106,7 +107,7 @@ static const char *lacks_group(const Target *t, const Kernel *k)
 {
     uint64_t bytes = 0;
     for (KRef r = 1; r < k->insts.len; r++)
-        if (k_inst(k, r)->kind == KI_array && k_inst(k, r)->flags == KARRAY_SHARED)
+        if (k_inst(k, r)->kind == KI_array && k_inst(k, r)->flags == KARRAY_SHARED && !k_is_coop_memory(k, r))
             bytes += (uint64_t)k_inst(k, r)->imm * 4; // as values, which may be wider than the type
     if (k->group != 0 && t->group == NULL)
         return arena_printf(k->arena, "%s has no groups of threads", t->name);

@@ -503,7 +503,7 @@ static void print_inst(Walk *w, KRef r)
         print_for(w, r);
         break;
     case KI_if:
-        walk_line(w, "if (%s) {", walk_expr(w, n->a));
+        walk_if(w, r);
         open_block(w, names_mark(&w->names));
         break;
     case KI_else:
@@ -513,7 +513,7 @@ static void print_inst(Walk *w, KRef r)
         break;
     case KI_end:
         close_block(w);
-        walk_line(w, "}");
+        walk_end(w, r);
         break;
     case KI_barrier:
         if (w->t->barrier && !w->is_single && (w->has_team || !w->t->team))

@@ -53,6 +53,10 @@ void walk_custom_call(Walk *w, const KInst *n);
 int walk_grid_place(const Walk *w, KRef r);
 void walk_grid_loop(Walk *w, KRef r, uint32_t place);
 // Declares all that the threads of a group share.
+// The head of a KI_if, and the last line of a block. What only devices with cooperative matrices run, or only
+// those without, is left out of the text of the others, so that it may take memory of its own.
+void walk_if(Walk *w, KRef r);
+void walk_end(Walk *w, KRef r);
 void walk_shared(Walk *w);
 // False: it is no statement of group kernels, and none of custom ops.
 bool walk_group_inst(Walk *w, KRef r);

@@ -3,6 +3,7 @@
 // and values that several threads compute together.
 #include "codegen/walk/expand.h"
 #include "codegen/walk/walk.h"
+#include "ir/kernel/device.h"
 
 #include <string.h>
 
@@ -45,6 +46,54 @@ void walk_grid_loop(Walk *w, KRef r, uint32_t place)
     walk_line(w, "%s{", is_outermost ? arena_printf(w->arena, "if (%s < %s) ", w->name[r], hi) : "");
 }
 
+// --- ways of which the text has one --------------------------------------------------------------
+
+static bool asks_for_coop(const Kernel *k, KRef condition)
+{
+    const KInst *n = k_inst(k, condition);
+    return n->kind == KI_call && kdev_of(n) == KDEV_has_coop;
+}
+
+static bool is_question(const Kernel *k, KRef r)
+{
+    const KInst *n = k_inst(k, r), *condition = n->kind == KI_if ? k_inst(k, n->a) : NULL;
+    if (condition == NULL)
+        return false;
+    return asks_for_coop(k, n->a) ||
+           (condition->kind == KI_op && condition->kop == KOP_not && asks_for_coop(k, condition->a));
+}
+
+static bool ends_question(const Kernel *k, KRef end)
+{
+    rlx_assert(k_inst(k, end)->kind == KI_end);
+    uint32_t depth = k->group != 0;
+    KRef r = end;
+    while (depth > 0) {
+        const KKind kind = (KKind)k_inst(k, --r)->kind;
+        depth += kind == KI_end;
+        depth -= kind == KI_for || kind == KI_if;
+    }
+    return r != end && is_question(k, r);
+}
+
+void walk_if(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    if (!is_question(w->k, r)) {
+        walk_line(w, "if (%s) {", walk_expr(w, n->a));
+        return;
+    }
+    walk_line(w, "#if %sRLX_HAS_COOP", k_inst(w->k, n->a)->kind == KI_call ? "" : "!");
+    walk_line(w, "{");
+}
+
+void walk_end(Walk *w, KRef r)
+{
+    walk_line(w, "}");
+    if (ends_question(w->k, r))
+        walk_line(w, "#endif");
+}
+
 // --- shared arrays -------------------------------------------------------------------------------
 
 // Types that threads of a subgroup can hand to each other; of others all goes through shared memory.
@@ -76,7 +125,9 @@ void walk_shared(Walk *w)
     const uint32_t subgroup = w->k->group != 0 ? w->t->group->subgroup_size : 0;
     for (KRef r = 1; w->k->group != 0 && r < w->k->insts.len; r++) {
         const KInst *n = k_inst(w->k, r);
-        if (n->kind == KI_array && n->flags == KARRAY_SHARED)
+        if (n->kind == KI_array && n->flags == KARRAY_SHARED && k_is_coop_memory(w->k, r))
+            w->name[r] = "rlx_coop_memory";
+        else if (n->kind == KI_array && n->flags == KARRAY_SHARED)
             w->name[r] = declare(w, walk_array_type(w, n->dtype), n->text ? n->text : "tile", n->imm);
         if (n->kind == KI_team && needs_slot(w, n))
             w->slot[r] =

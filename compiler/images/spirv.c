@@ -47,7 +47,7 @@ static void take_words(Arena *a, glslang_program_t *program, Spirv *out)
     out->wrong = validate(a, out->words, out->len);
 }
 
-Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, SpirvWay way)
 {
     static bool has_begun;
     const glslang_input_t input = {.language = GLSLANG_SOURCE_GLSL,
@@ -68,7 +68,7 @@ Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coo
     glslang_shader_t *shader = glslang_shader_create(&input);
     glslang_program_t *program = glslang_program_create();
     glslang_shader_set_preamble(shader, arena_printf(a, "#define RLX_KERNEL_%s 1\n%s", kernel,
-                                                     has_coop ? "#define RLX_COOP 1\n" : ""));
+                                                     way != SPIRV_PLAIN ? "#define RLX_COOP 1\n" : ""));
     if (!glslang_shader_preprocess(shader, &input) || !glslang_shader_parse(shader, &input)) {
         out.wrong = said(a, glslang_shader_get_info_log(shader));
     } else {
@@ -80,8 +80,8 @@ Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coo
     }
     glslang_program_delete(program);
     glslang_shader_delete(shader);
-    if (out.wrong == NULL && has_coop)
-        spirv_use_khr_matrices(a, &out);
+    if (out.wrong == NULL && way != SPIRV_PLAIN)
+        spirv_use_khr_matrices(a, &out, way == SPIRV_COOP_BF16);
     return out;
 }
 
@@ -92,9 +92,9 @@ bool spirv_is_here(void)
     return false;
 }
 
-Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop)
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, SpirvWay way)
 {
-    (void)a, (void)glsl, (void)kernel, (void)has_coop;
+    (void)a, (void)glsl, (void)kernel, (void)way;
     return (Spirv){.wrong = "rlxc was built without glslang and SPIRV-Tools, which make SPIR-V: install "
                             "them (Debian: apt-get install g++ glslang-dev spirv-tools) and build rlxc "
                             "again, in a new folder or after meson setup --wipe build"};
@@ -102,21 +102,27 @@ Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coo
 
 #endif
 
-bool spirv_has_coop(const char *glsl, const char *kernel)
+SpirvWay spirv_coop_way(const char *glsl, const char *kernel)
 {
     char begin[256];
     snprintf(begin, sizeof begin, "#ifdef RLX_KERNEL_%s\n", kernel);
-    const char *own = strstr(glsl, begin), *use = own != NULL ? strstr(own, "rlx_has_coop()") : NULL;
-    const char *next = own != NULL ? strstr(own + 1, "#ifdef RLX_KERNEL_") : NULL;
-    return use != NULL && (next == NULL || use < next);
+    const char *own = strstr(glsl, begin), *next = own != NULL ? strstr(own + 1, "#ifdef RLX_KERNEL_") : NULL;
+    const char *use = own != NULL ? strstr(own, "if RLX_HAS_COOP") : NULL;
+    const char *bf16 = own != NULL ? strstr(own, "rlx_coop_product_bf16(") : NULL;
+    if (use == NULL || (next != NULL && use >= next))
+        return SPIRV_PLAIN;
+    return bf16 != NULL && (next == NULL || bf16 < next) ? SPIRV_COOP_BF16 : SPIRV_COOP;
 }
 
 static bool add_image(const SpirvJob *j, const char *text, const char *const *functions, uint32_t i,
-                      bool has_coop, GpuImages *out)
+                      SpirvWay way, GpuImages *out)
 {
-    const Spirv s = spirv_compile(j->arena, text, functions[i], has_coop);
-    const char *label = has_coop ? arena_printf(j->arena, "%s_coop", functions[i]) : functions[i];
-    const GpuImage image = {.kind = i, .label = label, .data = s.words, .len = s.len * sizeof *s.words};
+    const Spirv s = spirv_compile(j->arena, text, functions[i], way);
+    const char *label = way != SPIRV_PLAIN ? arena_printf(j->arena, "%s_coop", functions[i]) : functions[i];
+    const GpuImage image = {.kind = way == SPIRV_COOP_BF16 ? i | SPIRV_BF16 : i,
+                            .label = label,
+                            .data = s.words,
+                            .len = s.len * sizeof *s.words};
     if (s.wrong != NULL)
         return diag_error(j->diag, (Span){0}, E0005, "kernel %s: %s", functions[i], s.wrong);
     rlx_assert(s.words != NULL && s.len != 0);
@@ -129,11 +135,13 @@ bool spirv_compile_all(void *ctx, const char *text, const char *const *functions
     const SpirvJob *j = ctx;
     for (uint32_t i = 0; i < n; i++) {
         cli_progress_step("compiling kernels", i, n);
-        if (!add_image(j, text, functions, i, false, out))
+        if (!add_image(j, text, functions, i, SPIRV_PLAIN, out))
             return false;
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (spirv_has_coop(text, functions[i]) && !add_image(j, text, functions, i, true, out))
+    for (uint32_t i = 0; i < n; i++) {
+        const SpirvWay way = spirv_coop_way(text, functions[i]);
+        if (way != SPIRV_PLAIN && !add_image(j, text, functions, i, way, out))
             return false;
+    }
     return true;
 }

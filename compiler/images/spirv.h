@@ -14,15 +14,20 @@ typedef struct Spirv {
 
 // Can it compile at all?
 bool spirv_is_here(void);
-// One kernel of a text for Vulkan 1.2, entry point "main". has_coop: its way for devices with cooperative
-// matrices, by VK_KHR_cooperative_matrix.
-Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, bool has_coop);
-// Does the kernel of the text have such a way?
-bool spirv_has_coop(const char *glsl, const char *kernel);
+// For all devices; for those with cooperative matrices of f16 (VK_KHR_cooperative_matrix); of bf16
+// (VK_KHR_shader_bfloat16).
+typedef enum SpirvWay { SPIRV_PLAIN, SPIRV_COOP, SPIRV_COOP_BF16 } SpirvWay;
+// One kernel of a text for Vulkan 1.2, entry point "main".
+Spirv spirv_compile(Arena *a, const char *glsl, const char *kernel, SpirvWay way);
+// Which way for such devices does the kernel of the text have? SPIRV_PLAIN: none.
+SpirvWay spirv_coop_way(const char *glsl, const char *kernel);
 // spirv_exact.c: products by several constants are computed one after the other.
 void spirv_keep_products(Arena *a, Spirv *s);
 // spirv_matrix.c: a module with SPV_NV_cooperative_matrix becomes one with SPV_KHR_cooperative_matrix.
-void spirv_use_khr_matrices(Arena *a, Spirv *s);
+// is_bf16: matrices of f16 become those of bf16.
+void spirv_use_khr_matrices(Arena *a, Spirv *s, bool is_bf16);
+
+enum { SPIRV_BF16 = 1 << 16 }; // RLX_VULKAN_BF16 of runtime-lite
 
 typedef struct SpirvJob {
     Arena *arena;
@@ -30,7 +35,7 @@ typedef struct SpirvJob {
 } SpirvJob;
 
 // A GpuCompile, ctx: a SpirvJob: one image for every function, in order; behind them those with cooperative
-// matrices, whose kind is the number of the function.
+// matrices, whose kind is the number of the function, of bf16 plus SPIRV_BF16.
 bool spirv_compile_all(void *ctx, const char *text, const char *const *functions, uint32_t n, GpuImages *out);
 
 #endif

@@ -29,8 +29,12 @@ enum {
     OP_LOAD_KHR = 4457,
     OP_STORE_KHR = 4458,
     OP_MUL_ADD_KHR = 4459,
+    OP_TYPE_FLOAT = 22,
     CAPABILITY_NV = 5357,
-    CAPABILITY_KHR = 6022
+    CAPABILITY_KHR = 6022,
+    CAPABILITY_BF16 = 5116,
+    CAPABILITY_BF16_MATRIX = 5118,
+    ENCODING_BF16 = 0
 };
 
 typedef enum Use { USE_LEFT, USE_RIGHT, USE_SUM, N_USES } Use;
@@ -45,11 +49,14 @@ typedef struct Pass {
     uint32_t *right_of; // of a type: the same for right factors; 0: there is none
     bool *is_sum;       // of a type
     uint32_t use[N_USES];
+    bool is_bf16;  // factors are
+    uint32_t bf16; // that type; 0: there is none yet
     uint32_t bound;
     SpirvWords out;
 } Pass;
 
 static const char nv_name[] = "SPV_NV_cooperative_matrix", khr_name[] = "SPV_KHR_cooperative_matrix";
+static const char bf16_name[] = "SPV_KHR_bfloat16";
 
 // Either is a right factor if the other is one. True: that is news.
 static bool join(Pass *p, uint32_t a, uint32_t b)
@@ -103,6 +110,18 @@ static void put_numbers(Pass *p, uint32_t type)
     }
 }
 
+// The type of elements of factors.
+static uint32_t factor_type(Pass *p, uint32_t f16)
+{
+    if (!p->is_bf16)
+        return f16;
+    if (p->bf16 == 0) {
+        p->bf16 = p->bound++;
+        put(p, OP_TYPE_FLOAT, (const uint32_t[]){p->bf16, 16, ENCODING_BF16}, 3);
+    }
+    return p->bf16;
+}
+
 // A type of matrices, and the same for right factors; sums are those of f32, which no factors are.
 static void put_matrix_type(Pass *p, const uint32_t *at)
 {
@@ -112,6 +131,8 @@ static void put_matrix_type(Pass *p, const uint32_t *at)
     put_numbers(p, p->type_of[at[3]]);
     p->is_sum[at[1]] = p->type_of[at[2]] == f32_bits;
     type[5] = p->use[p->is_sum[at[1]] ? USE_SUM : USE_LEFT];
+    if (!p->is_sum[at[1]])
+        type[1] = factor_type(p, type[1]);
     put(p, OP_TYPE_KHR, type, 6);
     if (p->is_sum[at[1]])
         return;
@@ -153,22 +174,41 @@ static void put_access(Pass *p, const uint32_t *at, uint32_t op, uint32_t stride
         p->out.data[begin + 1] = p->right_of[at[1]];
 }
 
-static void put_extension(Pass *p, const uint32_t *at)
+static void put_name(Pass *p, const char *text)
 {
     uint32_t name[sizeof khr_name / 4 + 1] = {0};
-    const bool is_nv = strcmp((const char *)(at + 1), nv_name) == 0;
-    memcpy(name, khr_name, sizeof khr_name);
-    if (is_nv)
-        put(p, OP_EXTENSION, name, (uint32_t)(sizeof khr_name + 3) / 4);
-    else
+    const size_t bytes = strlen(text) + 1;
+    rlx_assert(bytes <= sizeof name);
+    memcpy(name, text, bytes);
+    put(p, OP_EXTENSION, name, (uint32_t)(bytes + 3) / 4);
+}
+
+static void put_extension(Pass *p, const uint32_t *at)
+{
+    if (strcmp((const char *)(at + 1), nv_name) != 0) {
         put(p, OP_EXTENSION, at + 1, spirv_length(at) - 1);
+        return;
+    }
+    put_name(p, khr_name);
+    if (p->is_bf16)
+        put_name(p, bf16_name);
+}
+
+static void put_capability(Pass *p, uint32_t capability)
+{
+    const bool is_nv = capability == CAPABILITY_NV;
+    put(p, OP_CAPABILITY, (const uint32_t[]){is_nv ? CAPABILITY_KHR : capability}, 1);
+    if (!is_nv || !p->is_bf16)
+        return;
+    put(p, OP_CAPABILITY, (const uint32_t[]){CAPABILITY_BF16}, 1);
+    put(p, OP_CAPABILITY, (const uint32_t[]){CAPABILITY_BF16_MATRIX}, 1);
 }
 
 static void translate(Pass *p, const uint32_t *at)
 {
     switch (spirv_opcode(at)) {
     case OP_CAPABILITY:
-        put(p, OP_CAPABILITY, (const uint32_t[]){at[1] == CAPABILITY_NV ? CAPABILITY_KHR : at[1]}, 1);
+        put_capability(p, at[1]);
         break;
     case OP_EXTENSION:
         put_extension(p, at);
@@ -202,7 +242,6 @@ static void translate(Pass *p, const uint32_t *at)
 // What later instructions ask of an earlier one.
 static void remember(Pass *p, const uint32_t *at)
 {
-    enum { OP_TYPE_FLOAT = 22 };
     if (spirv_opcode(at) == OP_CONSTANT)
         p->type_of[at[2]] = at[1];
     else if (spirv_opcode(at) == OP_TYPE_FLOAT)
@@ -211,11 +250,11 @@ static void remember(Pass *p, const uint32_t *at)
         p->is_true[at[2]] = true;
 }
 
-void spirv_use_khr_matrices(Arena *a, Spirv *s)
+void spirv_use_khr_matrices(Arena *a, Spirv *s, bool is_bf16)
 {
     rlx_assert(s->wrong == NULL && s->len > SPIRV_HEADER);
-    // Each id gets at most one more, and there are three numbers.
-    const size_t ids = 2 * (size_t)s->words[SPIRV_BOUND] + N_USES;
+    // Each id gets at most one more, and there are three numbers and a type.
+    const size_t ids = 2 * (size_t)s->words[SPIRV_BOUND] + N_USES + 1;
     Pass p = {.arena = a,
               .words = s->words,
               .len = s->len,
@@ -224,6 +263,7 @@ void spirv_use_khr_matrices(Arena *a, Spirv *s)
               .type_of = ARENA_ARRAY(a, uint32_t, ids),
               .right_of = ARENA_ARRAY(a, uint32_t, ids),
               .is_sum = ARENA_ARRAY(a, bool, ids),
+              .is_bf16 = is_bf16,
               .bound = s->words[SPIRV_BOUND]};
     find_right_factors(&p);
     for (uint32_t i = 0; i < SPIRV_HEADER; i++)

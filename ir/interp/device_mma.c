@@ -374,14 +374,14 @@ CallResult interp_coop_zero(Call *c)
     return CALL_DONE;
 }
 
-CallResult interp_coop_share(Call *c)
+static CallResult share_words(Call *c, uint32_t n)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t to = call_shared_address(c, 0, call_int(c, 1, t));
         Elements from;
-        if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &from))
+        if (!call_elements(c, 2, t, call_int(c, 3, t), n, &from))
             break;
-        for (uint32_t i = 0; i < A_WORDS; i++)
+        for (uint32_t i = 0; i < n; i++)
             if (!shared_write(c, t, machine_group_of(c->m, t), to + (int64_t)i * WORD, &from.r[i], WORD,
                               from.state[i] != ELEMENT_WRITTEN))
                 return CALL_DONE;
@@ -389,8 +389,19 @@ CallResult interp_coop_share(Call *c)
     return CALL_DONE;
 }
 
-// A square of f16, lines `pitch` bytes apart, each read by a lane: to[line][place in it], or turned.
-static bool read_square(const Call *c, uint32_t warp, int64_t from, int64_t pitch, bool is_turned, float *to)
+CallResult interp_coop_share(Call *c)
+{
+    return share_words(c, A_WORDS);
+}
+
+CallResult interp_coop_share2(Call *c)
+{
+    return share_words(c, 2);
+}
+
+// A square, lines `pitch` bytes apart, each read by a lane: to[line][place in it], or turned.
+static bool read_square(const Call *c, uint32_t warp, DType type, int64_t from, int64_t pitch, bool is_turned,
+                        float *to)
 {
     for (uint32_t line = 0; line < COOP; line++) {
         uint16_t bits[COOP];
@@ -403,7 +414,7 @@ static bool read_square(const Call *c, uint32_t warp, int64_t from, int64_t pitc
             return false;
         }
         for (uint32_t i = 0; i < COOP; i++)
-            to[is_turned ? i * COOP + line : line * COOP + i] = matrix_number(DTYPE_f16, bits[i]);
+            to[is_turned ? i * COOP + line : line * COOP + i] = matrix_number(type, bits[i]);
     }
     return true;
 }
@@ -428,7 +439,7 @@ static CoopProduct coop_product_of(const Call *c, uint32_t t)
                          .b_by_steps = (order & COOP_BY_STEPS_B) != 0};
 }
 
-static bool coop_multiply(const Call *c, uint32_t warp)
+static bool coop_multiply(const Call *c, uint32_t warp, DType type)
 {
     const CoopProduct p = coop_product_of(c, warp);
     float a[COOP_SQUARES][COOP * COOP], b[COOP * COOP];
@@ -438,11 +449,11 @@ static bool coop_multiply(const Call *c, uint32_t warp)
         return false;
     }
     for (int64_t i = 0; i < p.rows; i++)
-        if (!read_square(c, warp, p.a + i * (p.a_by_steps ? COOP_LINE : COOP * p.pitch_a), p.pitch_a,
+        if (!read_square(c, warp, type, p.a + i * (p.a_by_steps ? COOP_LINE : COOP * p.pitch_a), p.pitch_a,
                          p.a_by_steps, a[i]))
             return false;
     for (int64_t j = 0; j < p.columns; j++) {
-        if (!read_square(c, warp, p.b + j * (p.b_by_steps ? COOP_LINE : COOP * p.pitch_b), p.pitch_b,
+        if (!read_square(c, warp, type, p.b + j * (p.b_by_steps ? COOP_LINE : COOP * p.pitch_b), p.pitch_b,
                          !p.b_by_steps, b))
             return false;
         for (int64_t i = 0; i < p.rows; i++) {
@@ -457,22 +468,41 @@ static bool coop_multiply(const Call *c, uint32_t warp)
     return true;
 }
 
+static bool coop_multiply_f16(const Call *c, uint32_t warp)
+{
+    return coop_multiply(c, warp, DTYPE_f16);
+}
+
+static bool coop_multiply_bf16(const Call *c, uint32_t warp)
+{
+    return coop_multiply(c, warp, DTYPE_bf16);
+}
+
 CallResult interp_coop_product(Call *c)
 {
-    return each_warp(c, coop_multiply);
+    return each_warp(c, coop_multiply_f16);
+}
+
+CallResult interp_coop_product_bf16(Call *c)
+{
+    return each_warp(c, coop_multiply_bf16);
 }
 
 static bool coop_store(const Call *c, uint32_t warp)
 {
     const int64_t i = call_int(c, 0, warp), to = call_shared_address(c, 1, call_int(c, 2, warp));
+    const bool is_by_column = call_int(c, 3, warp) != 0;
+    float lines[COOP * COOP];
     if (i < 0 || i >= COOP_SQUARES || !coop_squares(c, warp)[i].is_there) {
         call_fail(c, warp, "no sums in square %lld", (long long)i);
         return false;
     }
     const float *from = coop_squares(c, warp)[i].at;
+    for (uint32_t e = 0; e < COOP * COOP; e++)
+        lines[e] = is_by_column ? from[e % COOP * COOP + e / COOP] : from[e];
     for (uint32_t line = 0; line < COOP; line++)
         if (!shared_write(c, warp + line, machine_group_of(c->m, warp), to + line * COOP * WORD,
-                          from + line * COOP, COOP * WORD, false))
+                          lines + line * COOP, COOP * WORD, false))
             return false;
     return true;
 }
@@ -480,4 +510,23 @@ static bool coop_store(const Call *c, uint32_t warp)
 CallResult interp_coop_put(Call *c)
 {
     return each_warp(c, coop_store);
+}
+
+CallResult interp_coop_get(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        bool poison = false;
+        Elements to;
+        if (!call_elements(c, 0, t, call_int(c, 1, t), A_WORDS, &to) ||
+            !shared_read(c, t, machine_group_of(c->m, t), call_shared_address(c, 2, call_int(c, 3, t)), to.f,
+                         A_WORDS * WORD, &poison))
+            break;
+        memset(to.state, poison ? ELEMENT_UNWRITTEN : ELEMENT_WRITTEN, A_WORDS);
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_coop_get_words(Call *c)
+{
+    return interp_coop_get(c);
 }

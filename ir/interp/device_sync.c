@@ -214,6 +214,16 @@ CallResult interp_pack_f16(Call *c)
     return pack(c, DTYPE_f16);
 }
 
+CallResult interp_coop_pair_f16(Call *c)
+{
+    return pack(c, DTYPE_f16);
+}
+
+CallResult interp_coop_pair_bf16(Call *c)
+{
+    return pack(c, DTYPE_bf16);
+}
+
 CallResult interp_max_fast(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++)

@@ -50,6 +50,9 @@ void k_device_with(Kernel *k, KDevice f, int64_t constant);
 KRef k_address(Kernel *k, uint32_t param, KRef index);
 // Operand i of a KI_device, 0 behind the last one.
 KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
+// Is a shared array what only functions of cooperative matrices use? The target's prelude has that memory,
+// and the way of the kernel that uses it has no other arrays.
+bool k_is_coop_memory(const Kernel *k, KRef array);
 
 // Operand `operand` of a function of CPUs is an address from which on it reads, or writes, `elements`
 // elements, which depend on the operands in the set `needs`. NULL: it may read and write all of the

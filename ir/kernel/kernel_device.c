@@ -122,3 +122,27 @@ void k_use_shared(Kernel *k, uint32_t bytes)
     rlx_assert(k->group != 0);
     k->shared_bytes = bytes > k->shared_bytes ? bytes : k->shared_bytes;
 }
+
+static bool has_operand(const Kernel *k, const KInst *n, KRef array)
+{
+    for (uint32_t i = 0; k_device_operand(k, n, i) != 0; i++)
+        if (k_device_operand(k, n, i) == array)
+            return true;
+    return false;
+}
+
+bool k_is_coop_memory(const Kernel *k, KRef array)
+{
+    bool is_used = false;
+    for (KRef r = array + 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        const bool is_device = n->kind == KI_device;
+        const bool is_operand = is_device
+                                    ? has_operand(k, n, array)
+                                    : n->kind != KI_list && (n->a == array || n->b == array || n->c == array);
+        if (is_operand && !(is_device && device_info[kdev_of(n)].target == KDEV_VULKAN))
+            return false;
+        is_used = is_used || is_operand;
+    }
+    return is_used;
+}

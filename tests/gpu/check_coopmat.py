@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of --target vulkan --gpu coopmat: of a product of f16 there are two, of which the second one is of
-SPV_KHR_cooperative_matrix: matrices have the types that products want, and nothing of the extension that
-glslang was given is left. What the device at hand computes is right, whichever module it takes.
+"""Modules of --target vulkan --gpu coopmat: of a product of f16 or bf16 there are two, of which the second
+one is of SPV_KHR_cooperative_matrix: matrices have the types that products want, factors of bf16 are that
+(SPV_KHR_bfloat16), and nothing of the extension that glslang was given is left. What the device at hand
+computes is right, whichever module it takes.
 Usage: check_coopmat.py RLXC; prints TAP."""
+
 import json
 import os
 import re
@@ -17,18 +19,22 @@ from tap import result
 
 RLXC = os.path.abspath(sys.argv[1])
 LEFT, RIGHT, SUM = range(3)
-CAPABILITY, CONSTANT, NV = 17, 43, range(5357, 5362)
+CAPABILITY, FLOAT, CONSTANT, NV = 17, 22, 43, range(5357, 5362)
+BF16, BF16_MATRIX = 5116, 5118  # capabilities
 TYPE, LOAD, STORE, PRODUCT = range(4456, 4460)
-MODEL = {
-    "rlxc": 1,
-    "name": "m",
-    "inputs": {name: {"dtype": "f16", "shape": [64, 64]} for name in "ab"},
-    "nodes": [
-        {"name": "x", "op": "matmul", "inputs": ["a", "b"], "transpose_b": True},
-        {"name": "y", "op": "matmul", "inputs": ["x", "b"]},
-    ],
-    "outputs": ["y"],
-}
+
+
+def model(dtype):
+    return {
+        "rlxc": 1,
+        "name": "m",
+        "inputs": {name: {"dtype": dtype, "shape": [64, 64]} for name in "ab"},
+        "nodes": [
+            {"name": "x", "op": "matmul", "inputs": ["a", "b"], "transpose_b": True},
+            {"name": "y", "op": "matmul", "inputs": ["x", "b"]},
+        ],
+        "outputs": ["y"],
+    }
 
 
 def modules(text):
@@ -49,6 +55,15 @@ def uses_of(code):
     return uses, {i[2]: i[1] for i in code if len(i) > 2 and i[1] in uses}
 
 
+def check_factors(name, dtype, code):
+    of_bf16 = {i[1] for i in code if i[0] == FLOAT and len(i) == 4}
+    factors = {i[2] for i in code if i[0] == TYPE} & {i[1] for i in code if i[0] == FLOAT and i[2] == 16}
+    has = [c in [i[1] for i in code if i[0] == CAPABILITY] for c in (BF16, BF16_MATRIX)]
+    is_right = factors == of_bf16 if dtype == "bf16" else not of_bf16
+    result(is_right, f"{name}: factors of {dtype}", str(factors))
+    result(has == [dtype == "bf16"] * 2, f"{name}: capabilities of {dtype}", str(has))
+
+
 def check(name, bound, code):
     opcodes = {i[0] for i in code}
     result(not opcodes & set(NV) and [CAPABILITY, 5357] not in code, f"{name}: nothing of NV")
@@ -61,9 +76,9 @@ def check(name, bound, code):
     result(max(*uses, *types) < bound, f"{name}: ids")
 
 
-with tempfile.TemporaryDirectory() as folder:
+def run(folder, dtype):
     with open(f"{folder}/m.json", "w", encoding="ascii") as f:
-        json.dump(MODEL, f)
+        json.dump(model(dtype), f)
 
     def rlxc(*args):
         command = [RLXC, *args, "--target", "vulkan", "--gpu", "coopmat"]
@@ -74,13 +89,19 @@ with tempfile.TemporaryDirectory() as folder:
     if "without glslang" in said:
         print("1..0 # SKIP rlxc was built without glslang (tools/setup installs it)")
         sys.exit(77)
-    result(status == 0, "compiled", said)
+    result(status == 0, f"{dtype}: compiled", said)
     with open(f"{folder}/m.c", encoding="utf-8") as f:
         images = list(modules(f.read()))
-    result(len(images) == 4, "two modules for each of two kernels", str([i[0] for i in images]))
-    for image in images[2:]:
-        check(*image)
+    result(len(images) == 4, f"{dtype}: two modules for each of two kernels", str([i[0] for i in images]))
+    for name, bound, code in images[2:]:
+        check(f"{dtype} {name}", bound, code)
+        check_factors(f"{dtype} {name}", dtype, code)
     status, said = rlxc("verify", "m.json")
     has_device = "no driver, or no device" not in said
-    result(status == 0 or not has_device, "right", said, "" if has_device else "no Vulkan device")
+    result(status == 0 or not has_device, f"{dtype}: right", said, "" if has_device else "no Vulkan device")
+
+
+for of in ("f16", "bf16"):
+    with tempfile.TemporaryDirectory() as made:
+        run(made, of)
 sys.exit(tap.end())

@@ -43,13 +43,14 @@ static Spirv compile(const Kernel *k, Arena *a)
     Str body = str_new(a), all = str_new(a);
     cfamily_print_kernel(cases.target, k, &body);
     target_print_prelude(cases.target, str_text(&body), &all);
-    if (!device.has_coop && strstr(str_text(&body), "rlx_has_coop()") != NULL)
+    if (!device.has_coop && strstr(str_text(&body), "RLX_HAS_COOP") != NULL)
         str_add(&all, coop_by_hand);
     str_add(&all, str_text(&body));
     if (getenv("TEST_OPS") != NULL)
         printf("%s", str_text(&body));
+    const SpirvWay way = device.has_coop ? spirv_coop_way(str_text(&all), k->name) : SPIRV_PLAIN;
     return spirv_compile(a, str_text(&all), k->name,
-                         device.has_coop && spirv_has_coop(str_text(&all), k->name));
+                         way == SPIRV_COOP_BF16 && !device.has_bf16 ? SPIRV_PLAIN : way);
 }
 
 // Pipelines of a job by function: a job's kernels are few.

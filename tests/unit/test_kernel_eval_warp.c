@@ -277,15 +277,21 @@ static const char coop[] = "kernel k\n"
                            "    barrier\n"
                            "    device coop_product %2 0 %3 0 1 1 12 12 0\n"
                            "    barrier\n"
-                           "    device coop_put 0 %2 0\n"
+                           "    device coop_put 0 %2 0 0\n"
                            "    barrier\n"
-                           "    for %15 = %5 .. 256 step 32\n"
-                           "      %16 = aload f32 %2 %15\n"
-                           "      store y[%15] = %16\n"
+                           "    %15 = array f32[4]\n"
+                           "    for %16 = %5 .. 64 step 32\n"
+                           "      %17 = mul index %16 4\n"
+                           "      device coop_get %15 0 %2 %17\n"
+                           "      for %18 = 0 .. 4 step 1 unroll\n"
+                           "        %19 = add index %17 %18\n"
+                           "        %20 = aload f32 %15 %18\n"
+                           "        store y[%19] = %20\n"
+                           "      end\n"
                            "    end\n"
                            "  end\n";
 
-static void check_coop(const float *y, bool a_by_steps, bool b_by_steps)
+static void check_coop(const float *y, bool a_by_steps, bool b_by_steps, bool is_by_column)
 {
     for (uint32_t row = 0; row < 16; row++)
         for (uint32_t column = 0; column < 16; column++) {
@@ -293,7 +299,7 @@ static void check_coop(const float *y, bool a_by_steps, bool b_by_steps)
             for (uint32_t k = 0; k < 16; k++)
                 sum += number(a_by_steps ? k * 24 + row : row * 24 + k) *
                        number(384 + (b_by_steps ? k * 24 + column : column * 24 + k));
-            assert_true((double)y[row * 16 + column] == sum);
+            assert_true((double)y[is_by_column ? column * 16 + row : row * 16 + column] == sum);
         }
 }
 
@@ -303,14 +309,16 @@ static void test_coop(void **state)
     bench_memory(0, 768 * 2, half_numbers(DTYPE_f16, 768));
     const float *y = bench_memory(1, 256 * 4, NULL);
     bench_accepted(coop);
-    check_coop(y, false, false);
+    check_coop(y, false, false, false);
     bench_accepted(bench_changed(coop, "coop_product", "    device coop_product %2 0 %3 0 1 1 12 12 1"));
-    check_coop(y, true, false);
+    check_coop(y, true, false, false);
     bench_accepted(bench_changed(coop, "coop_product", "    device coop_product %2 0 %3 0 1 1 12 12 2"));
-    check_coop(y, false, true);
+    check_coop(y, false, true, false);
+    bench_accepted(bench_changed(coop, "coop_put", "    device coop_put 0 %2 0 1"));
+    check_coop(y, false, false, true);
     bench_refused(coop, "    barrier\n", "", "race");
     bench_refused(coop, "12 12 0\n    barrier", "", "race");
-    bench_refused(coop, "0 %2 0\n    barrier", "", "race");
+    bench_refused(coop, "0 %2 0 0\n    barrier", "", "race");
     bench_refused(coop, "coop_zero", "", "nobody");
 }
 

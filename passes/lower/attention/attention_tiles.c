@@ -3,58 +3,49 @@
 // head and goes over tiles of the keys that one of them sees, all in shared memory: scores, weights, and sums
 // that are kept in registers. 16 threads share a row of scores: each has every 16th key of the tile, and
 // every 16th column of the sums.
-#include "passes/lower/attention/attention.h"
+#include "passes/lower/attention/attention_tiles.h"
+#include "ir/kernel/device.h"
 #include <math.h>
 
-enum { THREADS = 128, TEAM = 16, TEAMS = THREADS / TEAM, MAX_ROWS = 4, MAX_KEYS = 2, MAX_COLUMNS = 16 };
+enum {
+    THREADS = ATTENTION_TILE_THREADS,
+    TEAM = ATTENTION_TILE_TEAM,
+    TEAMS = ATTENTION_TILE_TEAMS,
+    MAX_ROWS = ATTENTION_TILE_ROWS,
+    MAX_KEYS = ATTENTION_TILE_KEYS,
+    MAX_COLUMNS = 16
+};
 enum { MOST_SHARED = 32 << 10 }; // so that several groups fit where there is more
 
-typedef struct Tiles {
-    Lower *l;
-    const Attention *a;
-    int64_t rows;    // of a thread; its team has these of the tile: row * TEAMS + team
-    int64_t keys;    // of a thread
-    int64_t columns; // of a thread, of the values
-    int64_t pitch;   // of queries, keys and values in shared memory
-    KRef thread, lane, team;
-    KRef q, kv, weights; // shared
-    KRef first;          // query of the tile
-    KRef lo, hi;         // keys that its rows see
-    AttRow row[MAX_ROWS];
-    KRef top[MAX_ROWS], sum[MAX_ROWS], mix; // variables; array
-} Tiles;
-
-static int64_t tile_rows(const Tiles *x)
-{
-    return x->rows * TEAMS;
-}
-
-static int64_t tile_keys(const Tiles *x)
-{
-    return x->keys * TEAM;
-}
+typedef AttTiles Tiles;
 
 static int64_t weight_pitch(const Tiles *x)
 {
-    return tile_keys(x) + 1;
+    return attention_tile_keys(x) + 1;
 }
 
 // Shared floats of tiles with so many rows and keys a thread.
 static int64_t shared_floats(const Tiles *x)
 {
-    return (tile_rows(x) + tile_keys(x)) * x->pitch + tile_rows(x) * weight_pitch(x);
+    return (attention_tile_rows(x) + attention_tile_keys(x)) * x->pitch +
+           attention_tile_rows(x) * weight_pitch(x);
 }
 
 // --- tiles of q, k and v -------------------------------------------------------------------------
 
-typedef struct Copy {
-    NodeId id;
-    KRef to;
-    int64_t rows, size;
-    KRef first, end; // of the rows; behind the end there are zeros
-} Copy;
+KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef column, KRef *is_inside)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const KRef last = k_expr(k, "$ + -1", c->end), inside = k_min(k, at, last);
+    AttRow r = x->row[0];
+    *is_inside = k_lt(k, at, c->end);
+    r.at.idx[x->a->rank - 2] = inside;
+    return c->is_query ? attention_query_index(l, &r, column)
+                       : attention_kv_index(l, &r, c->id, inside, column);
+}
 
-static void copy_tile(const Tiles *x, const Copy *c)
+static void copy_tile(const Tiles *x, KRef to, const AttCopy *c)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
@@ -65,25 +56,16 @@ static void copy_tile(const Tiles *x, const Copy *c)
     const KRef i = k_for(k, x->thread, k_index(k, c->rows * fetches), THREADS, KFOR_SERIAL, "i");
     const KRef row = k_expr(k, "$ / #", i, fetches);
     const KRef column = k_expr(k, "$ % # * #", i, fetches, width);
-    const KRef at = k_add(k, c->first, row), last = k_expr(k, "$ + -1", c->end);
-    const KRef inside = k_min(k, at, last), is_inside = k_lt(k, at, c->end);
-    AttRow r = x->row[0];
-    r.at.idx[x->a->rank - 2] = inside;
-    const KRef from = c->id == x->a->q && c->to == x->q ? attention_query_index(l, &r, column)
-                                                        : attention_kv_index(l, &r, c->id, inside, column);
+    KRef is_inside = 0;
+    const KRef from = attention_tile_index(x, c, k_add(k, c->first, row), column, &is_inside);
     const KRef part = k_array(k, type, width);
     k_fetch(k, param, from, part, k_index(k, 0), width);
     for (int64_t e = 0; e < width; e++) {
         const KRef v = k_cast(k, k_aload(k, part, k_index(k, e), 1), x->a->type);
         const KRef place = k_expr(k, "$ * # + ($ + #)", row, x->pitch, column, e);
-        k_astore(k, c->to, place, k_select(k, is_inside, v, k_number(k, x->a->type, 0)));
+        k_astore(k, to, place, k_select(k, is_inside, v, k_number(k, x->a->type, 0)));
     }
     k_end(k);
-}
-
-static KRef tile_row(const Tiles *x, int64_t r)
-{
-    return k_expr(x->l->k, "$ + #", x->team, r * TEAMS);
 }
 
 // --- scores --------------------------------------------------------------------------------------
@@ -102,7 +84,8 @@ static void emit_products(const Tiles *x, KRef sums)
         for (int64_t j = 0; j < x->keys; j++)
             key[j] = k_aload(k, x->kv, k_expr(k, "($ + #) * # + $", x->lane, j * TEAM, x->pitch, at), 1);
         for (int64_t r = 0; r < x->rows; r++) {
-            const KRef q = k_aload(k, x->q, k_expr(k, "$ * # + $", tile_row(x, r), x->pitch, at), 1);
+            const KRef q =
+                k_aload(k, x->q, k_expr(k, "$ * # + $", attention_tile_row(x, r), x->pitch, at), 1);
             for (int64_t j = 0; j < x->keys; j++) {
                 const KRef place = k_index(k, r * x->keys + j);
                 k_astore(k, sums, place, k_fma(k, q, key[j], k_aload(k, sums, place, 1)));
@@ -126,6 +109,20 @@ static KRef seen_score(const Tiles *x, int64_t r, KRef key, KRef product)
     return k_select(k, is_seen, score, k_number(k, x->a->type, -(double)INFINITY));
 }
 
+static void put_weights(const Tiles *x, int64_t r, const KRef *weight)
+{
+    Kernel *k = x->l->k;
+    if (x->is_coop) {
+        attention_coop_put_weights(x, r, weight);
+        return;
+    }
+    for (int64_t j = 0; j < x->keys; j++) {
+        const KRef column = attention_tile_place(x, j, x->keys);
+        k_astore(k, x->weights, k_expr(k, "$ * # + $", attention_tile_row(x, r), weight_pitch(x), column),
+                 weight[j]);
+    }
+}
+
 // Products become weights in shared memory; sums so far are scaled to the new maximum.
 static void emit_weights(const Tiles *x, KRef first, KRef products)
 {
@@ -134,9 +131,9 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
     const bool is_half = k_is_half(lower_node(x->l, x->a->q)->dtype);
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
     for (int64_t r = 0; r < x->rows; r++) {
-        KRef score[MAX_KEYS], top = lowest;
+        KRef score[MAX_KEYS], weight[MAX_KEYS], top = lowest;
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef key = k_expr(k, "$ + ($ + #)", first, x->lane, j * TEAM);
+            const KRef key = k_add(k, first, attention_tile_place(x, j, x->keys));
             score[j] = seen_score(x, r, key, k_aload(k, products, k_index(k, r * x->keys + j), 1));
             top = k_max(k, top, score[j]);
         }
@@ -145,11 +142,10 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
         const KRef keep = attention_exp(x->l, is_half, k_sub(k, old, base));
         KRef sum = k_mul(k, k_get(k, x->sum[r]), keep);
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef weight = attention_exp(x->l, is_half, k_sub(k, score[j], base));
-            const KRef column = k_expr(k, "$ + #", x->lane, j * TEAM);
-            k_astore(k, x->weights, k_expr(k, "$ * # + $", tile_row(x, r), weight_pitch(x), column), weight);
-            sum = k_add(k, sum, weight);
+            weight[j] = k_get(k, k_var(k, attention_exp(x->l, is_half, k_sub(k, score[j], base)), "weight"));
+            sum = k_add(k, sum, weight[j]);
         }
+        put_weights(x, r, weight);
         for (int64_t c = 0; c < x->columns; c++) {
             const KRef place = k_index(k, r * x->columns + c);
             k_astore(k, x->mix, place, k_mul(k, k_aload(k, x->mix, place, 1), keep));
@@ -166,10 +162,11 @@ static void add_values(const Tiles *x, bool hides)
 {
     Kernel *k = x->l->k;
     const KRef zero = k_number(k, x->a->type, 0);
-    const KRef j = k_loop(k, tile_keys(x), KFOR_SERIAL, "j");
+    const KRef j = k_loop(k, attention_tile_keys(x), KFOR_SERIAL, "j");
     KRef weight[MAX_ROWS];
     for (int64_t r = 0; r < x->rows; r++)
-        weight[r] = k_aload(k, x->weights, k_expr(k, "$ * # + $", tile_row(x, r), weight_pitch(x), j), 1);
+        weight[r] =
+            k_aload(k, x->weights, k_expr(k, "$ * # + $", attention_tile_row(x, r), weight_pitch(x), j), 1);
     for (int64_t c = 0; c < x->columns; c++) {
         const KRef column = k_expr(k, "$ + #", x->lane, c * TEAM);
         const KRef v = k_aload(k, x->kv, k_expr(k, "$ * # + $", j, x->pitch, column), 1);
@@ -195,11 +192,11 @@ static void emit_values(const Tiles *x, KRef first)
         return;
     }
     // What the first row sees last, and the last row first, all rows see.
-    const KRef end = k_expr(k, "$ + #", first, tile_keys(x));
+    const KRef end = k_expr(k, "$ + #", first, attention_tile_keys(x));
     Point at = x->row[0].at;
     at.idx[a->rank - 2] = x->first;
     const AttRow top = attention_row(x->l, a, at);
-    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, tile_rows(x) - 1);
+    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, attention_tile_rows(x) - 1);
     const AttRow bottom = attention_row(x->l, a, at);
     k_if(k, k_expr(k, "$ <= $ & $ <= $", end, top.end, bottom.begin, first));
     add_values(x, false);
@@ -210,19 +207,36 @@ static void emit_values(const Tiles *x, KRef first)
 
 // --- a tile --------------------------------------------------------------------------------------
 
+static void emit_coop_keys(const Tiles *x)
+{
+    Kernel *k = x->l->k;
+    const KRef products = k_array(k, x->a->type, x->rows * x->keys);
+    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_ROLL, "j");
+    k_barrier(k); // the sums of the last step were read
+    attention_coop_copy_keys(x, first);
+    k_barrier(k);
+    attention_coop_products(x, products);
+    emit_weights(x, first, products);
+    k_barrier(k); // all products were read
+    attention_coop_copy_values(x, first);
+    k_barrier(k);
+    attention_coop_add_values(x, first);
+    k_end(k);
+}
+
 static void emit_keys(const Tiles *x)
 {
     Kernel *k = x->l->k;
     const Attention *a = x->a;
     const KRef products = k_array(k, a->type, x->rows * x->keys);
-    const KRef first = k_for(k, x->lo, x->hi, tile_keys(x), KFOR_SERIAL, "j");
+    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_SERIAL, "j");
     k_barrier(k); // the values of the last step were read
-    copy_tile(x, &(Copy){a->k, x->kv, tile_keys(x), a->size, first, x->hi});
+    copy_tile(x, x->kv, &(AttCopy){a->k, false, attention_tile_keys(x), a->size, first, x->hi});
     k_barrier(k);
     emit_products(x, products);
     emit_weights(x, first, products);
     k_barrier(k);
-    copy_tile(x, &(Copy){a->v, x->kv, tile_keys(x), a->value_size, first, x->hi});
+    copy_tile(x, x->kv, &(AttCopy){a->v, false, attention_tile_keys(x), a->value_size, first, x->hi});
     k_barrier(k);
     emit_values(x, first);
     k_end(k);
@@ -235,9 +249,9 @@ static void store_rows(const Tiles *x, KRef end)
     const Attention *a = x->a;
     for (int64_t r = 0; r < x->rows; r++) {
         const KRef sum = k_team(k, KOP_add, k_get(k, x->sum[r]), TEAM);
-        k_if(k, k_expr(k, "$ + $ < $", x->first, tile_row(x, r), end));
+        k_if(k, k_expr(k, "$ + $ < $", x->first, attention_tile_row(x, r), end));
         for (int64_t c = 0; c < x->columns; c++) {
-            const KRef column = k_expr(k, "$ + #", x->lane, c * TEAM);
+            const KRef column = attention_tile_place(x, c, x->columns);
             const bool has_end = (c + 1) * TEAM > a->value_size;
             if (has_end)
                 k_if(k, k_expr(k, "$ < #", column, a->value_size));
@@ -258,7 +272,7 @@ static void begin_rows(Tiles *x, Point at, KRef end)
     const Attention *a = x->a;
     const KRef last = k_expr(k, "$ + -1", end);
     for (int64_t r = 0; r < x->rows; r++) {
-        at.idx[a->rank - 2] = k_expr(k, "min($ + $, $)", x->first, tile_row(x, r), last);
+        at.idx[a->rank - 2] = k_expr(k, "min($ + $, $)", x->first, attention_tile_row(x, r), last);
         x->row[r] = attention_row(l, a, at);
         x->top[r] = k_var(k, k_number(k, a->type, -(double)INFINITY), "top");
         x->sum[r] = k_var(k, k_number(k, a->type, 0), "sum");
@@ -268,13 +282,13 @@ static void begin_rows(Tiles *x, Point at, KRef end)
         k_astore(k, x->mix, k_index(k, i), k_number(k, a->type, 0));
     at.idx[a->rank - 2] = x->first;
     x->lo = attention_row(l, a, at).begin;
-    at.idx[a->rank - 2] = k_expr(k, "min($ + #, $)", x->first, tile_rows(x) - 1, last);
+    at.idx[a->rank - 2] = k_expr(k, "min($ + #, $)", x->first, attention_tile_rows(x) - 1, last);
     x->hi = attention_row(l, a, at).end;
 }
 
 static int64_t tiles_of_head(const Tiles *x)
 {
-    return ceil_div(x->a->queries, tile_rows(x));
+    return ceil_div(x->a->queries, attention_tile_rows(x));
 }
 
 // Tile `number` of all. Causal tiles with many keys come first.
@@ -293,11 +307,16 @@ static void emit_tile(Tiles *x, KRef number)
         head = k_expr(k, "$ / #", head, a->d.extent[axis]);
     }
     const KRef tile = a->right >= 0 ? k_expr(k, "# - $", n - 1, i) : i;
-    x->first = k_expr(k, "$ * #", tile, tile_rows(x));
+    x->first = k_expr(k, "$ * #", tile, attention_tile_rows(x));
     k_if(k, k_lt(k, x->first, end));
     begin_rows(x, at, end);
-    copy_tile(x, &(Copy){a->q, x->q, tile_rows(x), a->size, x->first, end});
-    emit_keys(x);
+    if (x->is_coop) {
+        attention_coop_copy_queries(x, end);
+        emit_coop_keys(x);
+    } else {
+        copy_tile(x, x->q, &(AttCopy){a->q, true, attention_tile_rows(x), a->size, x->first, end});
+        emit_keys(x);
+    }
     store_rows(x, end);
     k_end(k);
 }
@@ -309,9 +328,13 @@ static void begin_tiles(Tiles *x)
     x->thread = k_thread(k);
     x->lane = k_expr(k, "$ % #", x->thread, TEAM);
     x->team = k_expr(k, "$ / #", x->thread, TEAM);
-    x->q = k_shared(k, x->a->type, tile_rows(x) * x->pitch);
-    x->kv = k_shared(k, x->a->type, tile_keys(x) * x->pitch);
-    x->weights = k_shared(k, x->a->type, tile_rows(x) * weight_pitch(x));
+    if (x->is_coop) {
+        attention_coop_begin(x);
+        return;
+    }
+    x->q = k_shared(k, x->a->type, attention_tile_rows(x) * x->pitch);
+    x->kv = k_shared(k, x->a->type, attention_tile_keys(x) * x->pitch);
+    x->weights = k_shared(k, x->a->type, attention_tile_rows(x) * weight_pitch(x));
 }
 
 // False: too large for the shared memory, or not of its kind.
@@ -345,13 +368,25 @@ static int64_t all_tiles(const Tiles *x)
 
 bool attention_lower_tiles(Lower *l, const Attention *a)
 {
-    Tiles x;
+    Tiles x, coop;
+    Kernel *k = l->k;
     if (!plan_tiles(l, a, &x))
         return false;
-    k_set_group(l->k, THREADS);
-    const KRef tile = k_for_group(l->k, all_tiles(&x), "tile");
+    const bool has_coop = attention_coop_fits(&x, &coop);
+    k_set_group(k, THREADS);
+    const KRef tile = k_for_group(k, all_tiles(&x), "tile");
+    if (has_coop) {
+        begin_tiles(&coop);
+        const KRef asked = k_call(k, KDEV_has_coop, 0, 0, 0);
+        k_if(k, asked);
+        emit_tile(&coop, tile);
+        k_end(k);
+        k_if(k, k_not(k, asked));
+    }
     begin_tiles(&x);
     emit_tile(&x, tile);
-    k_end(l->k);
+    if (has_coop)
+        k_end(k);
+    k_end(k);
     return true;
 }

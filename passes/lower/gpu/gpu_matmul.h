@@ -237,23 +237,6 @@ KRef gpu_image_step(const GpuEmit *e, KRef desc, int64_t i);
 // The element at a row and a step of k; clears *is_in where there is none.
 KRef gpu_image_index(const GpuEmit *e, const KRef *batch, KRef row, KRef from, KRef *is_in);
 
-// A square tile of a group of 256 threads, from slices of both operands in shared memory (f32).
-typedef struct GpuSquare {
-    const GpuMatmul *p;
-    Lower *l;
-    Kernel *k;
-    int64_t tile; // rows, and columns
-    KRef thread;
-    KRef m, n; // first row and column of the tile
-    KRef batch[GPU_MATMUL_MAX_BATCH];
-    KRef a, b; // elements: gpu_coop_words
-} GpuSquare;
-
-// Cooperative matrices of f16 (TargetCaps.has_coop), on tiles of 64 and 128.
-bool gpu_coop_fits(const GpuMatmul *p);
-int64_t gpu_coop_words(int64_t tile);
-void gpu_coop_tile(const GpuSquare *s);
-
 // Sums of a thread by fours: two neighbours of a row, and those 8 rows below; the next four are 8 columns on.
 // Of bytes, whose weights are laid out for that, gpu_run_fours of them are neighbours of a row, and those
 // below.

@@ -1,217 +1,329 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of f16 by cooperative matrices (Vulkan): the tiles, groups and threads of gpu_matmul_simt.c, so
-// that one kernel has both ways and the driver is given the one that it can run. Slices of 32 steps of k lie
-// in shared memory as words of two elements, rows (or columns) apart such that subgroups read them without
-// conflicts; the next slice is on its way while one is multiplied. A subgroup has squares of 16 x 16 sums.
-// At the end these go through shared memory, one at a time, to the threads that store them.
+// Products of f16 and bf16 by cooperative matrices (Vulkan), of matrices and of images as convolutions read
+// them: the tiles, groups, threads and slices of gpu_matmul_simt.c, so that one kernel has both ways and the
+// driver is given the one that it can run. Slices lie in shared memory as rows of k, or as lines of rows or
+// columns, whichever is dense in memory, vectors of eight elements apart such that subgroups read them
+// without conflicts. A subgroup has a block of squares of 16 x 16 sums; those of teams, which share k, are
+// added up in the order of the teams. At the end squares go through shared memory, two at a time, to threads
+// that store eight neighbours.
 #include "ir/kernel/device.h"
-#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/gpu/gpu_simt.h"
+
+#include <string.h>
 
 enum {
-    THREADS = 256,
     SUBGROUP = 32,
-    DOWN = 4, // subgroups along the rows of a tile
-    ACROSS = 2,
     SQUARE = 16,
-    SLICE = 32, // of k
-    CHUNK = 8,  // elements of a fetch, in four words
-    CHUNK_WORDS = 4,
-    PAD = 4,
-    MIN_ROWS = 16,
-    MIN_COLUMNS = 32
+    CHUNK = 8,       // elements of a vector of shared memory
+    CHUNK_WORDS = 4, // the same in words
+    DEEP = 64,       // steps of k of a team in a slice, where that is small
+    FLAT = 32,
+    SMALL = 128, // lines of such a slice, of all teams
+    ROUND = 2,   // squares of each subgroup that are stored at once
+    FOUR = 4,
+    MIN_LINES = 8,
+    MIN_STEPS = 16,
+    MEMORY_WORDS = 4 * 1920 // of the group (codegen/prelude/glsl.inc)
 };
-
-typedef struct Operand {
-    const GpuMatrix *x;
-    uint32_t param;
-    int64_t size; // rows of all
-    KRef first;   // of the tile
-    KRef base;    // index of the batch entry's first element
-    KRef shared, words;
-    int64_t pitch; // words from line to line
-    bool is_k_dense;
-} Operand;
-
-static int64_t pitch_of(int64_t tile, bool is_k_dense)
-{
-    return (is_k_dense ? SLICE : tile) / 2 + PAD;
-}
-
-int64_t gpu_coop_words(int64_t tile)
-{
-    rlx_assert(tile > 0);
-    const int64_t slice = tile * pitch_of(tile, true), squares = THREADS / SUBGROUP * SQUARE * SQUARE;
-    return slice > squares ? slice : squares;
-}
-
-static bool is_wide(const GpuMatmul *p, const GpuMatrix *x, int64_t size)
-{
-    const bool is_k_dense = x->k == 1;
-    if ((!is_k_dense && x->outer != 1) || (is_k_dense ? x->outer : x->k) % CHUNK != 0 ||
-        (is_k_dense ? p->k : size) % CHUNK != 0 ||
-        lower_alignment(p->l, x->loc, DTYPE_f16) < CHUNK * dtype_info[DTYPE_f16].bytes)
-        return false;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        if (x->batch[i] % CHUNK != 0)
-            return false;
-    return true;
-}
 
 bool gpu_coop_fits(const GpuMatmul *p)
 {
-    return p->l->caps->has_coop && lower_node(p->l, p->a.id)->dtype == DTYPE_f16 &&
-           lower_node(p->l, p->b.id)->dtype == DTYPE_f16 && p->m >= MIN_ROWS && p->n >= MIN_COLUMNS &&
-           p->k >= SLICE && is_wide(p, &p->a, p->m) && is_wide(p, &p->b, p->n);
+    const int a = lower_node(p->l, p->a.id)->dtype, b = lower_node(p->l, p->b.id)->dtype;
+    return p->l->caps->has_coop && a == b && k_is_half(a) && p->m >= MIN_LINES && p->n >= MIN_LINES &&
+           p->k >= MIN_STEPS;
 }
 
-static Operand operand_of(const GpuSquare *s, const GpuMatrix *x)
+// --- the shape -----------------------------------------------------------------------------------
+
+int64_t gpu_coop_depth(GpuShape t)
+{
+    return ((t.rows + t.columns) * t.teams <= SMALL ? DEEP : FLAT) * t.teams;
+}
+
+GpuCoopBlock gpu_coop_block(GpuShape t)
+{
+    const int64_t subgroups = GPU_SIMT_THREADS / SUBGROUP / t.teams;
+    GpuCoopBlock best = {0};
+    for (int64_t down = 1; down <= subgroups; down *= 2) {
+        const int64_t rows = t.rows / down, columns = t.columns * down / subgroups;
+        const int64_t lines = rows + columns;
+        if (rows % SQUARE == 0 && columns % SQUARE == 0 &&
+            (best.down == 0 || lines < SQUARE * (best.rows + best.columns)))
+            best = (GpuCoopBlock){.down = down, .rows = rows / SQUARE, .columns = columns / SQUARE};
+    }
+    rlx_assert(best.down != 0 && best.rows * best.columns % ROUND == 0);
+    return best;
+}
+
+// --- slices --------------------------------------------------------------------------------------
+
+static int64_t across_of(const GpuSimt *s, const GpuSide *x) // elements of a line of shared memory
+{
+    return x->is_along_k ? s->depth / s->shape.teams : x->lines;
+}
+
+static int64_t lines_of(const GpuSimt *s, const GpuSide *x)
+{
+    return x->is_along_k ? x->lines * s->shape.teams : s->depth;
+}
+
+static void begin_side(GpuSimt *s, GpuSide *x)
+{
+    Lower *l = s->l;
+    const GpuMatrix *m = x->x;
+    x->vector = CHUNK;
+    const bool is_dense = x->is_along_k || (m->outer == 1 && x->window == NULL);
+    while (x->vector > 1 && !(is_dense && gpu_side_is_even(s, x, x->vector)))
+        x->vector /= 2;
+    const DType word = x->vector > 1 ? DTYPE_u32 : DTYPE_u16;
+    x->words = m->packed != 0 ? lower_param_buffer(l, l->pk->args.data[x->param].buf, word, PARAM_READ)
+                              : lower_param_words(l, m->id, word);
+    x->pitch = (across_of(s, x) / CHUNK + 1) * CHUNK_WORDS;
+    for (int64_t i = 0; i < s->ahead; i++)
+        x->next[i] = k_array(s->k, DTYPE_u32, x->lines * s->depth / 2 / GPU_SIMT_THREADS);
+}
+
+GpuSimt gpu_coop_begin(const GpuSimt *plain)
+{
+    GpuSimt s = *plain;
+    s.unit = GPU_UNIT_COOP;
+    s.depth = gpu_coop_depth(s.shape);
+    s.ahead = gpu_simt_is_alone(s.p, s.unit, s.shape) ? GPU_SIMT_AHEAD : 1;
+    begin_side(&s, &s.a);
+    begin_side(&s, &s.b);
+    s.b.offset = lines_of(&s, &s.a) * s.a.pitch;
+    rlx_assert(s.b.offset + lines_of(&s, &s.b) * s.b.pitch <= MEMORY_WORDS);
+    s.a.shared = s.b.shared = k_shared(s.k, DTYPE_f32, MEMORY_WORDS);
+    return s;
+}
+
+void gpu_coop_place(GpuSimt *s, const GpuSimt *plain)
+{
+    s->thread = plain->thread;
+    s->team = plain->team;
+    s->member = plain->member;
+    s->m = plain->m;
+    s->n = plain->n;
+    memcpy(s->batch, plain->batch, sizeof s->batch);
+    s->a.first = plain->a.first;
+    s->a.base = plain->a.base;
+    s->b.first = plain->b.first;
+    s->b.base = plain->b.base;
+}
+
+// A vector of shared memory: where it lies there, and what of the operand it is.
+typedef struct Vector {
+    KRef word, line, step;
+} Vector;
+
+static Vector vector_of(const GpuSimt *s, const GpuSide *x, KRef e)
 {
     Kernel *k = s->k;
-    const bool is_a = x == &s->p->a;
-    Operand o = {.x = x,
-                 .param = lower_param_words(s->l, x->id, DTYPE_u32),
-                 .size = is_a ? s->p->m : s->p->n,
-                 .first = is_a ? s->m : s->n,
-                 .base = k_index(k, 0),
-                 .shared = is_a ? s->a : s->b,
-                 .words = k_array(k, DTYPE_u32, s->tile * SLICE / 2 / THREADS),
-                 .pitch = pitch_of(s->tile, x->k == 1),
-                 .is_k_dense = x->k == 1};
-    for (uint32_t i = 0; i < s->p->n_batch; i++)
-        if (x->batch[i] != 0)
-            o.base = k_expr(k, "$ * # + $", s->batch[i], x->batch[i], o.base);
-    return o;
+    const int64_t across = across_of(s, x);
+    const KRef i = k_expr(k, "$ * # + $", e, GPU_SIMT_THREADS, s->thread);
+    const KRef low = k_expr(k, "$ % # * #", i, across / CHUNK, CHUNK),
+               high = k_expr(k, "$ / #", i, across / CHUNK);
+    const KRef word = k_expr(k, "$ * # + $ / 2 + #", high, x->pitch, low, x->offset);
+    if (!x->is_along_k)
+        return (Vector){word, low, high};
+    const KRef team = k_expr(k, "$ / #", high, x->lines);
+    return (Vector){word, k_expr(k, "$ % #", high, x->lines), k_expr(k, "$ * # + $", team, across, low)};
 }
 
-static int64_t n_chunks(const GpuSquare *s)
-{
-    return s->tile * SLICE / CHUNK / THREADS;
-}
-
-// Chunk number e of this thread: its line in shared memory, and the element there where it begins.
-static void chunk_place(const GpuSquare *s, const Operand *o, int64_t e, KRef *line, KRef *along)
+// The element at a line and step, or 0, and whether there is one.
+static KRef index_at(const GpuSimt *s, const GpuSide *x, KRef line, KRef step, KRef *is_in)
 {
     Kernel *k = s->k;
-    const int64_t across = (o->is_k_dense ? SLICE : s->tile) / CHUNK;
-    const KRef c = k_expr(k, "$ + #", s->thread, e * THREADS);
-    *line = k_expr(k, "$ / #", c, across);
-    *along = k_expr(k, "$ % # * #", c, across, CHUNK);
+    *is_in = k_expr(k, "$ < # & $ < #", line, x->size, step, s->p->k);
+    const KRef index = gpu_side_index(s, x, line, step, is_in);
+    return k_select(k, *is_in, index, k_index(k, 0));
 }
 
-// Beyond the ends of the operand there are zeros.
-static void fetch_slice(const GpuSquare *s, const Operand *o, KRef from)
+// Does every slice of the matrix have all its elements?
+static bool is_whole(const GpuSimt *s, const GpuSide *x)
+{
+    return x->window == NULL && x->size % x->lines == 0 && s->p->k % s->depth == 0;
+}
+
+// One access: elements from number `first` of a vector on.
+static void fetch_part(const GpuSimt *s, const GpuSide *x, const Vector *at, int64_t first, KRef to,
+                       KRef slot)
 {
     Kernel *k = s->k;
-    const KRef zero = k_index(k, 0);
-    for (int64_t e = 0; e < n_chunks(s); e++) {
-        KRef line = 0, along = 0;
-        chunk_place(s, o, e, &line, &along);
-        const KRef row = k_add(k, o->first, o->is_k_dense ? line : along);
-        const KRef step = k_add(k, from, o->is_k_dense ? along : line);
-        const KRef index = k_expr(k, "$ * # + ($ * # + $)", row, o->x->outer, step, o->x->k, o->base);
-        const bool is_whole = o->size % s->tile == 0 && s->p->k % SLICE == 0;
-        const KRef is_in = k_expr(k, "$ < # & $ < #", row, o->size, step, s->p->k);
-        const KRef word = k_expr(k, "$ / 2", is_whole ? index : k_select(k, is_in, index, zero));
-        k_fetch(k, o->param, word, o->words, k_index(k, e * CHUNK_WORDS), CHUNK_WORDS);
-        for (int64_t i = e * CHUNK_WORDS; !is_whole && i < (e + 1) * CHUNK_WORDS; i++)
-            k_astore(k, o->words, k_index(k, i),
-                     k_select(k, is_in, k_aload(k, o->words, k_index(k, i), 1), k_number(k, DTYPE_u32, 0)));
+    KRef is_in = 0;
+    const KRef line = k_expr(k, "$ + #", at->line, x->is_along_k ? 0 : first);
+    const KRef step = k_expr(k, "$ + #", at->step, x->is_along_k ? first : 0);
+    const KRef index =
+        is_whole(s, x) ? gpu_side_index(s, x, line, step, &is_in) : index_at(s, x, line, step, &is_in);
+    const int64_t words = x->vector / 2;
+    k_fetch(k, x->words, k_expr(k, "$ / 2", index), to, slot, (uint8_t)words);
+    for (int64_t i = 0; is_in != 0 && i < words; i++) {
+        const KRef word = k_expr(k, "$ + #", slot, i);
+        k_astore(k, to, word, k_select(k, is_in, k_aload(k, to, word, 1), k_number(k, DTYPE_u32, 0)));
     }
 }
 
-static void share_slice(const GpuSquare *s, const Operand *o)
+static KRef fetch_element(const GpuSimt *s, const GpuSide *x, const Vector *at, int64_t i)
 {
     Kernel *k = s->k;
-    for (int64_t e = 0; e < n_chunks(s); e++) {
-        KRef line = 0, along = 0;
-        chunk_place(s, o, e, &line, &along);
-        k_device(k, KDEV_coop_share, o->shared, k_expr(k, "$ * # + $ / 2", line, o->pitch, along), o->words,
-                 k_index(k, e * CHUNK_WORDS));
+    KRef is_in = 0;
+    const KRef index = index_at(s, x, k_expr(k, "$ + #", at->line, x->is_along_k ? 0 : i),
+                                k_expr(k, "$ + #", at->step, x->is_along_k ? i : 0), &is_in);
+    const KRef bits = k_cast(k, k_load(k, x->words, index, 1, 1), DTYPE_u32);
+    return k_select(k, is_in, bits, k_number(k, DTYPE_u32, 0));
+}
+
+static void fetch_elements(const GpuSimt *s, const GpuSide *x, const Vector *at, KRef to, KRef slot)
+{
+    Kernel *k = s->k;
+    for (int64_t i = 0; i < CHUNK; i += 2) {
+        const KRef high = k_shl(k, fetch_element(s, x, at, i + 1), k_integer(k, DTYPE_u32, 16));
+        k_astore(k, to, k_expr(k, "$ + #", slot, i / 2), k_or(k, fetch_element(s, x, at, i), high));
     }
 }
 
-// What a subgroup computes of the tile: squares, and where they begin.
-typedef struct Block {
-    int64_t rows, columns;
-    KRef row, column, number; // of the subgroup
-} Block;
-
-static Block block_of(const GpuSquare *s)
+static KRef open_vectors(const GpuSimt *s, const GpuSide *x)
 {
-    Kernel *k = s->k;
-    Block b = {.rows = s->tile / SQUARE / DOWN, .columns = s->tile / SQUARE / ACROSS};
-    b.number = k_expr(k, "$ / #", s->thread, SUBGROUP);
-    b.row = k_expr(k, "$ % # * #", b.number, DOWN, b.rows * SQUARE);
-    b.column = k_expr(k, "$ / # * #", b.number, DOWN, b.columns * SQUARE);
-    return b;
+    const int64_t n = x->lines * s->depth / CHUNK;
+    rlx_assert(n % GPU_SIMT_THREADS == 0);
+    return k_loop(s->k, n / GPU_SIMT_THREADS, KFOR_UNROLL, "e");
 }
 
-// Word of shared memory where the subgroup's part of an operand begins, at a step of the slice.
-static KRef word_at(const GpuSquare *s, const Operand *o, KRef first, int64_t step)
+void gpu_coop_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which)
 {
     Kernel *k = s->k;
-    return o->is_k_dense ? k_expr(k, "$ * # + #", first, o->pitch, step / 2)
-                         : k_expr(k, "$ / 2 + #", first, step * o->pitch);
-}
-
-static void multiply_slice(const GpuSquare *s, const Operand *a, const Operand *b, const Block *own)
-{
-    Kernel *k = s->k;
-    const int64_t order = (a->is_k_dense ? 0 : 1) + (b->is_k_dense ? 0 : 2);
-    for (int64_t step = 0; step < SLICE; step += SQUARE)
-        k_device(k, KDEV_coop_product, a->shared, word_at(s, a, own->row, step), b->shared,
-                 word_at(s, b, own->column, step), k_index(k, own->rows), k_index(k, own->columns),
-                 k_index(k, a->pitch), k_index(k, b->pitch), k_index(k, order));
-}
-
-static void store_element(const GpuSquare *s, KRef row, KRef column, KRef sum)
-{
-    Kernel *k = s->k;
-    const GpuMatmul *p = s->p;
-    k_if(k, k_expr(k, "$ < # & $ < #", row, p->m, column, p->n));
-    pull_store_root(s->l, p->d, p->point(p, s->batch, row, column),
-                    k_cast(k, gpu_scaled(p, sum), lower_node(s->l, s->l->anchor)->dtype));
+    const KRef e = open_vectors(s, x);
+    Vector at = vector_of(s, x, e);
+    at.line = k_add(k, x->first, at.line);
+    at.step = k_add(k, from, at.step);
+    const KRef slot = k_expr(k, "$ * #", e, CHUNK_WORDS);
+    if (x->vector == 1)
+        fetch_elements(s, x, &at, x->next[which], slot);
+    for (int64_t i = 0; x->vector > 1 && i < CHUNK; i += x->vector)
+        fetch_part(s, x, &at, i, x->next[which], k_expr(k, "$ + #", slot, i / 2));
     k_end(k);
 }
 
-// Square i of every subgroup.
-static void store_square(const GpuSquare *s, const Block *own, int64_t i)
+void gpu_coop_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
 {
     Kernel *k = s->k;
-    const KRef place = k_expr(k, "$ * #", own->number, SQUARE * SQUARE);
-    k_barrier(k);
-    k_device(k, KDEV_coop_put, k_index(k, i), s->a, place);
-    k_barrier(k);
-    const KRef e = k_for(k, k_expr(k, "$ % #", s->thread, SUBGROUP), k_index(k, SQUARE * SQUARE), SUBGROUP,
-                         KFOR_SERIAL, "e");
-    const KRef row = k_expr(k, "$ + # + $ / #", own->row, i / own->columns * SQUARE, e, SQUARE);
-    const KRef column = k_expr(k, "$ + # + $ % #", own->column, i % own->columns * SQUARE, e, SQUARE);
-    store_element(s, k_add(k, s->m, row), k_add(k, s->n, column), k_aload(k, s->a, k_add(k, place, e), 1));
+    const KRef e = open_vectors(s, x);
+    const Vector at = vector_of(s, x, e);
+    k_device(k, KDEV_coop_share, x->shared, at.word, x->next[which], k_expr(k, "$ * #", e, CHUNK_WORDS));
     k_end(k);
 }
 
-void gpu_coop_tile(const GpuSquare *s)
+// --- sums ----------------------------------------------------------------------------------------
+
+// Number of this thread's subgroup in its team.
+static KRef subgroup_of(const GpuSimt *s)
 {
-    rlx_assert(s->p->k >= 1);
+    return k_expr(s->k, "$ / #", s->member, SUBGROUP);
+}
+
+// First row and column of a subgroup in the tile.
+static void place_block(const GpuSimt *s, KRef subgroup, KRef *row, KRef *column)
+{
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    *row = k_expr(s->k, "$ % # * #", subgroup, own.down, own.rows * SQUARE);
+    *column = k_expr(s->k, "$ / # * #", subgroup, own.down, own.columns * SQUARE);
+}
+
+void gpu_coop_clear(const GpuSimt *s)
+{
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    k_device(s->k, KDEV_coop_zero, k_index(s->k, own.rows * own.columns));
+}
+
+// Where the team's part of a side begins, of lines from `first` on, at a step.
+static KRef word_at(const GpuSimt *s, const GpuSide *x, KRef first, KRef step)
+{
     Kernel *k = s->k;
-    const Operand a = operand_of(s, &s->p->a), b = operand_of(s, &s->p->b);
-    const Block own = block_of(s);
-    const KRef zero = k_index(k, 0);
-    k_device(k, KDEV_coop_zero, k_index(k, own.rows * own.columns));
-    fetch_slice(s, &a, zero);
-    fetch_slice(s, &b, zero);
-    const KRef from = k_for(k, zero, k_index(k, s->p->k), SLICE, KFOR_SERIAL, "from");
-    k_barrier(k);
-    share_slice(s, &a);
-    share_slice(s, &b);
-    k_barrier(k);
-    const KRef next = k_expr(k, "$ + #", from, SLICE);
-    k_if(k, k_expr(k, "$ < #", next, s->p->k));
-    fetch_slice(s, &a, next);
-    fetch_slice(s, &b, next);
+    const int64_t teams = s->shape.teams;
+    if (x->is_along_k)
+        return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, teams > 1 ? x->lines : 0, first, x->pitch,
+                      step, x->offset);
+    return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, teams > 1 ? s->depth / teams : 0, step, x->pitch,
+                  first, x->offset);
+}
+
+void gpu_coop_multiply(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    (void)sums; // subgroups have them
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    KRef row = 0, column = 0;
+    place_block(s, subgroup_of(s), &row, &column);
+    const int64_t order = (s->a.is_along_k ? 0 : 1) + (s->b.is_along_k ? 0 : 2);
+    const KRef step =
+        k_for(k, k_index(k, 0), k_index(k, s->depth / s->shape.teams), SQUARE, KFOR_UNROLL, "step");
+    const bool is_f16 = lower_node(s->l, s->p->a.id)->dtype == DTYPE_f16;
+    k_device(k, is_f16 ? KDEV_coop_product : KDEV_coop_product_bf16, s->a.shared,
+             word_at(s, &s->a, row, step), s->b.shared, word_at(s, &s->b, column, step), k_index(k, own.rows),
+             k_index(k, own.columns), k_index(k, s->a.pitch), k_index(k, s->b.pitch), k_index(k, order));
     k_end(k);
-    multiply_slice(s, &a, &b, &own);
-    k_end(k);
-    for (int64_t i = 0; i < own.rows * own.columns; i++)
-        store_square(s, &own, i);
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+// Squares `first` and the next of each subgroup into shared memory.
+static void put_squares(const GpuSimt *s, int64_t first)
+{
+    Kernel *k = s->k;
+    const KRef place = k_expr(k, "$ / # * #", s->thread, SUBGROUP, ROUND * SQUARE * SQUARE);
+    k_barrier(k);
+    for (int64_t i = 0; i < ROUND; i++)
+        k_device(k, KDEV_coop_put, k_index(k, first + i), s->a.shared,
+                 k_expr(k, "$ + #", place, i * SQUARE * SQUARE), k_index(k, gpu_simt_is_by_row(s)));
+    k_barrier(k);
+}
+
+// The sums of all teams, of eight neighbours.
+static KRef take_sums(const GpuSimt *s, KRef from)
+{
+    Kernel *k = s->k;
+    const int64_t team_words = gpu_simt_members(s) / SUBGROUP * ROUND * SQUARE * SQUARE;
+    const KRef sums = k_array(k, DTYPE_f32, CHUNK), part = k_array(k, DTYPE_f32, FOUR);
+    for (int64_t i = 0; i < CHUNK; i += FOUR)
+        for (int64_t team = 0; team < s->shape.teams; team++) {
+            const KRef at = k_expr(k, "$ + #", from, team * team_words + i);
+            k_device(k, KDEV_coop_get, team == 0 ? sums : part, k_index(k, team == 0 ? i : 0), s->a.shared,
+                     at);
+            for (int64_t j = 0; team > 0 && j < FOUR; j++)
+                k_astore(
+                    k, sums, k_index(k, i + j),
+                    k_add(k, k_aload(k, sums, k_index(k, i + j), 1), k_aload(k, part, k_index(k, j), 1)));
+        }
+    return sums;
+}
+
+// Number i of the runs of eight neighbours that squares `first` and the next of a team's subgroups have.
+static void store_neighbours(const GpuSimt *s, int64_t first, KRef i)
+{
+    enum { RUNS = SQUARE * SQUARE / CHUNK, OF_LINE = SQUARE / CHUNK };
+    Kernel *k = s->k;
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    GpuSimt out = *s;
+    KRef row = 0, column = 0;
+    const KRef run = k_expr(k, "$ % #", i, RUNS), square = k_expr(k, "$ / # % # + #", i, RUNS, ROUND, first);
+    const KRef line = k_expr(k, "$ / #", run, OF_LINE), along = k_expr(k, "$ % # * #", run, OF_LINE, CHUNK);
+    const bool is_by_row = gpu_simt_is_by_row(s);
+    place_block(s, k_expr(k, "$ / #", i, RUNS * ROUND), &row, &column);
+    out.row = k_expr(k, "$ + $ / # * # + $", row, square, own.columns, SQUARE, is_by_row ? along : line);
+    out.column =
+        k_expr(k, "$ + $ % # * # + $", column, square, own.columns, SQUARE, is_by_row ? line : along);
+    gpu_simt_store(&out, take_sums(s, k_expr(k, "$ * #", i, CHUNK)));
+}
+
+void gpu_coop_store(const GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    const int64_t runs = gpu_simt_members(s) * ROUND; // a thread's square has eight elements for each thread
+    for (int64_t first = 0; first < own.rows * own.columns; first += ROUND) {
+        put_squares(s, first);
+        const KRef i = k_for(k, s->thread, k_index(k, runs), GPU_SIMT_THREADS, KFOR_SERIAL, "run");
+        store_neighbours(s, first, i);
+        k_end(k);
+    }
 }

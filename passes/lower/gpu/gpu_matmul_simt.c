@@ -11,8 +11,6 @@
 #include "passes/lower/gpu/gpu_simt.h"
 #include "passes/lower/operand.h"
 
-#include <string.h>
-
 enum {
     MIN_ROWS = 8,
     MIN_NARROW = 4, // rows or columns, of a product that is so LONG
@@ -92,6 +90,10 @@ static void begin_tile(GpuSimt *s)
 static void clear_sums(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
+    if (s->unit == GPU_UNIT_COOP) {
+        gpu_coop_clear(s);
+        return;
+    }
     const KRef i = k_loop(k, gpu_simt_sums(s), KFOR_UNROLL, "i");
     k_astore(k, sums, i, k_number(k, s->sum, 0));
     k_end(k);
@@ -187,22 +189,15 @@ static void multiply_tile(const GpuSimt *s)
 }
 
 // With cooperative matrices where the device has them; else what follows.
-static void begin_other_way(const GpuSimt *s)
+static void begin_other_way(const GpuSimt *s, GpuSimt *coop)
 {
     Kernel *k = s->k;
     const KRef has_coop = k_call(k, KDEV_has_coop, 0, 0, 0);
-    GpuSquare square = {.p = s->p,
-                        .l = s->l,
-                        .k = k,
-                        .tile = s->shape.rows,
-                        .thread = s->thread,
-                        .m = s->m,
-                        .n = s->n,
-                        .a = s->a.shared,
-                        .b = s->b.shared};
-    memcpy(square.batch, s->batch, sizeof square.batch);
+    gpu_coop_place(coop, s);
     k_if(k, has_coop);
-    gpu_coop_tile(&square);
+    clear_sums(coop, 0);
+    multiply_slices(coop, 0);
+    gpu_coop_store(coop);
     k_end(k);
     k_if(k, k_not(k, has_coop));
 }
@@ -224,10 +219,9 @@ bool gpu_simt_fits(const GpuMatmul *p)
     return p->l->caps->shared_bytes != 0 && is_wide && p->k >= MIN_DEPTH && is_large;
 }
 
-static void share_side(const GpuSimt *s, GpuSide *x, int64_t least)
+static void share_side(const GpuSimt *s, GpuSide *x)
 {
-    const int64_t words = gpu_side_words(s, x->lines);
-    x->shared = k_shared(s->k, s->word, words > least ? words : least);
+    x->shared = k_shared(s->k, s->word, gpu_side_words(s, x->lines));
 }
 
 void gpu_matmul_simt(const GpuMatmul *p)
@@ -248,9 +242,9 @@ void gpu_matmul_simt(const GpuMatmul *p)
     k->places = s.ahead > 1 ? 1 : gpu_simt_places(s.unit, s.shape);
     gpu_side_begin(&s, &s.a);
     gpu_side_begin(&s, &s.b);
-    const int64_t words = has_coop ? gpu_coop_words(s.shape.rows) : 0;
-    share_side(&s, &s.a, words);
-    share_side(&s, &s.b, words);
+    GpuSimt coop = has_coop ? gpu_coop_begin(&s) : s;
+    share_side(&s, &s.a);
+    share_side(&s, &s.b);
     if (s.shape.teams > 1)
         s.parts = k_shared(k, s.sum, s.shape.teams / 2 * s.shape.rows * s.shape.columns);
     if (s.unit == GPU_UNIT_SIMD)
@@ -259,7 +253,7 @@ void gpu_matmul_simt(const GpuMatmul *p)
     if (p->rows != 0)
         k_if(k, k_lt(k, s.m, p->rows));
     if (has_coop)
-        begin_other_way(&s);
+        begin_other_way(&s, &coop);
     multiply_tile(&s);
     for (uint32_t i = 0; i < 3u + has_coop + (p->rows != 0); i++)
         k_end(k);

@@ -23,8 +23,16 @@ enum {
 };
 
 // What multiplies: a multiply-add of each thread; mma.sync of f32 that is split into two tf32 numbers; of
-// 16-bit floats; of bytes; matrices of simdgroups.
-typedef enum GpuUnit { GPU_UNIT_FMA, GPU_UNIT_TF32, GPU_UNIT_HALF, GPU_UNIT_BYTES, GPU_UNIT_SIMD } GpuUnit;
+// 16-bit floats; of bytes; matrices of simdgroups; cooperative matrices, which are the other way of a kernel
+// whose unit is FMA.
+typedef enum GpuUnit {
+    GPU_UNIT_FMA,
+    GPU_UNIT_TF32,
+    GPU_UNIT_HALF,
+    GPU_UNIT_BYTES,
+    GPU_UNIT_SIMD,
+    GPU_UNIT_COOP
+} GpuUnit;
 
 // A tile, whose k is shared by teams of threads: each has every sum of the tile for its part of each slice.
 // FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps.
@@ -44,6 +52,7 @@ typedef struct GpuSide {
     bool is_along_k, has_words;
     KRef first, base;        // line of the tile; index of the batch entry's first element
     KRef shared;             // slice
+    int64_t offset;          // COOP: word of it where the side begins
     KRef next[GPU_SIMT_AHEAD]; // what this thread brings of those that are on their way
 } GpuSide;
 
@@ -58,7 +67,7 @@ typedef struct GpuSimt {
     DType word, sum;     // types: of words; of sums, which wrap as u32 where they are of bytes
     KRef zero;           // of bytes: what is outside of the image, as i32
     KRef thread, team, member; // member: of the team
-    KRef row, column;          // first line of the thread's, or its warp's, sums in the tile
+    KRef row, column;          // first line of the thread's, or its warp's, sums in the tile; COOP: of a run
     KRef m, n;                 // first row and column of the tile
     KRef batch[GPU_MATMUL_MAX_BATCH];
     GpuSide a, b;
@@ -103,6 +112,26 @@ uint8_t gpu_simt_places(GpuUnit unit, GpuShape t);
 // Has each group a processor for itself? Then it waits for memory, and nobody else wants the registers.
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t);
 
+// --- cooperative matrices (gpu_matmul_coop.c) ------------------------------------------------------
+
+// What a subgroup has of a tile: squares of 16 x 16 sums; subgroups of a team along its rows.
+typedef struct GpuCoopBlock {
+    int64_t rows, columns, down;
+} GpuCoopBlock;
+GpuCoopBlock gpu_coop_block(GpuShape t);
+int64_t gpu_coop_depth(GpuShape t); // steps of k in a slice, of all teams
+// Can the product have them?
+bool gpu_coop_fits(const GpuMatmul *p);
+// The other way of a kernel, whose sides have begun.
+GpuSimt gpu_coop_begin(const GpuSimt *plain);
+// The tile is where that of the plain way is.
+void gpu_coop_place(GpuSimt *s, const GpuSimt *plain);
+void gpu_coop_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which);
+void gpu_coop_put(const GpuSimt *s, const GpuSide *x, uint32_t which);
+void gpu_coop_clear(const GpuSimt *s);
+void gpu_coop_multiply(const GpuSimt *s, KRef sums);
+void gpu_coop_store(const GpuSimt *s);
+
 // --- weights of windows --------------------------------------------------------------------------
 
 // `pair` steps of k are neighbours. `at` gives the element of a product at a step of k and a column; NULL: it
@@ -126,6 +155,8 @@ void gpu_side_begin(GpuSimt *s, GpuSide *x);
 // memory. which: of the slices on their way.
 void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which);
 void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which);
+// Are all places where a line, or a step of k, begins multiples of n elements?
+bool gpu_side_is_even(const GpuSimt *s, const GpuSide *x, int64_t n);
 // Line i of shared memory is at i ^ shift, which is less than GPU_SIMT_SHIFTED.
 KRef gpu_side_shift(const GpuSimt *s, KRef word);
 // The element at a line and a step of k of the operand; clears *is_in where there is none.
@@ -139,6 +170,8 @@ bool gpu_side_has_gaps(const GpuSide *x);
 
 // Multiplies the team's part of the slice.
 void gpu_simt_multiply(const GpuSimt *s, KRef sums);
+// Are the neighbours that a thread stores those of a column of the result?
+bool gpu_simt_is_by_row(const GpuSimt *s);
 // Computes the root of the thread's sums and stores it.
 void gpu_simt_store(const GpuSimt *s, KRef sums);
 

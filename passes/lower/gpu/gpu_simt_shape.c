@@ -31,6 +31,13 @@ static const Speed tf32_speed[N_SHAPES] = {
     {0.23f, 0.90f}, {0.35f, 0.64f}, {0.22f, 0.99f}, {0.27f, 0.83f}, {0.22f, 0.54f},
     {0.45f, 0.85f}, {0.39f, 0.50f}, {0.40f, 0.60f}, {0.39f, 0.42f},
 };
+// The same for cooperative matrices by the driver 580, of the rate of wgmma, from four products and four
+// convolutions. Tiles of two teams, and wide ones of four, were not measured: their plain way needs more
+// memory than Vulkan promises.
+static const Speed coop_speed[N_SHAPES] = {
+    {0.180f, 0.42f}, {0.127f, 0.31f}, {0.127f, 0.31f}, {0.100f, 0.34f}, {0.090f, 0.34f},
+    {0.090f, 0.34f}, {0.090f, 0.34f}, {0.060f, 0.36f}, {0.060f, 0.36f}, {0.043f, 0.36f},
+};
 
 static int type_of(const GpuMatmul *p, NodeId id)
 {
@@ -57,7 +64,7 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p)
 uint8_t gpu_simt_places(GpuUnit unit, GpuShape t)
 {
     enum { MOST_SUMS = 64, MOST_OF_PARTS = 32 };
-    rlx_assert(unit <= GPU_UNIT_SIMD);
+    rlx_assert(unit <= GPU_UNIT_COOP);
     return t.rows * t.columns * t.teams / GPU_SIMT_THREADS >
                    (unit == GPU_UNIT_TF32 ? MOST_OF_PARTS : MOST_SUMS)
                ? 1
@@ -87,6 +94,7 @@ static double peak_of(const GpuMachine *m, GpuUnit unit)
 {
     return unit == GPU_UNIT_HALF    ? m->products_rate / 2
            : unit == GPU_UNIT_BYTES ? m->products_rate
+           : unit == GPU_UNIT_COOP  ? m->products_rate
            : unit == GPU_UNIT_TF32  ? m->tf32_rate / 3
                                     : m->f32_rate;
 }
@@ -114,23 +122,22 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
 {
     const GpuMachine *m = p->l->caps->gpu;
     const GpuShape t = shapes[which];
-    const int64_t words = GPU_SIMT_WORDS * t.teams, depth = words * gpu_unit_pair(unit);
+    const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
+    const int64_t depth = words * gpu_unit_pair(unit);
     const int64_t groups = count_groups(p, t);
     const double steps = (double)ceil_div(p->k, depth), tile = (double)(t.rows * t.columns * depth);
-    const Speed *speed = unit == GPU_UNIT_TF32 ? &tf32_speed[which]
-                         : unit == GPU_UNIT_FMA ? &fma_speed[which]
-                                                : NULL;
+    const Speed *speed = unit == GPU_UNIT_TF32   ? &tf32_speed[which]
+                         : unit == GPU_UNIT_COOP ? &coop_speed[which]
+                         : unit == GPU_UNIT_FMA  ? &fma_speed[which]
+                                                 : NULL;
     const double rate = speed != NULL ? (double)speed->share * peak_of(m, unit) : rate_of(m, unit, t);
     const double wait = m->latency * (speed != NULL ? (double)speed->wait : 0.25);
-    const int64_t copies = unit == GPU_UNIT_BYTES ? words : depth; // those of 16-bit floats are short
+    const int64_t copies = unit == GPU_UNIT_BYTES  ? words
+                           : unit == GPU_UNIT_COOP ? depth / 2
+                                                   : depth; // those of 16-bit floats are short
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
     return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3;
-}
-
-static bool is_square(GpuShape t)
-{
-    return t.rows == t.columns && t.rows >= MATRIX_TILE && t.teams == 1;
 }
 
 // Threads alone have blocks of sums in both directions.
@@ -140,15 +147,15 @@ static bool has_blocks(GpuShape t)
     return t.rows % (t.threads_m * GPU_SIMT_BLOCK) == 0 && t.columns % (threads_n * GPU_SIMT_BLOCK) == 0;
 }
 
-// Simdgroups have one tile, cooperative matrices squares.
-static bool can_have(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+// Simdgroups have one tile, cooperative matrices those whose speed is known.
+static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
 {
-    const TargetCaps *caps = p->l->caps;
+    const GpuShape t = shapes[which];
     if (unit == GPU_UNIT_SIMD)
-        return is_square(t) && t.rows == MATRIX_TILE;
+        return t.rows == MATRIX_TILE && t.columns == MATRIX_TILE && t.teams == 1;
     if (unit == GPU_UNIT_FMA && !has_blocks(t))
         return false;
-    return shared_bytes(t) <= caps->shared_bytes && (!gpu_coop_fits(p) || is_square(t));
+    return shared_bytes(t) <= p->l->caps->shared_bytes && (!gpu_coop_fits(p) || coop_speed[which].share > 0);
 }
 
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
@@ -160,10 +167,10 @@ GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
     uint32_t n = 0;
     const int64_t matrices = gpu_matmul_count(p);
     for (uint32_t i = 0; i < N_SHAPES; i++)
-        if (can_have(p, unit, shapes[i])) {
+        if (can_have(p, unit, i)) {
             const GpuShape t = shape[n] = shapes[i];
             const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
-            list[n++] = (Candidate){name, time_of(p, unit, i)};
+            list[n++] = (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i)};
         }
     rlx_assert(n > 0);
     const char *question =

@@ -110,8 +110,7 @@ static int64_t turns_of(const GpuSimt *s, const GpuSide *x)
 
 // --- how wide accesses are -----------------------------------------------------------------------
 
-// Are all places where a line, or a step of k, begins multiples of n elements?
-static bool is_even(const GpuSimt *s, const GpuSide *x, int64_t n)
+bool gpu_side_is_even(const GpuSimt *s, const GpuSide *x, int64_t n)
 {
     const GpuMatmul *p = s->p;
     const int type = lower_node(s->l, x->x->id)->dtype;
@@ -137,7 +136,7 @@ static void choose_vector(const GpuSimt *s, GpuSide *x)
     const int64_t most = has_words ? GPU_SIMT_VECTOR : k_fetch_width(lower_node(s->l, m->id)->dtype);
     x->vector = 1;
     for (int64_t v = GPU_SIMT_VECTOR; v >= 1 && is_dense; v /= 2)
-        if (v <= most && is_even(s, x, has_words ? s->pair * v : v)) {
+        if (v <= most && gpu_side_is_even(s, x, has_words ? s->pair * v : v)) {
             x->vector = v;
             x->has_words = has_words;
             return;
@@ -329,7 +328,10 @@ static void fetch_turn(const GpuSimt *s, const GpuSide *x, const Turn *t, KRef e
 void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which)
 {
     rlx_assert(from != 0 && which < s->ahead);
-    each_turn(s, x, &(Turn){from, which}, fetch_turn);
+    if (s->unit == GPU_UNIT_COOP)
+        gpu_coop_fetch(s, x, from, which);
+    else
+        each_turn(s, x, &(Turn){from, which}, fetch_turn);
 }
 
 KRef gpu_side_shift(const GpuSimt *s, KRef word)
@@ -353,5 +355,8 @@ static void put_turn(const GpuSimt *s, const GpuSide *x, const Turn *t, KRef e)
 void gpu_side_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
 {
     rlx_assert(x->shared != 0 && which < s->ahead);
-    each_turn(s, x, &(Turn){0, which}, put_turn);
+    if (s->unit == GPU_UNIT_COOP)
+        gpu_coop_put(s, x, which);
+    else
+        each_turn(s, x, &(Turn){0, which}, put_turn);
 }

@@ -7,6 +7,8 @@
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
+enum { COOP_RUN = 8 };
+
 // --- where sums are ------------------------------------------------------------------------------
 
 // What a thread stores at once: `n` runs of `length` neighbours, which have one row, or (is_by_row) one
@@ -39,16 +41,30 @@ static bool is_whole(const GpuSimt *s, const GpuMatrix *c, int64_t length)
     return is_even;
 }
 
-// Threads alone have runs of four in both directions, units pairs along the columns.
+bool gpu_simt_is_by_row(const GpuSimt *s)
+{
+    return s->p->c.k != 1;
+}
+
+static int64_t sums_of(const GpuSimt *s)
+{
+    return s->unit == GPU_UNIT_COOP ? COOP_RUN : gpu_simt_sums(s);
+}
+
+// Threads alone have runs of four in both directions, units pairs along the columns, cooperative matrices
+// leave one of eight.
 static Runs runs_of(const GpuSimt *s)
 {
     const GpuMatrix *c = &s->p->c;
-    Runs r = {.length = 1, .is_by_row = c->k != 1};
-    const int64_t most = !has_fragments(s) ? GPU_SIMT_BLOCK : r.is_by_row ? 1 : 2;
+    Runs r = {.length = 1, .is_by_row = gpu_simt_is_by_row(s)};
+    const int64_t most = s->unit == GPU_UNIT_COOP ? COOP_RUN
+                         : !has_fragments(s)      ? GPU_SIMT_BLOCK
+                         : r.is_by_row            ? 1
+                                                  : 2;
     if (c->k == 1 || c->outer == 1)
         for (r.length = most; r.length > 1 && !is_whole(s, c, r.length);)
             r.length /= 2;
-    r.n = gpu_simt_sums(s) / r.length;
+    r.n = sums_of(s) / r.length;
     return r;
 }
 
@@ -87,6 +103,9 @@ static Spot spot_of(const GpuSimt *s, Runs runs, KRef run, KRef i)
     const KRef along = k_expr(k, "$ * # + $", run, runs.length, i);
     if (has_fragments(s))
         return fragment_spot(s, along);
+    if (s->unit == GPU_UNIT_COOP)
+        return (Spot){k_expr(k, "$ + $ + $", s->m, s->row, runs.is_by_row ? along : k_index(k, 0)),
+                      k_expr(k, "$ + $ + $", s->n, s->column, runs.is_by_row ? k_index(k, 0) : along), along};
     const int64_t own_m = s->shape.rows / s->shape.threads_m;
     const int64_t own_n = s->shape.columns / gpu_simt_threads_n(s), length = runs.is_by_row ? own_m : own_n;
     const KRef fast = k_expr(k, "$ % #", along, length), slow = k_expr(k, "$ / #", along, length);
@@ -184,7 +203,7 @@ static KRef plain_sum(const GpuSimt *s, const Spot *at)
 static void store_again(const GpuSimt *s)
 {
     Kernel *k = s->k;
-    const Runs runs = {.n = gpu_simt_sums(s), .length = 1};
+    const Runs runs = {.n = sums_of(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
     const KRef run = k_loop(k, runs.n, KFOR_ROLL, "run");
     const Spot at = spot_of(s, runs, run, k_index(k, 0));
     k_if(k, is_in(s, &at));
@@ -198,7 +217,7 @@ static void store_again(const GpuSimt *s)
 static KRef find_nan(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const Runs runs = {.n = gpu_simt_sums(s), .length = 1};
+    const Runs runs = {.n = sums_of(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
     const KRef found = k_var(k, k_integer(k, DTYPE_bool, 0), "has_nan");
     const KRef run = k_loop(k, runs.n, KFOR_UNROLL, "run");
     const Spot at = spot_of(s, runs, run, k_index(k, 0));

@@ -161,11 +161,10 @@ static void multiply_simd(const GpuSimt *s, KRef sums)
 
 void gpu_simt_multiply(const GpuSimt *s, KRef sums)
 {
-    static void (*const multiply[])(const GpuSimt *, KRef) = {[GPU_UNIT_FMA] = multiply_fma,
-                                                              [GPU_UNIT_TF32] = multiply_tf32,
-                                                              [GPU_UNIT_HALF] = multiply_words,
-                                                              [GPU_UNIT_BYTES] = multiply_words,
-                                                              [GPU_UNIT_SIMD] = multiply_simd};
+    static void (*const multiply[])(const GpuSimt *, KRef) = {
+        [GPU_UNIT_FMA] = multiply_fma,    [GPU_UNIT_TF32] = multiply_tf32,
+        [GPU_UNIT_HALF] = multiply_words, [GPU_UNIT_BYTES] = multiply_words,
+        [GPU_UNIT_SIMD] = multiply_simd,  [GPU_UNIT_COOP] = gpu_coop_multiply};
     rlx_assert(s->unit < sizeof multiply / sizeof *multiply);
     multiply[s->unit](s, sums);
 }
