@@ -61,14 +61,14 @@ static void note_logprobs(Writer *w, int32_t token)
     const size_t n = w->speaker.vocab.n_tokens;
     if (w->speaker.job->cli->options.logprobs == NULL)
         return;
-    rlx_candidate *best = ARENA_ARRAY(w->speaker.job->cli->arena, rlx_candidate, w->n_best);
-    const size_t n_best = rlx_best_logprobs(logits, n, best, w->n_best);
+    rlx_candidate *list = ARENA_ARRAY(w->speaker.job->cli->arena, rlx_candidate, w->n_best + 1);
+    const size_t n_list = rlx_token_logprobs(logits, n, token, list, w->n_best + 1);
     str_add(&w->logprobs, w->logprobs.len == 0 ? "\n    " : ",\n    ");
-    put_logprob(w, token, rlx_logprob(logits, n, token));
+    put_logprob(w, list[0].token, (double)list[0].logit);
     str_add(&w->logprobs, ", \"best\": [");
-    for (size_t i = 0; i < n_best; i++) {
-        str_add(&w->logprobs, i == 0 ? "" : ", ");
-        put_logprob(w, best[i].token, (double)best[i].logit);
+    for (size_t i = 1; i < n_list; i++) {
+        str_add(&w->logprobs, i == 1 ? "" : ", ");
+        put_logprob(w, list[i].token, (double)list[i].logit);
         str_char(&w->logprobs, '}');
     }
     str_add(&w->logprobs, "]}");

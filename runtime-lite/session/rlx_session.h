@@ -50,6 +50,7 @@ typedef struct rlx_session {
     int64_t n_sure;            // the text of the first so many tokens is out, and none of it was held back
     const char *text;          // [n_text] bytes of whole characters: what the last NAME_next has added
     size_t n_text;
+    int32_t chosen;            // by the last NAME_next, or what ended the text; -1: none, or a run came since
     rlx_status run_status;     // of the model, after RLX_SESSION_MODEL
     const struct rlx_session_model *kind; // NULL: it is not open
     int64_t n_run;             // tokens whose keys and values are in the states

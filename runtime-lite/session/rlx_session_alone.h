@@ -26,6 +26,7 @@ static inline int rlx_session_run_alone(rlx_session *s)
 {
     const void *logits;
     s->has_logits = 0;
+    s->chosen = -1;
     while (s->n_run < s->n_tokens) {
         const int64_t left = s->n_tokens - s->n_run, most = s->kind->most_rows, n = left < most ? left : most;
         const rlx_status status = rlx_session_step(s, n);

@@ -152,6 +152,7 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
     if (!rlx_session_is_open(s))
         return RLX_SESSION_NULL;
     s->n_text = 0;
+    s->chosen = -1;
     if (s->stops.is_stopped) // the text went on all the same
         rlx_session_clear_text(s);
     if (s->n_tokens >= s->kind->context)
@@ -162,9 +163,21 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
     token = rlx_session_choose(s, sampling);
     if (token < 0)
         return token;
+    s->chosen = token;
     if (token == s->kind->vocab->eos || token == s->kind->vocab->eot)
         return rlx_session_end(s, RLX_END_TOKEN);
     return rlx_session_add(s, token);
+}
+
+// Log-probabilities in the place of the token that was chosen last: its own first, then those of the best
+// n - 1 tokens.
+static inline int64_t rlx_session_logprobs(const rlx_session *s, rlx_candidate *list, size_t n)
+{
+    if (!rlx_session_is_open(s) || (list == NULL && n != 0))
+        return RLX_SESSION_NULL;
+    if (s->chosen < 0 || n == 0)
+        return 0;
+    return (int64_t)rlx_token_logprobs(s->logits, s->kind->vocab->n_tokens, s->chosen, list, n);
 }
 
 // A text that the program ends, after as many tokens as it wants.

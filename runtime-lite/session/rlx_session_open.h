@@ -102,6 +102,7 @@ static inline void rlx_session_begin(rlx_session *s, const rlx_session_model *ki
     s->text = s->out = rlx_session_take(memory, kind->sizes.out);
     s->n_tokens = s->n_run = s->n_pages = s->n_now = 0;
     s->has_logits = 0;
+    s->chosen = -1;
     s->runs_on = &s->ctx;
     s->slots = NULL;
     s->slot = 0;

@@ -233,6 +233,7 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     if (reserved < 0)
         return reserved;
     s->n_tokens = s->has_logits = 0;
+    s->chosen = -1;
     rlx_session_clear_text(s);
     const rlx_session_rows rows = {(char *)(uintptr_t)(from + p.rows), h.n_run, 1};
     const rlx_status status = rlx_session_copy_rows(s, rows);
@@ -271,6 +272,7 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
     to->n_run = from->n_run;
     to->n_sure = from->n_sure;
     to->has_logits = from->has_logits;
+    to->chosen = from->chosen;
     memcpy(to->logits, from->logits, from->kind->sizes.logits);
     to->stream = from->stream;
     to->stops.n = from->stops.n;

@@ -105,6 +105,7 @@ static inline void rlx_slots_collect(rlx_slots *all, const char *logits)
             memcpy(s->logits, logits, s->kind->sizes.logits);
             logits += s->kind->sizes.logits;
             s->has_logits = 1;
+            s->chosen = -1;
         }
         s->n_run += s->n_now;
         s->n_now = 0;

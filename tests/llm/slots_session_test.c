@@ -141,6 +141,22 @@ static void test_prefix(void)
     NEED(all.all.n_free == all.all.n_pages);
 }
 
+// Log-probabilities are those of each session, also where another one has made a run in between.
+static void test_logprobs(void)
+{
+    rlx_session *a = &all.slot[0], *b = &all.slot[1];
+    rlx_candidate one[4], two[4];
+    open_all();
+    NEED(m_feed(a, list, 20) == 0 && m_feed(b, list + 5, 9) == 0);
+    const int32_t token = next(a, NULL);
+    NEED(m_logprobs(a, one, 4) == 4 && one[0].token == token && one[1].token == token);
+    NEED(one[0].logit == one[1].logit && one[1].logit >= one[2].logit);
+    NEED(next(b, NULL) >= 0 && m_feed(b, list, 3) == 0 && b->chosen >= 0);
+    NEED(m_logprobs(a, two, 4) == 4 && memcmp(one, two, sizeof one) == 0); // logits of b's token came
+    NEED(next(b, NULL) >= 0 && a->chosen < 0 && m_logprobs(a, two, 4) == 0); // a's next logits are there
+    NEED(next(a, NULL) >= 0 && m_logprobs(a, two, 4) == 4 && two[0].token == a->tokens[21]);
+}
+
 // What finds no pages is refused, and nothing has changed.
 static void test_full(void)
 {
@@ -339,7 +355,7 @@ static void test_arguments(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_ragged,  test_prefix, test_full,     test_save,
+    static void (*const tests[])(void) = {test_ragged,  test_prefix, test_logprobs, test_full,     test_save,
                                           test_batches, test_random, test_arguments};
     may_not_allocate = 1;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
