@@ -2,6 +2,7 @@
 // rlxc run --prompt: how a language model continues a text. Separate from cmd_run.c, which runs once and
 // shows tensors.
 #include "compiler/commands/cmd_prompt.h"
+#include "compiler/commands/drafter.h"
 #include "compiler/commands/sampling_options.h"
 #include "compiler/commands/speaker.h"
 #include "compiler/grammar/grammar.h"
@@ -172,7 +173,7 @@ static bool write_on(Writer *w, int64_t most)
         if (token == s->vocab.eos || token == s->vocab.eot)
             break;
         give_out(w, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room));
-        s->token[s->n++] = token;
+        speaker_add(s, token);
         if (!grammar_goes_on(w, token))
             break;
         ok = i + 1 == most || s->n == s->context || speaker_feed(s);
@@ -192,8 +193,9 @@ static void print_json(const Writer *w, double seconds)
 {
     const Job *j = w->speaker.job;
     printf("{\n  \"name\": \"%s\",\n  \"prompt_tokens\": %lld,\n  \"tokens\": %lld,\n  \"seconds\": %.3f,\n"
-           "  \"text\": \"%s\"",
+           "  \"runs\": %lld,\n  \"text\": \"%s\"",
            j->host.name, (long long)w->n_prompt, (long long)(w->speaker.n - w->n_prompt), seconds,
+           (long long)w->speaker.n_runs,
            json_text(j->cli->arena, str_text(&w->text)));
     if (j->cli->options.logprobs != NULL)
         printf(",\n  \"logprobs\": [%s\n  ]", str_text(&w->logprobs));
@@ -209,7 +211,7 @@ bool cmd_prompt_is_asked(Cli *c, bool *is_asked)
                 {"--top-k", o->top_k},      {"--top-p", o->top_p},
                 {"--min-p", o->min_p},      {"--repeat-penalty", o->penalty},
                 {"--seed", o->text_seed},   {"--grammar", o->grammar},
-                {"--logprobs", o->logprobs}};
+                {"--logprobs", o->logprobs}, {"--draft", o->draft}};
     *is_asked = o->prompt != NULL;
     for (size_t i = 0; i < sizeof only / sizeof *only && !*is_asked; i++)
         if (only[i].given != NULL)
@@ -221,11 +223,13 @@ bool cmd_prompt_is_asked(Cli *c, bool *is_asked)
 ExitCode cmd_run_prompt(Cli *c)
 {
     Job j;
+    Drafter drafter = {0};
     Writer w = {.speaker = {.job = &j}, .text = str_new(c->arena)};
     double most = MOST_TOKENS;
     if (!options_count(c, "-n", c->options.most_tokens, 1e9, &most) ||
         !options_sampling(c, &w.speaker.sampling) || !read_logprobs(&w, c) ||
-        !speaker_open(&w.speaker, c, "--prompt") || !read_prompt(&w) || !start_grammar(&w))
+        !drafter_read(c) || !speaker_open(&w.speaker, c, "--prompt") ||
+        !drafter_open(&drafter, c, &w.speaker) || !read_prompt(&w) || !start_grammar(&w))
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
@@ -236,6 +240,7 @@ ExitCode cmd_run_prompt(Cli *c)
         print_json(&w, now_s() - start);
     else
         printf("\n");
+    drafter_close(&drafter);
     native_close(&w.speaker.native);
     return EXIT_OK;
 }

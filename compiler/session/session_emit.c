@@ -78,6 +78,15 @@ static const char calls_text[] =
     "// Makes the open session `to` a copy of `from`, stop strings included.\n"
     "int @name@_fork(rlx_session *to, rlx_session *from);\n";
 
+static const char draft_text[] =
+    "// Guesses how the session goes on: the next run takes the tokens along, and @name@_next needs no\n"
+    "// other one while the tokens that it chooses are the guessed ones. The first other one ends that.\n"
+    "// Tokens, text and log-probabilities are what they would be without drafts, up to the rounding of\n"
+    "// sums. tokens NULL: guesses by what stood behind the last tokens when they came before. Of n tokens\n"
+    "// the first @NAME@_DRAFTS count, and one more where the next logits are there already. Drafts that\n"
+    "// still wait (s->n_drafts) stay instead. Returns how many wait then, or a status.\n"
+    "int64_t @name@_draft(rlx_session *s, const int32_t *tokens, size_t n);\n";
+
 static void add_sizes(const Session *s, const char *big, Str *out)
 {
     str_printf(out, "#define %s_CONTEXT %lld // tokens of a session at most\n", big,
@@ -86,6 +95,9 @@ static void add_sizes(const Session *s, const char *big, Str *out)
                (long long)s->sizes.most_rows);
     if (s->has_slots)
         str_printf(out, "#define %s_SLOTS %zu\n", big, s->bytes.n);
+    if (s->sizes.drafts != 0)
+        str_printf(out, "#define %s_DRAFTS %lld // guesses for a session that a run takes at most\n", big,
+                   (long long)s->sizes.drafts);
     str_printf(out, "#define %s_LOGITS %zuu\n", big, s->bytes.logits / sizeof(float));
     str_printf(out, "#define %s_TEXT_BYTES %zuu // of the longest text that a session tokenizes\n", big,
                s->text_bytes);
@@ -107,6 +119,8 @@ void session_emit_header(const Session *s, const char *name, Str *out)
     str_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     vocab_emit_named(out, s->has_slots ? open_slots_text : open_text, name);
     vocab_emit_named(out, calls_text, name);
+    if (s->sizes.drafts != 0)
+        vocab_emit_named(out, draft_text, name);
     str_add(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
@@ -149,6 +163,10 @@ static const char code_text[] =
     "{\n    return rlx_session_restore(s, memory, bytes);\n}\n\n"
     "int @name@_fork(rlx_session *to, rlx_session *from)\n{\n    return rlx_session_fork(to, from);\n}\n";
 
+static const char draft_code_text[] =
+    "\nint64_t @name@_draft(rlx_session *s, const int32_t *tokens, size_t n)\n"
+    "{\n    return rlx_session_draft(s, tokens, n);\n}\n";
+
 static void add_descriptor(const Session *s, const char *name, Str *out)
 {
     const rlx_session_sizes *b = &s->bytes;
@@ -156,11 +174,11 @@ static void add_descriptor(const Session *s, const char *name, Str *out)
     str_printf(out, "    &%s_model, &%s_vocab, &%s, %s, 0x%016llxu,\n", name, name,
                s->has_slots ? "rlx_session_in_slots" : "rlx_session_alone",
                vocab_fragment(&s->vocab), (unsigned long long)s->fingerprint);
-    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu,\n", s->sizes.rows, s->sizes.past,
+    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu, %u, %lld,\n", s->sizes.rows, s->sizes.past,
                (long long)s->sizes.most_rows, (long long)s->sizes.context, (long long)s->sizes.cache_rows,
-               s->text_bytes);
-    str_printf(out, "    {%zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu}};\n\n", b->arena, b->state,
-               b->tokens, b->logits, b->out, b->work, b->pages, b->n);
+               s->text_bytes, s->sizes.logit_rows, (long long)s->sizes.drafts);
+    str_printf(out, "    {%zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu}};\n\n", b->arena, b->state,
+               b->tokens, b->logits, b->out, b->work, b->pages, b->n, b->rows);
 }
 
 void session_emit_code(const Session *s, const char *name, Str *out)
@@ -184,5 +202,7 @@ void session_emit_code(const Session *s, const char *name, Str *out)
     add_descriptor(s, name, out);
     vocab_emit_named(out, s->has_slots ? open_slots_code_text : open_code_text, name);
     vocab_emit_named(out, code_text, name);
+    if (s->sizes.drafts != 0)
+        vocab_emit_named(out, draft_code_text, name);
     str_add(out, "#endif\n");
 }

@@ -225,6 +225,9 @@ static void begin(rlx_session *s, Request *r, int i)
 // One step of a request. 0: it has ended.
 static int go_on(rlx_session *s, Request *r)
 {
+#ifdef M_DRAFTS // alone without, and together with guesses
+    NEED(s == &other.slot[0] || m_draft(s, NULL, M_DRAFTS) >= 0);
+#endif
     const int32_t token = m_next(s, &r->sampling);
     NEED(token == RLX_SESSION_WAIT || token >= RLX_END_CONTEXT);
     memcpy(r->text + r->n, s->text, s->n_text);
@@ -310,6 +313,26 @@ static int64_t fork_one(rlx_session *s, rlx_session *from)
     return m_fork(s, from);
 }
 
+// Guesses that are right, or of which some are.
+static int64_t draft_some(rlx_session *s, rlx_session *from)
+{
+#ifdef M_DRAFTS
+    int32_t drafts[M_DRAFTS];
+    rlx_session *alone = &other.slot[1];
+    if (s->n_tokens == 0 || draw(3) == 0)
+        return m_draft(s, NULL, 1 + draw(M_DRAFTS));
+    NEED(m_rewind(alone, 0) == 0 && m_feed(alone, s->tokens, (size_t)s->n_tokens) == 0);
+    for (int i = 0; i < M_DRAFTS; i++) {
+        const int32_t token = draw(4) == 0 ? RLX_END_CONTEXT : next(alone, NULL);
+        drafts[i] = token < 0 ? 7 : token;
+    }
+    (void)from;
+    return m_draft(s, drafts, M_DRAFTS);
+#else
+    return next_one(s, from);
+#endif
+}
+
 static int64_t save_one(rlx_session *s, rlx_session *from)
 {
     const int64_t n = m_save(from, saved, sizeof saved);
@@ -321,7 +344,7 @@ static void test_random(void)
 {
     static int64_t (*const calls[])(rlx_session *, rlx_session *) = {
         feed_some, feed_some, next_one, next_one,  next_one, rewind_some,
-        shift_some, reuse_some, fork_one, save_one};
+        shift_some, reuse_some, fork_one, save_one, draft_some, draft_some};
     open_all();
     for (int i = 0; i < ROUNDS; i++) {
         rlx_session *s = &all.slot[draw(M_SLOTS)];
