@@ -2,6 +2,7 @@
 // rlxc chat: a conversation with a language model, in a terminal or through pipes. Answers go to standard
 // output, and all else to standard error.
 #include "compiler/chat/chat.h"
+#include "compiler/commands/drafter.h"
 #include "compiler/commands/sampling_options.h"
 #include "compiler/commands/speaker.h"
 #include "compiler/system/json_scan.h"
@@ -18,6 +19,7 @@ typedef struct Talk {
     Cli *cli;
     Job job;
     Speaker speaker;
+    Drafter drafter;
     Chat chat;
     int32_t end;               // what ends an answer beside eos and eot; -1: none
     int64_t most;              // tokens of an answer
@@ -71,14 +73,14 @@ static bool prepare(Talk *t)
     Cli *c = t->cli;
     double most = 0;
     if (!options_count(c, "-n", c->options.most_tokens, 1e9, &most) ||
-        !options_sampling(c, &t->speaker.sampling))
+        !options_sampling(c, &t->speaker.sampling) || !drafter_read(c))
         return false;
     if (c->options.args.len != 1)
         return diag_error(c->diag, (Span){0}, E0003, "expected one file: a language model");
     t->most = c->options.most_tokens == NULL ? INT64_MAX : (int64_t)most;
     // The template first: whether it is there does not have to wait until the model is built.
     if (!chat_open(c->arena, c->diag, c->options.args.data[0], c->options.chat_template, &t->chat) ||
-        !speaker_open(&t->speaker, c, "chat"))
+        !speaker_open(&t->speaker, c, "chat") || !drafter_open(&t->drafter, c, &t->speaker))
         return false;
     t->end = chat_end(&t->chat, &t->speaker.vocab);
     t->piece_room = RLX_STREAM_BYTES(t->speaker.vocab.longest);
@@ -124,7 +126,7 @@ static bool write_answer(Talk *t, Str *answer)
             t->is_full = true;
             break;
         }
-        s->token[s->n++] = token;
+        speaker_add(s, token);
     }
     give_out(t, t->piece, rlx_stream_end(&stream, t->piece), answer);
     return true;
@@ -301,6 +303,7 @@ ExitCode cmd_chat(Cli *c)
         return cli_fail(c);
     if (c->options.json != NULL)
         print_json(&t);
+    drafter_close(&t.drafter);
     native_close(&t.speaker.native);
     return t.is_lost && !t.is_terminal ? EXIT_WRONG : EXIT_OK;
 }

@@ -2,6 +2,7 @@
 // rlxc run --prompt: how a language model continues a text. Separate from cmd_run.c, which runs once and
 // shows tensors.
 #include "compiler/commands/cmd_prompt.h"
+#include "compiler/commands/drafter.h"
 #include "compiler/commands/sampling_options.h"
 #include "compiler/commands/speaker.h"
 #include "compiler/grammar/grammar.h"
@@ -61,14 +62,14 @@ static void note_logprobs(Writer *w, int32_t token)
     const size_t n = w->speaker.vocab.n_tokens;
     if (w->speaker.job->cli->options.logprobs == NULL)
         return;
-    rlx_candidate *best = ARENA_ARRAY(w->speaker.job->cli->arena, rlx_candidate, w->n_best);
-    const size_t n_best = rlx_best_logprobs(logits, n, best, w->n_best);
+    rlx_candidate *list = ARENA_ARRAY(w->speaker.job->cli->arena, rlx_candidate, w->n_best + 1);
+    const size_t n_list = rlx_token_logprobs(logits, n, token, list, w->n_best + 1);
     str_add(&w->logprobs, w->logprobs.len == 0 ? "\n    " : ",\n    ");
-    put_logprob(w, token, rlx_logprob(logits, n, token));
+    put_logprob(w, list[0].token, (double)list[0].logit);
     str_add(&w->logprobs, ", \"best\": [");
-    for (size_t i = 0; i < n_best; i++) {
-        str_add(&w->logprobs, i == 0 ? "" : ", ");
-        put_logprob(w, best[i].token, (double)best[i].logit);
+    for (size_t i = 1; i < n_list; i++) {
+        str_add(&w->logprobs, i == 1 ? "" : ", ");
+        put_logprob(w, list[i].token, (double)list[i].logit);
         str_char(&w->logprobs, '}');
     }
     str_add(&w->logprobs, "]}");
@@ -172,7 +173,7 @@ static bool write_on(Writer *w, int64_t most)
         if (token == s->vocab.eos || token == s->vocab.eot)
             break;
         give_out(w, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room));
-        s->token[s->n++] = token;
+        speaker_add(s, token);
         if (!grammar_goes_on(w, token))
             break;
         ok = i + 1 == most || s->n == s->context || speaker_feed(s);
@@ -192,8 +193,9 @@ static void print_json(const Writer *w, double seconds)
 {
     const Job *j = w->speaker.job;
     printf("{\n  \"name\": \"%s\",\n  \"prompt_tokens\": %lld,\n  \"tokens\": %lld,\n  \"seconds\": %.3f,\n"
-           "  \"text\": \"%s\"",
+           "  \"runs\": %lld,\n  \"text\": \"%s\"",
            j->host.name, (long long)w->n_prompt, (long long)(w->speaker.n - w->n_prompt), seconds,
+           (long long)w->speaker.n_runs,
            json_text(j->cli->arena, str_text(&w->text)));
     if (j->cli->options.logprobs != NULL)
         printf(",\n  \"logprobs\": [%s\n  ]", str_text(&w->logprobs));
@@ -209,7 +211,7 @@ bool cmd_prompt_is_asked(Cli *c, bool *is_asked)
                 {"--top-k", o->top_k},      {"--top-p", o->top_p},
                 {"--min-p", o->min_p},      {"--repeat-penalty", o->penalty},
                 {"--seed", o->text_seed},   {"--grammar", o->grammar},
-                {"--logprobs", o->logprobs}};
+                {"--logprobs", o->logprobs}, {"--draft", o->draft}};
     *is_asked = o->prompt != NULL;
     for (size_t i = 0; i < sizeof only / sizeof *only && !*is_asked; i++)
         if (only[i].given != NULL)
@@ -221,11 +223,13 @@ bool cmd_prompt_is_asked(Cli *c, bool *is_asked)
 ExitCode cmd_run_prompt(Cli *c)
 {
     Job j;
+    Drafter drafter = {0};
     Writer w = {.speaker = {.job = &j}, .text = str_new(c->arena)};
     double most = MOST_TOKENS;
     if (!options_count(c, "-n", c->options.most_tokens, 1e9, &most) ||
         !options_sampling(c, &w.speaker.sampling) || !read_logprobs(&w, c) ||
-        !speaker_open(&w.speaker, c, "--prompt") || !read_prompt(&w) || !start_grammar(&w))
+        !drafter_read(c) || !speaker_open(&w.speaker, c, "--prompt") ||
+        !drafter_open(&drafter, c, &w.speaker) || !read_prompt(&w) || !start_grammar(&w))
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
@@ -236,6 +240,7 @@ ExitCode cmd_run_prompt(Cli *c)
         print_json(&w, now_s() - start);
     else
         printf("\n");
+    drafter_close(&drafter);
     native_close(&w.speaker.native);
     return EXIT_OK;
 }

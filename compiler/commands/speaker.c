@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See speaker.h.
 #include "compiler/commands/speaker.h"
+#include "compiler/commands/drafter.h"
 #include "compiler/job/language.h"
 #include "compiler/job/open_sizes.h"
 #include <string.h>
@@ -19,6 +20,8 @@ static bool find_sizes(Speaker *s, const char *what)
     s->past = sizes.past;
     s->most_rows = sizes.most_rows;
     s->context = sizes.context;
+    s->logit_rows = sizes.logit_rows;
+    s->most_drafts = sizes.drafts;
     return true;
 }
 
@@ -60,28 +63,59 @@ void speaker_set(Speaker *s, const int32_t *token, int64_t n)
     memcpy(s->token, token, (size_t)n * sizeof *token);
     s->n = n;
     s->n_fed = same;
+    s->n_drafts = s->n_ahead = 0;
+}
+
+void speaker_add(Speaker *s, int32_t token)
+{
+    const bool is_draft = s->n_drafts != 0 && s->token[s->n] == token, is_run = is_draft && s->n_ahead != 0;
+    rlx_assert(s->n < s->context);
+    s->n_drafts = is_draft ? s->n_drafts - 1 : 0;
+    s->n_ahead = is_run ? s->n_ahead - 1 : 0;
+    s->token[s->n++] = token;
+    s->n_fed += is_run;
+    s->row += is_run;
+}
+
+// Guesses what follows the tokens, as many as a run takes along behind the last ones.
+static bool draft(Speaker *s)
+{
+    const int64_t left = s->n - s->n_fed, rows = s->most_rows - left, room = s->context - s->n;
+    int64_t most = s->most_drafts < rows ? s->most_drafts : rows;
+    most = most < room ? most : room;
+    if (s->drafter == NULL || s->n_drafts != 0 || most <= 0)
+        return true;
+    return drafter_guess(s->drafter, s, most);
 }
 
 bool speaker_feed(Speaker *s)
 {
+    if (s->n_fed < s->n && !draft(s))
+        return false;
     while (s->n_fed < s->n) {
-        const int64_t left = s->n - s->n_fed, n = left < s->most_rows ? left : s->most_rows;
+        const int64_t left = s->n - s->n_fed, own = left < s->most_rows ? left : s->most_rows;
+        const int64_t n = own == left ? own + s->n_drafts : own;
+        s->row = 0;
         s->sizes[s->rows] = n;
         s->sizes[s->past] = s->n_fed;
+        if (s->most_drafts != 0)
+            s->sizes[s->logit_rows] = 1 + n - own;
         s->input.dim[0] = s->input.numel = n;
         for (int64_t i = 0; i < n; i++)
             ((int64_t *)s->input.data)[i] = s->token[s->n_fed + i];
         if (!native_set_sizes(s->job, &s->native, s->sizes) ||
             !native_run(s->job, &s->native, &s->input, s->output))
             return false;
-        s->n_fed += n;
+        s->n_fed += own;
+        s->n_ahead = n - own;
+        s->n_runs++;
     }
     return true;
 }
 
 const float *speaker_logits(const Speaker *s)
 {
-    return s->output->data;
+    return (const float *)s->output->data + s->row * s->output->dim[s->output->rank - 1];
 }
 
 int32_t speaker_choose(Speaker *s)

@@ -10,6 +10,8 @@
 
 enum { SPEAKER_LAST = 64 }; // tokens that the penalty looks back at
 
+struct Drafter;
+
 typedef struct Speaker {
     Job *job;
     Native native;
@@ -22,6 +24,12 @@ typedef struct Speaker {
     int64_t *sizes;
     int32_t *token;   // that it was given, and room for the context
     int64_t n, n_fed; // of them; and how many are in its states
+    uint32_t logit_rows;    // with drafts: slot of the size L
+    int64_t most_drafts;    // of a run
+    struct Drafter *drafter; // who guesses what comes; NULL: nobody
+    int64_t n_drafts, n_ahead; // guesses behind the n tokens, and those that the last run had
+    int64_t row;               // of the logits of that run: behind the n tokens
+    int64_t n_runs;
     Tensor input, *output;
 } Speaker;
 
@@ -32,6 +40,8 @@ bool speaker_open(Speaker *s, Cli *c, const char *what);
 void speaker_set(Speaker *s, const int32_t *token, int64_t n);
 // Runs what was not run yet: the logits of the last token are there then. False: reported.
 bool speaker_feed(Speaker *s);
+// Adds a token that was chosen. Where it was guessed, speaker_feed has nothing to run. There must be room.
+void speaker_add(Speaker *s, int32_t token);
 // Logits after speaker_feed; as many as the vocabulary has tokens.
 const float *speaker_logits(const Speaker *s);
 // The next token, which is not added. A status below zero: no logit is a number.

@@ -484,6 +484,7 @@ bool job_import(Job *j, const Given *given, Graph **out)
                                .has_rings = j->has_rings,
                                .outputs = j->outputs,
                                .slots = j->slots,
+                               .drafts = j->drafts,
                                .measures = c->options.imatrix_out != NULL,
                                .keeps_apart = c->options.weights != NULL &&
                                               strcmp(c->options.weights, "load") == 0};

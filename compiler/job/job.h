@@ -33,6 +33,7 @@ typedef struct Job {
     bool has_f16_caches;   // --kv f16
     bool has_rings;        // --windows ring
     int64_t slots;         // --slots; 0: not given
+    int64_t drafts;        // --drafts; 0: not given
     uint32_t outputs;      // --outputs: LLM_GIVES_*; 0: not given
     Streaming stream;    // --stream
     bool has_all_inputs;

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { MOST_DRAFTS = 64 };
+
 static bool read_kv(Job *j)
 {
     const char *given = j->cli->options.kv;
@@ -32,6 +34,15 @@ static bool read_slots(Job *j)
            (str_parse_i64(given, strlen(given), &j->slots) && j->slots >= 1 && j->slots <= 1024) ||
            diag_error(j->cli->diag, (Span){0}, E0003, "--slots %s: expected a whole number from 1 to 1024",
                       given);
+}
+
+static bool read_drafts(Job *j)
+{
+    const char *given = j->cli->options.drafts;
+    return given == NULL ||
+           (str_parse_i64(given, strlen(given), &j->drafts) && j->drafts >= 1 && j->drafts <= MOST_DRAFTS) ||
+           diag_error(j->cli->diag, (Span){0}, E0003, "--drafts %s: expected a whole number from 1 to %d",
+                      given, MOST_DRAFTS);
 }
 
 static bool read_context(Job *j)
@@ -68,7 +79,8 @@ static bool read_outputs(Job *j)
 
 bool language_read(Job *j)
 {
-    if (!read_kv(j) || !read_windows(j) || !read_context(j) || !read_outputs(j) || !read_slots(j))
+    if (!read_kv(j) || !read_windows(j) || !read_context(j) || !read_outputs(j) || !read_slots(j) ||
+        !read_drafts(j))
         return false;
     return j->slots == 0 || (j->outputs & LLM_GIVES_MEAN) == 0 ||
            diag_error(j->cli->diag, (Span){0}, E0003,
@@ -133,21 +145,48 @@ static bool has_sizes(const Job *j)
     return j->given.sizes.len != 0 || j->given.shapes.len != 0 || j->pipeline.is_dynamic || j->buckets.n != 0;
 }
 
+static const Symbol *symbol_of(const Job *j, const char *name)
+{
+    const int32_t i = dim_find_symbol(j->graph->dims, name);
+    return i < 0 ? NULL : &j->graph->dims->symbols.data[i];
+}
+
+static void add_size(Job *j, ImportSize size)
+{
+    vec_push(j->cli->arena, &j->given.sizes, size);
+    vec_push(j->cli->arena, &j->pipeline.dims, size);
+}
+
+// One token, a token and its drafts, and as many as a run takes.
+static BucketSizes buckets_of(const Job *j, const Symbol *t, const Symbol *l)
+{
+    if (l == NULL)
+        return (BucketSizes){.n = 2, .n_symbols = 1, .name = {t->name}, .size = {{1}, {t->max}}};
+    BucketSizes b = {.n_symbols = 2, .name = {t->name, l->name}};
+    const int64_t sizes[][2] = {{1, 1}, {l->max, l->max}, {t->max, l->max}};
+    for (uint32_t i = 0; i < 3; i++)
+        if ((i != 1 || j->slots == 0) && (b.n == 0 || sizes[i][0] != b.size[b.n - 1][0]))
+            memcpy(b.size[b.n++], sizes[i], sizeof sizes[i]);
+    return b;
+}
+
 void language_open_sizes(Job *j)
 {
     rlx_assert(j->graph != NULL);
-    const int32_t tokens = dim_find_symbol(j->graph->dims, "T");
-    if (has_sizes(j) || tokens < 0 || !takes_tokens(j))
+    const Symbol *t = symbol_of(j, "T"), *l = symbol_of(j, LLM_LOGIT_ROWS);
+    if (t == NULL || !takes_tokens(j))
         return;
-    const Symbol *t = &j->graph->dims->symbols.data[tokens];
-    BucketSizes *b = &j->buckets;
+    if (has_sizes(j)) { // L is no size that users choose
+        if (l != NULL && j->drafts != 0)
+            add_size(j, (ImportSize){.name = l->name, .is_range = true, .is_open = true});
+        return;
+    }
     j->pipeline.is_dynamic = true;
     if (t->max == 1)
         return;
-    *b = (BucketSizes){.n = 2, .n_symbols = 1, .name = {t->name}, .size = {{1}, {t->max}}};
-    const ImportSize range = buckets_range(b, b->n - 1, 0);
-    vec_push(j->cli->arena, &j->given.sizes, range);
-    vec_push(j->cli->arena, &j->pipeline.dims, range);
+    j->buckets = buckets_of(j, t, j->drafts != 0 ? l : NULL);
+    for (uint32_t i = 0; i < j->buckets.n_symbols; i++)
+        add_size(j, buckets_range(&j->buckets, j->buckets.n - 1, i));
 }
 
 // The number of a symbol among those that programs set. False: there is none.
@@ -166,8 +205,21 @@ static bool find_size(const Job *j, const char *name, uint32_t *out)
 static bool has_form(const Job *j, uint32_t sizes, uint32_t inputs, int64_t tokens)
 {
     const PlanIo *logits = j->plan->outputs.data;
+    sizes += j->drafts != 0; // L
     return open_sizes_count(j) == sizes && j->plan->inputs.len == inputs && j->plan->outputs.len != 0 &&
            strcmp(logits->name, "logits") == 0 && logits->rank == 2 && logits->dim[0] == tokens;
+}
+
+// The size L, and the drafts of one sequence for which it has room beside the last tokens of all.
+static bool find_drafts(const Job *j, LanguageSizes *out)
+{
+    if (j->drafts == 0)
+        return true;
+    if (!find_size(j, LLM_LOGIT_ROWS, &out->logit_rows))
+        return false;
+    const int64_t room = j->plan->graph->symbols->symbol[out->logit_rows].max - out->n;
+    out->drafts = room < j->drafts ? room : j->drafts;
+    return out->drafts >= 0;
 }
 
 bool language_sizes(const Job *j, LanguageSizes *out)
@@ -175,7 +227,8 @@ bool language_sizes(const Job *j, LanguageSizes *out)
     rlx_assert(j->plan != NULL);
     const GraphSymbols *s = j->plan->graph->symbols;
     *out = (LanguageSizes){.n = 1};
-    if (!find_size(j, "T", &out->rows) || !find_size(j, "P", &out->past) || !has_form(j, 2, 1, 1))
+    if (!find_size(j, "T", &out->rows) || !find_size(j, "P", &out->past) || !find_drafts(j, out) ||
+        !has_form(j, 2, 1, j->drafts == 0 ? 1 : s->symbol[out->logit_rows].max))
         return false;
     out->most_rows = s->symbol[out->rows].max;
     out->context = s->symbol[out->past].max + 1;
@@ -206,7 +259,10 @@ bool language_slots(const Job *j, LanguageSizes *out)
 {
     rlx_assert(j->plan != NULL);
     *out = (LanguageSizes){.n = j->slots};
-    if (j->slots == 0 || !find_size(j, "T", &out->rows) || !has_form(j, 1, LLM_SLOTS_INPUTS, j->slots))
+    if (j->slots == 0 || !find_size(j, "T", &out->rows) || !find_drafts(j, out))
+        return false;
+    const int64_t n = j->drafts == 0 ? j->slots : j->plan->graph->symbols->symbol[out->logit_rows].max;
+    if (!has_form(j, 1, LLM_SLOTS_INPUTS, n))
         return false;
     out->most_rows = j->plan->graph->symbols->symbol[out->rows].max;
     out->context = out->cache_rows = j->plan->inputs.data[LLM_SLOTS_PAGES].dim[1] * LLM_PAGE;

@@ -5,7 +5,7 @@
 
 #include "compiler/job/job.h"
 
-// --context, --kv, --windows, --outputs and --slots. False: reported.
+// --context, --kv, --windows, --outputs, --slots and --drafts. False: reported.
 bool language_read(Job *j);
 // Lets programs set the numbers of tokens between runs, with one variant for a single token and one for up to
 // as many as a run takes. Nothing for other models, and nothing where an option gives any size.
@@ -25,6 +25,8 @@ typedef struct LanguageSizes {
     int64_t most_rows, context;
     int64_t cache_rows; // of each head
     int64_t n;          // sequences of a run
+    uint32_t logit_rows; // with --drafts: the slot of the size L
+    int64_t drafts;      // of a sequence at most
 } LanguageSizes;
 
 // False: its sizes are not just these, or its first output has not the logits of one token (not reported).

@@ -47,6 +47,13 @@ static bool has_plain_caches(const Job *j, const LanguageSizes *sizes)
     return true;
 }
 
+// Of the logits of one token.
+static size_t row_bytes(const Job *j)
+{
+    const PlanIo *logits = j->plan->outputs.data;
+    return (size_t)logits->bytes / (size_t)logits->dim[0];
+}
+
 static bool has_vocabulary(Job *j)
 {
     GgufFile f;
@@ -82,7 +89,7 @@ static const char *why_not(Job *j, Session *s, bool *is_plain)
         return quiet.items.len != 0 ? quiet.items.data[0].message : "its vocabulary cannot be read";
     if (s->is_embedder)
         return NULL;
-    const size_t logits = (size_t)j->plan->outputs.data[0].bytes / (size_t)s->sizes.n / sizeof(float);
+    const size_t logits = row_bytes(j) / sizeof(float);
     if (logits < s->vocab.n_tokens)
         return arena_printf(a, "the vocabulary has %u tokens, and the model logits for %zu",
                             s->vocab.n_tokens, logits);
@@ -138,7 +145,8 @@ static void find_bytes(const Job *j, Session *s)
     s->bytes.arena = j->emitted.arena_bytes;
     s->bytes.state = j->emitted.state_bytes;
     s->bytes.tokens = (size_t)context * sizeof(int32_t);
-    s->bytes.logits = (size_t)j->plan->outputs.data[0].bytes / (size_t)s->sizes.n;
+    s->bytes.logits = row_bytes(j);
+    s->bytes.rows = 1 + (size_t)s->sizes.drafts;
     s->bytes.out = piece + 2 * STOP_BYTES;
     s->bytes.n = (size_t)s->sizes.n;
     if (j->slots != 0) // the pages of each slot, and the slots of each page
@@ -156,8 +164,8 @@ static void note_bytes(Job *j, const rlx_session_sizes *b)
     j->session = arena_printf(j->cli->arena,
                               "%s %zu bytes: arena %zu, state %zu, tokens and logits %zu, text and "
                               "sampling %zu\n",
-                              what, j->session_bytes, b->arena, b->state, b->n * (b->tokens + b->logits),
-                              b->n * b->out + b->work + b->pages);
+                              what, j->session_bytes, b->arena, b->state,
+                              b->n * (b->tokens + b->rows * b->logits), b->n * b->out + b->work + b->pages);
 }
 
 bool session_find(Job *j, Session *out)

@@ -47,6 +47,11 @@ static const char calls_text[] =
     "// n_text bytes that are new: whole characters, without what may begin a stop string. Sets the\n"
     "// members last and n_last of sampling.\n"
     "int32_t @name@_next(rlx_session *s, rlx_sampling *sampling);\n"
+    "// Log-probabilities in the place of the token that @name@_next has just chosen (s->chosen, also one\n"
+    "// that ended the text), by the logits alone: list[0] has that token, and behind it come the n - 1\n"
+    "// most likely ones, the best first. The member logit has the log-probability. Returns how many there\n"
+    "// are; 0: nothing was chosen, or its logits are gone, as after the next run.\n"
+    "int64_t @name@_logprobs(const rlx_session *s, rlx_candidate *list, size_t n);\n"
     "// Ends the text where the program wants no more tokens: s->text has what was held back.\n"
     "int @name@_end_text(rlx_session *s);\n"
     "// Strings that end the text from here on, in place of earlier ones; they are copied. At most\n"
@@ -73,6 +78,15 @@ static const char calls_text[] =
     "// Makes the open session `to` a copy of `from`, stop strings included.\n"
     "int @name@_fork(rlx_session *to, rlx_session *from);\n";
 
+static const char draft_text[] =
+    "// Guesses how the session goes on: the next run takes the tokens along, and @name@_next needs no\n"
+    "// other one while the tokens that it chooses are the guessed ones. The first other one ends that.\n"
+    "// Tokens, text and log-probabilities are what they would be without drafts, up to the rounding of\n"
+    "// sums. tokens NULL: guesses by what followed the last tokens when they came before. Of n tokens\n"
+    "// the first @NAME@_DRAFTS count, and one more where the next logits are there already. Drafts that\n"
+    "// still wait (s->n_drafts) stay instead. Returns how many wait then, or a status.\n"
+    "int64_t @name@_draft(rlx_session *s, const int32_t *tokens, size_t n);\n";
+
 static void add_sizes(const Session *s, const char *big, Str *out)
 {
     str_printf(out, "#define %s_CONTEXT %lld // tokens of a session at most\n", big,
@@ -81,6 +95,9 @@ static void add_sizes(const Session *s, const char *big, Str *out)
                (long long)s->sizes.most_rows);
     if (s->has_slots)
         str_printf(out, "#define %s_SLOTS %zu\n", big, s->bytes.n);
+    if (s->sizes.drafts != 0)
+        str_printf(out, "#define %s_DRAFTS %lld // guesses for a session that a run takes at most\n", big,
+                   (long long)s->sizes.drafts);
     str_printf(out, "#define %s_LOGITS %zuu\n", big, s->bytes.logits / sizeof(float));
     str_printf(out, "#define %s_TEXT_BYTES %zuu // of the longest text that a session tokenizes\n", big,
                s->text_bytes);
@@ -113,7 +130,8 @@ void session_emit_header(const Session *s, const char *name, Str *out)
     if (s->has_slots)
         vocab_emit_lines(out, session_text_slots_public);
     add_sizes(s, big, out);
-    session_end((const char *const[]){s->has_slots ? open_slots_text : open_text, calls_text}, 2, name, out);
+    const char *const calls[] = {s->has_slots ? open_slots_text : open_text, calls_text, draft_text};
+    session_end(calls, s->sizes.drafts != 0 ? 3 : 2, name, out);
 }
 
 // --- NAME.c --------------------------------------------------------------------------------------
@@ -138,6 +156,8 @@ static const char code_text[] =
     "{\n    return rlx_session_feed_text(s, text, n, flags);\n}\n\n"
     "int32_t @name@_next(rlx_session *s, rlx_sampling *sampling)\n"
     "{\n    return rlx_session_next(s, sampling);\n}\n\n"
+    "int64_t @name@_logprobs(const rlx_session *s, rlx_candidate *list, size_t n)\n"
+    "{\n    return rlx_session_logprobs(s, list, n);\n}\n\n"
     "int @name@_end_text(rlx_session *s)\n{\n    return rlx_session_end_text(s);\n}\n\n"
     "int @name@_stop_at(rlx_session *s, const char *const *strings, size_t n)\n"
     "{\n    return rlx_session_stop_at(s, strings, n);\n}\n\n"
@@ -153,6 +173,10 @@ static const char code_text[] =
     "{\n    return rlx_session_restore(s, memory, bytes);\n}\n\n"
     "int @name@_fork(rlx_session *to, rlx_session *from)\n{\n    return rlx_session_fork(to, from);\n}\n";
 
+static const char draft_code_text[] =
+    "\nint64_t @name@_draft(rlx_session *s, const int32_t *tokens, size_t n)\n"
+    "{\n    return rlx_session_draft(s, tokens, n);\n}\n";
+
 static void add_descriptor(const Session *s, const char *name, Str *out)
 {
     const rlx_session_sizes *b = &s->bytes;
@@ -160,11 +184,11 @@ static void add_descriptor(const Session *s, const char *name, Str *out)
     str_printf(out, "    &%s_model, &%s_vocab, &%s, %s, 0x%016llxu,\n", name, name,
                s->has_slots ? "rlx_session_in_slots" : "rlx_session_alone",
                vocab_fragment(&s->vocab), (unsigned long long)s->fingerprint);
-    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu,\n", s->sizes.rows, s->sizes.past,
+    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu, %u, %lld,\n", s->sizes.rows, s->sizes.past,
                (long long)s->sizes.most_rows, (long long)s->sizes.context, (long long)s->sizes.cache_rows,
-               s->text_bytes);
-    str_printf(out, "    {%zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu}};\n\n", b->arena, b->state,
-               b->tokens, b->logits, b->out, b->work, b->pages, b->n);
+               s->text_bytes, s->sizes.logit_rows, (long long)s->sizes.drafts);
+    str_printf(out, "    {%zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu}};\n\n", b->arena, b->state,
+               b->tokens, b->logits, b->out, b->work, b->pages, b->n, b->rows);
 }
 
 void session_emit_code(const Session *s, const char *name, Str *out)
@@ -188,5 +212,7 @@ void session_emit_code(const Session *s, const char *name, Str *out)
     add_descriptor(s, name, out);
     vocab_emit_named(out, s->has_slots ? open_slots_code_text : open_code_text, name);
     vocab_emit_named(out, code_text, name);
+    if (s->sizes.drafts != 0)
+        vocab_emit_named(out, draft_code_text, name);
     str_add(out, "#endif\n");
 }

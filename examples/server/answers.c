@@ -70,7 +70,7 @@ static cJSON *head(const Request *r, cJSON **choices)
 }
 
 // A choice with a text, which may be NULL: none.
-static void add_choice(cJSON *choices, const Request *r, const char *text, const char *finish)
+static void add_choice(cJSON *choices, Request *r, const char *text, const char *finish)
 {
     cJSON *choice = cJSON_CreateObject();
     cJSON_AddNumberToObject(choice, "index", 0);
@@ -83,7 +83,7 @@ static void add_choice(cJSON *choices, const Request *r, const char *text, const
     } else {
         cJSON_AddStringToObject(choice, "text", text == NULL ? "" : text);
     }
-    cJSON_AddNullToObject(choice, "logprobs");
+    cJSON_AddItemToObject(choice, "logprobs", logprobs_take(r));
     if (finish == NULL)
         cJSON_AddNullToObject(choice, "finish_reason");
     else
@@ -91,7 +91,7 @@ static void add_choice(cJSON *choices, const Request *r, const char *text, const
     cJSON_AddItemToArray(choices, choice);
 }
 
-char *answer_whole(const Request *r)
+char *answer_whole(Request *r)
 {
     cJSON *choices, *json = head(r, &choices);
     add_choice(choices, r, r->text.n == 0 ? "" : r->text.data, r->finish);
@@ -137,7 +137,7 @@ void answer_add(Request *r, const char *text, size_t n)
     json = head(r, &choices);
     add_choice(choices, r, part.data, NULL);
     add_json_event(r, json);
-    free(part.data);
+    text_free(&part);
 }
 
 void answer_end(Request *r)

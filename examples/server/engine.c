@@ -135,12 +135,17 @@ static void go_on(int i)
         return;
     r->n_answer += token >= 0;
     n_tokens += token >= 0;
+    if (token >= 0)
+        logprobs_note(r, s);
+    r->n_sure = s->n_sure;
     answer_add(r, s->text, s->n_text);
     if (token >= 0 && r->n_answer < r->most && now() - r->begin < ANSWER_SECONDS)
         return;
     running[i] = NULL;
-    if (token >= 0 && model_end_text(s) == 0)
+    if (token >= 0 && model_end_text(s) == 0) {
+        r->n_sure = s->n_sure;
         answer_add(r, s->text, s->n_text);
+    }
     if (token >= RLX_END_CONTEXT || token == RLX_SESSION_PAGES) {
         finish(r, token == RLX_END_TOKEN || token == RLX_END_STOP ? "stop" : "length");
         return;

@@ -78,7 +78,8 @@ static void free_request(Request *r)
 {
     engine_cancel(r);
     cJSON_Delete(r->json);
-    free(r->text.data);
+    cJSON_Delete(r->logprobs);
+    text_free(&r->text);
     free(r);
 }
 

@@ -27,6 +27,13 @@ void text_add(Text *t, const char *data, size_t n)
     t->data[t->n] = '\0';
 }
 
+void text_free(Text *t)
+{
+    free(t->data);
+    t->data = NULL;
+    t->n = t->room = 0;
+}
+
 int main(int argc, char **argv)
 {
     unsigned long port = 8080;

@@ -15,8 +15,7 @@ static const rlx_work work = {work_memory, sizeof work_memory};
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// Bytes of the character at p; 0: it is none that UTF-8 allows, or a zero.
-static size_t character(const unsigned char *p, size_t n)
+size_t character(const unsigned char *p, size_t n)
 {
     const size_t more = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4, len = p[0] < 0x80 ? 1 : more;
     if (p[0] == 0 || (p[0] >= 0x80 && p[0] < 0xc2) || p[0] > 0xf4 || len > n)
@@ -155,7 +154,7 @@ static const char *read_prompt(Request *r)
     const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(r->json, "prompt");
     if (r->is_chat) {
         const char *why = add_messages(&p, cJSON_GetObjectItemCaseSensitive(r->json, "messages"));
-        free(p.plain.data);
+        text_free(&p.plain);
         return why;
     }
     if (cJSON_IsArray(prompt) && cJSON_GetArraySize(prompt) == 1)
@@ -225,6 +224,23 @@ static const char *read_stops(Request *r)
     return NULL;
 }
 
+// Chats have two members for it, and texts one.
+static const char *read_logprobs(Request *r)
+{
+    const cJSON *asked = cJSON_GetObjectItemCaseSensitive(r->json, "logprobs");
+    double n = 0;
+    r->has_logprobs = asked != NULL && !cJSON_IsNull(asked) && !cJSON_IsFalse(asked);
+    if (r->is_chat && r->has_logprobs && !cJSON_IsTrue(asked))
+        return "expected a 'logprobs' that is true or false";
+    if (!number(r, r->is_chat ? "top_logprobs" : "logprobs", 0, MOST_BEST, &n) &&
+        (r->is_chat || !cJSON_IsFalse(asked)))
+        return "expected a number of 'logprobs' ('top_logprobs' in chats) from 0 to 20";
+    if (n != 0 && !r->has_logprobs)
+        return "'top_logprobs' goes with 'logprobs', which is true";
+    r->n_best = (int)n;
+    return n == r->n_best ? NULL : "expected a whole number of logprobs";
+}
+
 // Is a member there, and not one of the values that change nothing?
 static int asks_for(const Request *r, const char *name)
 {
@@ -240,13 +256,13 @@ static int asks_for(const Request *r, const char *name)
 
 static const char *read_rest(Request *r)
 {
-    static const char *const lacks[] = {"tools",  "tool_choice", "functions",       "logprobs", "logit_bias",
+    static const char *const lacks[] = {"tools",  "tool_choice", "functions",       "logit_bias",
                                         "suffix", "echo",        "response_format", "audio"};
     const cJSON *stream = cJSON_GetObjectItemCaseSensitive(r->json, "stream");
     const cJSON *options = cJSON_GetObjectItemCaseSensitive(r->json, "stream_options");
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         if (asks_for(r, lacks[i]))
-            return "this server has no tools, functions, logprobs, logit_bias, suffix, echo, "
+            return "this server has no tools, functions, logit_bias, suffix, echo, "
                    "response_format and audio";
     if (stream != NULL && !cJSON_IsBool(stream) && !cJSON_IsNull(stream))
         return "expected a 'stream' that is true or false";
@@ -272,6 +288,8 @@ int request_read(Request *r, const char *body, size_t n, const char **why)
         *why = read_sampling(r);
     if (*why == NULL)
         *why = read_stops(r);
+    if (*why == NULL)
+        *why = read_logprobs(r);
     if (*why == NULL)
         *why = read_prompt(r);
     if (*why == NULL && r->n_tokens == 0)

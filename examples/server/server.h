@@ -14,6 +14,7 @@ enum {
     MOST_CONNECTIONS = 128, // at the same time
     MOST_WAITING = 64,      // requests for which no slot is free
     MOST_STOPS = RLX_SESSION_MOST_STOPS,
+    MOST_BEST = 20, // tokens that are shown in the place of each one
     ANSWER_SECONDS = 600 // for an answer to be made
 };
 #ifndef READ_SECONDS
@@ -37,6 +38,10 @@ typedef struct Request {
     const char *stops[MOST_STOPS];
     size_t n_stops;
     rlx_sampling sampling;
+    int has_logprobs, n_best;        // of each token of the answer, and the best ones in its place
+    cJSON *logprobs;                 // of tokens that were not given out yet; NULL: none
+    int64_t n_sure, n_given;         // tokens of the session whose text is out; entries that were given out
+    double n_characters;             // of the tokens that have entries
     int64_t n_answer;   // tokens
     const char *finish; // "stop" or "length", once it is DONE; NULL: it was given up
     Text text;          // of the answer, or the events with it
@@ -54,16 +59,24 @@ typedef struct Load {
 // Monotonic seconds.
 time_t now(void);
 void text_add(Text *t, const char *data, size_t n);
+void text_free(Text *t);
 
 // requests.c. An HTTP status: 200, or another one and what is wrong.
 int request_read(Request *r, const char *body, size_t n, const char **why);
+
+// Bytes of the character at p; 0: it is none that UTF-8 allows, or a zero.
+size_t character(const unsigned char *p, size_t n);
+
+// logprobs.c
+void logprobs_note(Request *r, const rlx_session *s); // of the token that was chosen
+cJSON *logprobs_take(Request *r);                     // a member of a choice
 
 // answers.c. The model's name is that of the program's option.
 extern const char *model_name;
 char *answer_error(int status, const char *why);
 char *answer_models(void);
 char *answer_health(Load load);
-char *answer_whole(const Request *r);
+char *answer_whole(Request *r);
 void answer_begin(Request *r);                           // events of a stream
 void answer_add(Request *r, const char *text, size_t n); // also of a whole answer
 void answer_end(Request *r);

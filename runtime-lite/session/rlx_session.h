@@ -48,13 +48,18 @@ typedef struct rlx_session {
     const int32_t *tokens;     // [n_tokens] those that were fed and those that were chosen
     int64_t n_tokens;
     int64_t n_sure;            // the text of the first so many tokens is out, and none of it was held back
+    int64_t n_drafts;          // behind them: what NAME_draft was given, and NAME_next has not come to
     const char *text;          // [n_text] bytes of whole characters: what the last NAME_next has added
     size_t n_text;
+    int32_t chosen;            // by the last NAME_next, or what ended the text; -1: none, or a run came since
     rlx_status run_status;     // of the model, after RLX_SESSION_MODEL
     const struct rlx_session_model *kind; // NULL: it is not open
     int64_t n_run;             // tokens whose keys and values are in the states
     int has_logits;            // logits are those behind the last token
-    float *logits;
+    float *logits;             // a row of those that the last run gave,
+    float *first_logits;       // of which this is the first,
+    const float *chosen_logits; // and this the one from which `chosen` came
+    int64_t n_ahead;           // drafts whose rows of states and logits are there
     rlx_stream stream;
     rlx_stops stops;
     rlx_stop stop[RLX_SESSION_MOST_STOPS];

@@ -7,10 +7,12 @@
 #include "../rlx_symbols.h"
 #include "rlx_session_save.h"
 
-// Runs the next n tokens.
-static inline rlx_status rlx_session_step(rlx_session *s, int64_t n)
+// Runs the next n tokens, of which the last ones are drafts.
+static inline rlx_status rlx_session_step(rlx_session *s, int64_t n, int64_t n_drafts)
 {
     rlx_status status = rlx_set_symbol(&s->ctx, s->kind->rows, n);
+    if (status == RLX_OK && s->kind->drafts != 0)
+        status = rlx_set_symbol(&s->ctx, s->kind->logit_rows, 1 + n_drafts);
     int64_t *input;
     if (status == RLX_OK)
         status = rlx_set_symbol(&s->ctx, s->kind->past, s->n_run);
@@ -28,16 +30,19 @@ static inline int rlx_session_run_alone(rlx_session *s)
     s->has_logits = 0;
     while (s->n_run < s->n_tokens) {
         const int64_t left = s->n_tokens - s->n_run, most = s->kind->most_rows, n = left < most ? left : most;
-        const rlx_status status = rlx_session_step(s, n);
+        const int64_t drafts = n == left ? rlx_session_drafts_of_run(s, most - n) : 0;
+        const rlx_status status = rlx_session_step(s, n + drafts, drafts);
         if (status != RLX_OK)
             return rlx_session_fail(s, status);
         s->n_run += n;
+        s->n_ahead = drafts;
     }
     logits = rlx_output(&s->ctx, 0);
-    if (logits == NULL)
+    if (logits == NULL) {
+        s->n_ahead = 0;
         return rlx_session_fail(s, RLX_ERR_DEVICE);
-    memcpy(s->logits, logits, s->kind->sizes.logits);
-    s->has_logits = 1;
+    }
+    rlx_session_take_logits(s, logits);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "../text/rlx_sample.h"
 #include "../text/rlx_tokens.h"
 #include "rlx_session.h"
+#include "rlx_session_draft.h"
 #include "rlx_session_open.h"
 
 // --- runs ----------------------------------------------------------------------------------------
@@ -32,11 +33,6 @@ static inline void rlx_session_trim(rlx_session *s)
 }
 
 // --- what goes in --------------------------------------------------------------------------------
-
-static inline int32_t *rlx_session_free_tokens(rlx_session *s)
-{
-    return (int32_t *)(uintptr_t)s->tokens + s->n_tokens; // they are the session's own
-}
 
 // Takes the n tokens that stand behind its own, and runs them. If that fails they are gone again.
 static inline int rlx_session_take_tokens(rlx_session *s, int64_t n, unsigned flags)
@@ -67,6 +63,8 @@ static inline int rlx_session_feed(rlx_session *s, const int32_t *tokens, size_t
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->kind->vocab->n_tokens)
             return RLX_TEXT_TOKEN;
     if (n != 0)
+        rlx_session_drop_drafts(s);
+    if (n != 0)
         memmove(rlx_session_free_tokens(s), tokens, n * sizeof *tokens);
     return rlx_session_take_tokens(s, (int64_t)n, 0);
 }
@@ -81,6 +79,7 @@ static inline int64_t rlx_session_feed_text(rlx_session *s, const char *text, si
     if (n > s->kind->text_bytes)
         return RLX_TEXT_LENGTH;
     v = s->kind->vocab;
+    rlx_session_drop_drafts(s);
     list.token = rlx_session_free_tokens(s);
     list.room = (size_t)(s->kind->context - s->n_tokens);
     list.n = 0;
@@ -122,9 +121,9 @@ static inline int32_t rlx_session_add(rlx_session *s, int32_t token)
     const int64_t n = rlx_stream_token(s->kind->vocab, &s->stream, token, 0, piece, s->work.bytes);
     if (n < 0)
         return (int32_t)n;
-    *rlx_session_free_tokens(s) = token;
-    s->n_tokens++;
-    s->has_logits = 0;
+    rlx_session_pass(s, token);
+    if (s->n_ahead == 0)
+        rlx_session_trim(s);
     rlx_session_write(s, piece, (size_t)n);
     if (s->stops.is_stopped)
         return RLX_END_STOP;
@@ -152,6 +151,7 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
     if (!rlx_session_is_open(s))
         return RLX_SESSION_NULL;
     s->n_text = 0;
+    s->chosen = -1;
     if (s->stops.is_stopped) // the text went on all the same
         rlx_session_clear_text(s);
     if (s->n_tokens >= s->kind->context)
@@ -162,9 +162,22 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
     token = rlx_session_choose(s, sampling);
     if (token < 0)
         return token;
+    s->chosen = token;
+    s->chosen_logits = s->logits;
     if (token == s->kind->vocab->eos || token == s->kind->vocab->eot)
         return rlx_session_end(s, RLX_END_TOKEN);
     return rlx_session_add(s, token);
+}
+
+// Log-probabilities in the place of the token that was chosen last: its own first, then those of the best
+// n - 1 tokens.
+static inline int64_t rlx_session_logprobs(const rlx_session *s, rlx_candidate *list, size_t n)
+{
+    if (!rlx_session_is_open(s) || (list == NULL && n != 0))
+        return RLX_SESSION_NULL;
+    if (s->chosen < 0 || n == 0)
+        return 0;
+    return (int64_t)rlx_token_logprobs(s->chosen_logits, s->kind->vocab->n_tokens, s->chosen, list, n);
 }
 
 // A text that the program ends, after as many tokens as it wants.
@@ -223,6 +236,7 @@ static inline int rlx_session_rewind(rlx_session *s, int64_t length)
     s->has_logits = s->has_logits && length == s->n_tokens;
     s->n_tokens = length;
     s->n_run = s->n_run < length ? s->n_run : length;
+    rlx_session_drop_drafts(s);
     rlx_session_trim(s);
     rlx_session_clear_text(s);
     return 0;

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What lies in a block, in bytes: arena and state of the model; tokens, logits and text of each of n
-// sessions; work memory of sampling and tokenizing; and what says which session has which pages.
+// What lies in a block, in bytes: arena and state of the model; tokens, `rows` rows of logits and text of
+// each of n sessions; work memory of sampling and tokenizing; and what says which session has which pages.
 typedef struct rlx_session_sizes {
-    size_t arena, state, tokens, logits, out, work, pages, n;
+    size_t arena, state, tokens, logits, out, work, pages, n, rows;
 } rlx_session_sizes;
 
 static inline size_t rlx_session_room(size_t bytes)
@@ -21,7 +21,7 @@ static inline size_t rlx_session_room(size_t bytes)
 static inline size_t rlx_session_bytes(const rlx_session_sizes *s)
 {
     const size_t each =
-        rlx_session_room(s->tokens) + rlx_session_room(s->logits) + rlx_session_room(s->out);
+        rlx_session_room(s->tokens) + rlx_session_room(s->rows * s->logits) + rlx_session_room(s->out);
     return rlx_session_room(s->arena) + rlx_session_room(s->state) + s->n * each +
            rlx_session_room(s->work) + rlx_session_room(s->pages);
 }
@@ -57,6 +57,8 @@ typedef struct rlx_session_model {
     int64_t most_rows, context;
     int64_t cache_rows;       // of each head, in the states
     size_t text_bytes;        // of the longest text that is tokenized in the session's memory
+    uint32_t logit_rows;      // slot of the size L, where there are drafts
+    int64_t drafts;           // of a session at most
     rlx_session_sizes sizes;
 } rlx_session_model;
 
@@ -98,10 +100,13 @@ static inline void rlx_session_begin(rlx_session *s, const rlx_session_model *ki
 {
     s->kind = NULL;
     s->tokens = (const int32_t *)(void *)rlx_session_take(memory, kind->sizes.tokens);
-    s->logits = (float *)(void *)rlx_session_take(memory, kind->sizes.logits);
+    s->logits = (float *)(void *)rlx_session_take(memory, kind->sizes.rows * kind->sizes.logits);
+    s->first_logits = s->logits;
+    s->n_drafts = s->n_ahead = 0;
     s->text = s->out = rlx_session_take(memory, kind->sizes.out);
     s->n_tokens = s->n_run = s->n_pages = s->n_now = 0;
     s->has_logits = 0;
+    s->chosen = -1;
     s->runs_on = &s->ctx;
     s->slots = NULL;
     s->slot = 0;

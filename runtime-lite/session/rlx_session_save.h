@@ -233,6 +233,9 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     if (reserved < 0)
         return reserved;
     s->n_tokens = s->has_logits = 0;
+    s->logits = s->first_logits;
+    s->chosen = -1;
+    rlx_session_drop_drafts(s);
     rlx_session_clear_text(s);
     const rlx_session_rows rows = {(char *)(uintptr_t)(from + p.rows), h.n_run, 1};
     const rlx_status status = rlx_session_copy_rows(s, rows);
@@ -245,7 +248,7 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     rlx_session_trim(s);
     s->has_logits = (int)h.has_logits;
     if (h.has_logits != 0)
-        memcpy(s->logits, from + p.logits, s->kind->sizes.logits);
+        memcpy(s->first_logits, from + p.logits, s->kind->sizes.logits);
     rlx_session_write(s, from + p.held, (size_t)h.n_held);
     memcpy(s->stream.held, h.partial, sizeof h.partial);
     s->stream.n = h.n_partial;
@@ -271,7 +274,9 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
     to->n_run = from->n_run;
     to->n_sure = from->n_sure;
     to->has_logits = from->has_logits;
+    to->logits = to->first_logits;
     memcpy(to->logits, from->logits, from->kind->sizes.logits);
+    to->chosen = -1;
     to->stream = from->stream;
     to->stops.n = from->stops.n;
     to->stops.is_stopped = from->stops.is_stopped;
@@ -299,6 +304,7 @@ static inline int rlx_session_shift(rlx_session *s, int64_t keep, int64_t n)
     const int64_t left = s->n_tokens - keep - n;
     if (n == 0)
         return 0;
+    rlx_session_drop_drafts(s);
     memmove(tokens + keep, tokens + keep + n, (size_t)left * sizeof *tokens);
     s->n_tokens -= n;
     s->n_run = s->n_run < keep ? s->n_run : keep;

@@ -23,11 +23,14 @@ static inline rlx_session *rlx_slots_nth(rlx_slots *all, uint32_t i)
     return &all->slot[(all->first + i) % all->n_slots];
 }
 
-// Gives `most` more tokens of a session to the run, or as many as it has. Returns how many. A session
-// whose rows find no page is left out; its own NAME_next says so.
+// Gives `most` more tokens of a session to the run, or as many as it has, and its drafts behind them. Returns
+// how many. A session whose rows find no page is left out; its own NAME_next says so.
 static inline int64_t rlx_slots_plan_one(rlx_session *s, int64_t most)
 {
-    const int64_t left = s->n_tokens - s->n_run - s->n_now, n = left < most ? left : most;
+    const int64_t own = s->n_tokens - s->n_run;
+    if (own != 0 && s->n_drafts != 0 && rlx_slots_reserve(s, s->n_tokens + s->n_drafts) < 0)
+        rlx_session_drop_drafts(s);
+    const int64_t left = own == 0 ? 0 : own + s->n_drafts - s->n_now, n = left < most ? left : most;
     if (n <= 0 || rlx_slots_reserve(s, s->n_run + s->n_now + n) < 0)
         return 0;
     s->n_now += n;
@@ -66,15 +69,31 @@ static inline void rlx_slots_write(const rlx_session *s, int64_t *const *input, 
         table[rlx_slots_pages(s)[i]] = i * RLX_SLOTS_PAGE;
 }
 
-static inline int rlx_slots_is_wanted(const rlx_session *s)
+// Tokens of a session in this run whose logits are wanted: the last one, and the drafts behind it.
+static inline int64_t rlx_slots_wanted(const rlx_session *s)
 {
-    return s->n_now != 0 && s->n_run + s->n_now == s->n_tokens;
+    const int64_t n = s->n_run + s->n_now - s->n_tokens;
+    return s->n_now != 0 && n >= 0 ? 1 + n : 0;
+}
+
+// Sets the sizes of a run of n tokens.
+static inline rlx_status rlx_slots_size(rlx_slots *all, int64_t n)
+{
+    const rlx_session_model *kind = all->slot[0].kind;
+    const rlx_status status = rlx_set_symbol(&all->ctx, kind->rows, n);
+    int64_t n_wanted = 0;
+    if (status != RLX_OK || kind->drafts == 0)
+        return status;
+    for (uint32_t i = 0; i < all->n_slots; i++)
+        n_wanted += rlx_slots_wanted(&all->slot[i]);
+    return rlx_set_symbol(&all->ctx, kind->logit_rows, n_wanted == 0 ? 1 : n_wanted);
 }
 
 static inline rlx_status rlx_slots_fill(rlx_slots *all, int64_t n)
 {
     int64_t *input[RLX_SLOTS_INPUTS], at = 0, n_wanted = 0;
-    const rlx_status status = rlx_set_symbol(&all->ctx, all->slot[0].kind->rows, n);
+    const size_t least = all->slot[0].kind->drafts == 0 ? all->n_slots : 1;
+    const rlx_status status = rlx_slots_size(all, n);
     if (status != RLX_OK)
         return status;
     for (uint32_t i = 0; i < RLX_SLOTS_INPUTS; i++) {
@@ -83,15 +102,15 @@ static inline rlx_status rlx_slots_fill(rlx_slots *all, int64_t n)
             return RLX_ERR_NULL;
     }
     memset(input[RLX_SLOTS_TABLE], 0xff, all->n_slots * (size_t)all->n_pages * sizeof(int64_t)); // -1
-    memset(input[RLX_SLOTS_WANTED], 0, all->n_slots * sizeof(int64_t));
+    memset(input[RLX_SLOTS_WANTED], 0, least * sizeof(int64_t));
     for (uint32_t i = 0; i < all->n_slots; i++) {
         const rlx_session *s = &all->slot[i];
         if (s->n_now == 0)
             continue;
         rlx_slots_write(s, input, at);
         at += s->n_now;
-        if (rlx_slots_is_wanted(s))
-            input[RLX_SLOTS_WANTED][n_wanted++] = at - 1;
+        for (int64_t k = rlx_slots_wanted(s); k != 0; k--)
+            input[RLX_SLOTS_WANTED][n_wanted++] = at - k;
     }
     return RLX_OK;
 }
@@ -101,10 +120,12 @@ static inline void rlx_slots_collect(rlx_slots *all, const char *logits)
 {
     for (uint32_t i = 0; i < all->n_slots; i++) {
         rlx_session *s = &all->slot[i];
-        if (rlx_slots_is_wanted(s)) {
-            memcpy(s->logits, logits, s->kind->sizes.logits);
-            logits += s->kind->sizes.logits;
-            s->has_logits = 1;
+        const int64_t n = rlx_slots_wanted(s);
+        if (n != 0) {
+            s->n_ahead = n - 1;
+            rlx_session_take_logits(s, logits);
+            logits += (size_t)n * s->kind->sizes.logits;
+            s->n_run -= s->n_ahead;
         }
         s->n_run += s->n_now;
         s->n_now = 0;

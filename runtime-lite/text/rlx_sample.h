@@ -350,14 +350,35 @@ static inline size_t rlx_best_tokens(const float *logits, size_t n, rlx_candidat
     return found;
 }
 
+// The log-probability of a logit, where rlx_log_sum has given `sum`.
+static inline double rlx_logprob_of(float logit, double sum)
+{
+    if (isnan(logit) || logit == -HUGE_VALF)
+        return -HUGE_VAL;
+    return sum == HUGE_VAL ? (logit == HUGE_VALF ? 0.0 : -HUGE_VAL) : (double)logit - sum;
+}
+
 // The log-probability of a token by these logits alone, without bias, penalties or filters. Minus infinity:
 // it is no token, or never comes.
 static inline double rlx_logprob(const float *logits, size_t n, int32_t token)
 {
-    if (token < 0 || (size_t)token >= n || isnan(logits[token]) || logits[token] == -HUGE_VALF)
+    if (token < 0 || (size_t)token >= n)
         return -HUGE_VAL;
+    return rlx_logprob_of(logits[token], rlx_log_sum(logits, n));
+}
+
+// The same of a token, in list[0], and behind it of the best most - 1 tokens, best first, with the
+// log-probabilities in place of logits. Returns how many these are. most: at least 1.
+static inline size_t rlx_token_logprobs(const float *logits, size_t n, int32_t token, rlx_candidate *list,
+                                        size_t most)
+{
     const double sum = rlx_log_sum(logits, n);
-    return sum == HUGE_VAL ? (logits[token] == HUGE_VALF ? 0.0 : -HUGE_VAL) : (double)logits[token] - sum;
+    const size_t found = 1 + rlx_best_tokens(logits, n, list + 1, most - 1);
+    list[0].token = token;
+    list[0].logit = token < 0 || (size_t)token >= n ? -HUGE_VALF : logits[token];
+    for (size_t i = 0; i < found; i++)
+        list[i].logit = (float)rlx_logprob_of(list[i].logit, sum);
+    return found;
 }
 
 // The best `most` tokens with their log-probabilities in place of logits, best first. Returns how many.
@@ -366,8 +387,7 @@ static inline size_t rlx_best_logprobs(const float *logits, size_t n, rlx_candid
     const double sum = rlx_log_sum(logits, n);
     const size_t found = rlx_best_tokens(logits, n, list, most);
     for (size_t i = 0; i < found; i++)
-        list[i].logit = sum == HUGE_VAL ? (list[i].logit == HUGE_VALF ? 0.0f : -HUGE_VALF)
-                                        : (float)((double)list[i].logit - sum);
+        list[i].logit = (float)rlx_logprob_of(list[i].logit, sum);
     return found;
 }
 

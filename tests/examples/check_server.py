@@ -111,6 +111,39 @@ def check_chat(server):
     assert server.ask(CHAT, body)[1]["choices"][0]["message"]["content"] == both[1]
 
 
+def check_logprobs(server):
+    """They are those of rlxc run --logprobs, whole and in parts; what a stop string takes back has none."""
+    body = {"prompt": "The cat", "max_tokens": 6, "temperature": 0, "logprobs": 3}
+    words = ["--prompt", "The cat", "-n", "6", "--temperature", "0", "--json", "--logprobs", "3"]
+    expected = json.loads(rlxc_text(server, "run", server.model, *words))["logprobs"]
+    choice = server.ask(TEXT, body)[1]["choices"][0]
+    got = choice["logprobs"]
+    assert "".join(got["tokens"]).replace("\u2581", " ") == choice["text"], (got, choice)
+    assert [len(best) for best in got["top_logprobs"]] == [3] * 6 and len(expected) == 6
+    for i, e in enumerate(expected):
+        assert abs(got["token_logprobs"][i] - e["logprob"]) < 1e-5, (got, e)
+        assert sorted(got["top_logprobs"][i].values()) == sorted(
+            got["top_logprobs"][i][b["text"]] for b in e["best"]), (got, e)  # fmt: skip
+        assert got["text_offset"][i] == sum(map(len, got["tokens"][:i])), got
+    parts = [p["choices"][0]["logprobs"] for p in server.events(TEXT, body)]
+    assert sum((p["tokens"] for p in parts), []) == got["tokens"], parts
+    stopped = server.ask(TEXT, body | {"stop": [got["tokens"][3].replace("\u2581", " ")]})[1]["choices"][0]
+    assert stopped["finish_reason"] == "stop" and len(stopped["logprobs"]["tokens"]) <= 3, stopped
+    assert server.ask(TEXT, body | {"logprobs": None})[1]["choices"][0]["logprobs"] is None
+    chat = {"messages": [{"role": "user", "content": "The cat"}], "max_tokens": 6, "temperature": 1.5}
+    chat |= {"logprobs": True, "top_logprobs": 2, "seed": 4}
+    whole = server.ask(CHAT, chat)[1]["choices"][0]
+    entries = whole["logprobs"]["content"]
+    text = b"".join(bytes(e["bytes"]) for e in entries).decode().replace("\u2581", " ")
+    assert text == whole["message"]["content"], whole
+    for e in entries:
+        best = e["top_logprobs"]
+        assert len(best) == 2 and e["logprob"] <= best[0]["logprob"] <= 0, e
+        assert all(b["logprob"] == e["logprob"] for b in best if b["token"] == e["token"])
+    parts = [p["choices"][0]["logprobs"]["content"] for p in server.events(CHAT, chat)]
+    assert sum(parts, []) == entries, (parts, entries)
+
+
 def check_many(server):
     """More than there are slots: the answers are those of each alone."""
     prompts = [(i, f"The {word}") for i in range(4) for word in ("cat", "old")]
@@ -152,11 +185,13 @@ def check_wrong(server):
              {"prompt": 1}, {"prompt": []}, {"prompt": ["a", "b"]}, {"prompt": "the " * 20000}]  # fmt: skip
     settings = [("max_tokens", 0), ("max_tokens", "9"), ("temperature", -1), ("top_p", 3), ("n", 2),
                 ("stop", [""]), ("stop", ["x"] * 17), ("stop", "x" * 600), ("stop", {"a": 1}), ("stream", 1),
-                ("logprobs", 5)]  # fmt: skip
+                ("logprobs", 21), ("logprobs", -1), ("logprobs", 0.5), ("logprobs", "a")]  # fmt: skip
     wrong += [{"prompt": "a", name: value} for name, value in settings]
     chats = [{}, {"messages": []}, {"messages": {}}, {"messages": [1]}, {"messages": [{"role": "user"}]},
              {"messages": [{"role": "cat", "content": "a"}]}, {"messages": [{"role": "user", "content": 1}]},
              {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+             {"messages": [message], "logprobs": 1}, {"messages": [message], "top_logprobs": 2},
+             {"messages": [message], "logprobs": True, "top_logprobs": 21},
              {"messages": [message], "tools": [{"type": "function"}]},
              {"messages": [message], "response_format": {"type": "json_object"}}]  # fmt: skip
     for path, bodies in ((TEXT, wrong), (CHAT, chats)):
@@ -238,6 +273,11 @@ def check_openai(server):
     assert whole.usage.completion_tokens == 8 and whole.choices[0].finish_reason == "length"
     parts = client.chat.completions.create(**settings, stream=True, stream_options={"include_usage": True})
     assert "".join(p.choices[0].delta.content or "" for p in parts if p.choices) == text
+    shown = client.chat.completions.create(**settings, logprobs=True, top_logprobs=5)
+    entries = shown.choices[0].logprobs.content
+    assert len(entries) == 8 and all(e.token == e.top_logprobs[0].token for e in entries), entries
+    shown = client.completions.create(model="model", prompt="The cat", max_tokens=4, logprobs=2).choices[0]
+    assert len(shown.logprobs.token_logprobs) == len(shown.logprobs.top_logprobs) == 4, shown
     plain = client.completions.create(model="model", prompt="The cat", max_tokens=4, stop=["\n"])
     assert plain.choices[0].text and [m.id for m in client.models.list()] == ["model"]
     try:
@@ -259,8 +299,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         server = Server(build(pathlib.Path(folder)))
         try:
-            for check in (check_answers, check_chat, check_many, check_wrong, check_cancelled, check_hostile,
-                          check_slow, check_openai):  # fmt: skip
+            for check in (check_answers, check_chat, check_logprobs, check_many, check_wrong,
+                          check_cancelled, check_hostile, check_slow, check_openai):  # fmt: skip
                 begin = time.monotonic()
                 check(server)
                 print(f"{check.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

@@ -30,7 +30,8 @@ from reference import Reference  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 FOLDER = tempfile.TemporaryDirectory()
-TESTS = ["save", "damaged", "fork", "reuse", "shift", "stops", "context", "arguments"]
+TESTS = ["save", "damaged", "fork", "reuse", "shift", "stops", "context", "logprobs",
+         "arguments"]
 STRICT = ["-std=c99", "-D_POSIX_C_SOURCE=200112L", "-Wall", "-Wextra", "-Wconversion", "-Wshadow"]
 
 

@@ -139,20 +139,25 @@ def check(name, options):
     return worst <= ALLOWED and apart <= ALLOWED_APART
 
 
-def sessions():
+def sessions(*options):
     """slots_session_test.c, with prompts that take more than one run."""
     model = MODELS["llama"]()
     model.entries |= small_vocab.entries()
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "m.gguf").write_bytes(model.file())
         command = [RLXC, "compile", f"{folder}/m.gguf", "-o", folder, "--cpu", "native"]
-        command += ["--slots", str(SLOTS), "--context", str(POOL), "--session", "yes", "--dim", "T=1..48"]
+        command += ["--slots", str(SLOTS), "--context", str(POOL), "--session", "yes", "--dim"]
+        command += ["T=1..48", *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
         strict = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
         program(folder, "slots_session_test.c", "s", *strict, "-Wl,--wrap=malloc")
         done = subprocess.run(["./s"], cwd=folder, capture_output=True, timeout=300)
         print("#", done.returncode, done.stderr.decode()[:2000])
         return done.returncode == 0
+
+
+def drafts():
+    return sessions("--drafts", "4")
 
 
 def refused():
@@ -176,7 +181,7 @@ def main():
     cases += [("gemma2", ["--kv", "f16"])]
     cases = [case for case in cases if len(sys.argv) == 2 or case[0] in sys.argv[2:]]
     failed = 0
-    more = [("sessions", sessions), ("refused", refused)]
+    more = [("sessions", sessions), ("drafts", drafts), ("refused", refused)]
     print(f"1..{len(cases) + len(more)}", flush=True)
     for number, (name, options) in enumerate(cases, 1):
         ok = check(name, options)

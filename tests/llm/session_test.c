@@ -272,6 +272,45 @@ static void test_stops(void)
     NEED(m_stop_at(&two, wrong, RLX_SESSION_MOST_STOPS + 1) == RLX_SESSION_STOPS);
 }
 
+// What is given beside a token is the log softmax of the logits that it was chosen from.
+static void check_logprobs(rlx_session *s, rlx_sampling *sampling)
+{
+    static float logits[M_LOGITS];
+    rlx_candidate best[M_TOKENS + 2];
+    double sum = 0;
+    NEED(m_logits(s) != NULL);
+    memcpy(logits, m_logits(s), sizeof logits);
+    const int32_t token = m_next(s, sampling);
+    NEED(s->chosen >= 0 && (token == s->chosen || token == RLX_END_TOKEN || token == RLX_END_STOP));
+    NEED(m_logprobs(s, best, M_TOKENS + 2) == M_TOKENS + 1 && best[0].token == s->chosen);
+    for (int i = 1; i <= M_TOKENS; i++) {
+        NEED(i == 1 || best[i].logit <= best[i - 1].logit);
+        NEED(best[i].token != s->chosen || best[i].logit == best[0].logit);
+        NEED(fabs(best[i].logit - best[1].logit - logits[best[i].token] + logits[best[1].token]) < 1e-4);
+        sum += exp((double)best[i].logit);
+    }
+    NEED(fabs(sum - 1) < 1e-5 && m_logprobs(s, best, 3) == 3 && m_logprobs(s, best, 0) == 0);
+}
+
+static void test_logprobs(void)
+{
+    rlx_sampling s = rlx_sampling_start(9);
+    rlx_candidate some[2], same[2];
+    s.temperature = 2; // which does not count
+    open_all();
+    NEED(m_logprobs(&one, some, 2) == 0 && m_feed(&one, list, N) == 0);
+    NEED(m_logprobs(&one, some, 2) == 0 && m_logprobs(&one, NULL, 1) == RLX_SESSION_NULL);
+    for (int i = 0; i < 12; i++)
+        check_logprobs(&one, i % 3 == 0 ? NULL : &s);
+    NEED(m_logprobs(&one, some, 2) == 2 && m_fork(&two, &one) == 0 && m_logprobs(&two, same, 2) == 0);
+    NEED(m_logprobs(&one, same, 2) == 2 && memcmp(some, same, sizeof some) == 0);
+    NEED(m_feed(&one, list, 1) == 0 && one.chosen < 0 && m_logprobs(&one, some, 2) == 0);
+    NEED(m_feed(&one, list, (size_t)(M_CONTEXT - one.n_tokens)) == 0);
+    NEED(m_next(&one, &s) == RLX_END_CONTEXT && m_logprobs(&one, some, 2) == 0);
+    m_close(&one);
+    NEED(m_logprobs(&one, some, 2) == RLX_SESSION_NULL);
+}
+
 static void test_context(void)
 {
     rlx_sampling s = rlx_sampling_start(2);
@@ -436,7 +475,7 @@ int main(int argc, char **argv)
                  {"fork", test_fork},       {"reuse", test_reuse},     {"shift", test_shift},
                  {"stops", test_stops},     {"context", test_context}, {"arguments", test_arguments},
                  {"threads", test_threads}, {"memory", test_memory},
-                 {"greedy", test_greedy},
+                 {"greedy", test_greedy},   {"logprobs", test_logprobs},
                  {"allocator", test_allocator}};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0) {

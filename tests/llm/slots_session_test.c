@@ -141,6 +141,22 @@ static void test_prefix(void)
     NEED(all.all.n_free == all.all.n_pages);
 }
 
+// Log-probabilities are those of each session, also where another one has made a run in between.
+static void test_logprobs(void)
+{
+    rlx_session *a = &all.slot[0], *b = &all.slot[1];
+    rlx_candidate one[4], two[4];
+    open_all();
+    NEED(m_feed(a, list, 20) == 0 && m_feed(b, list + 5, 9) == 0);
+    const int32_t token = next(a, NULL);
+    NEED(m_logprobs(a, one, 4) == 4 && one[0].token == token && one[1].token == token);
+    NEED(one[0].logit == one[1].logit && one[1].logit >= one[2].logit);
+    NEED(next(b, NULL) >= 0 && m_feed(b, list, 3) == 0 && b->chosen >= 0);
+    NEED(m_logprobs(a, two, 4) == 4 && memcmp(one, two, sizeof one) == 0); // logits of b's token came
+    NEED(next(b, NULL) >= 0 && a->chosen < 0 && m_logprobs(a, two, 4) == 0); // a's next logits are there
+    NEED(next(a, NULL) >= 0 && m_logprobs(a, two, 4) == 4 && two[0].token == a->tokens[21]);
+}
+
 // What finds no pages is refused, and nothing has changed.
 static void test_full(void)
 {
@@ -209,6 +225,9 @@ static void begin(rlx_session *s, Request *r, int i)
 // One step of a request. 0: it has ended.
 static int go_on(rlx_session *s, Request *r)
 {
+#ifdef M_DRAFTS // alone without, and together with guesses
+    NEED(s == &other.slot[0] || m_draft(s, NULL, M_DRAFTS) >= 0);
+#endif
     const int32_t token = m_next(s, &r->sampling);
     NEED(token == RLX_SESSION_WAIT || token >= RLX_END_CONTEXT);
     memcpy(r->text + r->n, s->text, s->n_text);
@@ -294,6 +313,26 @@ static int64_t fork_one(rlx_session *s, rlx_session *from)
     return m_fork(s, from);
 }
 
+// Guesses that are right, or of which some are.
+static int64_t draft_some(rlx_session *s, rlx_session *from)
+{
+#ifdef M_DRAFTS
+    int32_t drafts[M_DRAFTS];
+    rlx_session *alone = &other.slot[1];
+    if (s->n_tokens == 0 || draw(3) == 0)
+        return m_draft(s, NULL, 1 + draw(M_DRAFTS));
+    NEED(m_rewind(alone, 0) == 0 && m_feed(alone, s->tokens, (size_t)s->n_tokens) == 0);
+    for (int i = 0; i < M_DRAFTS; i++) {
+        const int32_t token = draw(4) == 0 ? RLX_END_CONTEXT : next(alone, NULL);
+        drafts[i] = token < 0 ? 7 : token;
+    }
+    (void)from;
+    return m_draft(s, drafts, M_DRAFTS);
+#else
+    return next_one(s, from);
+#endif
+}
+
 static int64_t save_one(rlx_session *s, rlx_session *from)
 {
     const int64_t n = m_save(from, saved, sizeof saved);
@@ -305,7 +344,7 @@ static void test_random(void)
 {
     static int64_t (*const calls[])(rlx_session *, rlx_session *) = {
         feed_some, feed_some, next_one, next_one,  next_one, rewind_some,
-        shift_some, reuse_some, fork_one, save_one};
+        shift_some, reuse_some, fork_one, save_one, draft_some, draft_some};
     open_all();
     for (int i = 0; i < ROUNDS; i++) {
         rlx_session *s = &all.slot[draw(M_SLOTS)];
@@ -339,7 +378,7 @@ static void test_arguments(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_ragged,  test_prefix, test_full,     test_save,
+    static void (*const tests[])(void) = {test_ragged,  test_prefix, test_logprobs, test_full,     test_save,
                                           test_batches, test_random, test_arguments};
     may_not_allocate = 1;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

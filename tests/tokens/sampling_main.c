@@ -155,6 +155,13 @@ static void check_log(void)
     expect(rlx_best_logprobs(logits, 5, best, 3) == 3 && best[2].token == 0 &&
                fabs((double)best[1].logit - (2.0 - wanted)) < 1e-6,
            "the best log-probabilities");
+    expect(rlx_token_logprobs(logits, 5, 0, best, 3) == 3 && best[0].token == 0 && best[1].token == 2 &&
+               best[2].token == 4 && fabs((double)best[0].logit - (0.5 - wanted)) < 1e-6 &&
+               fabs((double)best[1].logit - (2.0 - wanted)) < 1e-6,
+           "those of a token and of the best ones");
+    expect(rlx_token_logprobs(logits, 5, 3, best, 1) == 1 && best[0].logit == -HUGE_VALF &&
+               rlx_token_logprobs(logits, 5, -1, best, 1) == 1 && best[0].logit == -HUGE_VALF,
+           "a token that never comes");
     expect(rlx_best_logprobs(huge, 2, best, 2) == 2 && best[0].logit == 0.0f && best[1].logit == -HUGE_VALF &&
                rlx_logprob(huge, 2, 1) == 0.0 && rlx_logprob(huge, 2, 0) == -HUGE_VAL,
            "a logit of infinity is certain");

@@ -37,6 +37,10 @@ static bool check_options(LlmBuild *b, const LlmOptions *o)
                         o->has_rings ? "--windows all" : "a model without attention sinks");
     if (llm_has(b, LLM_SPEECH) && o->slots != 0)
         return llm_fail(b, E0003, "--slots: %s hears one sound at a time", b->arch->name);
+    if (o->drafts != 0 && (llm_has(b, LLM_ENCODER) || llm_has(b, LLM_SSM)))
+        return llm_fail(b, E0003, "--drafts: %s cannot go back to earlier tokens", b->arch->name);
+    if (o->drafts != 0 && (o->outputs & (LLM_GIVES_ALL | LLM_GIVES_STATE)) != 0)
+        return llm_fail(b, E0003, "--drafts: expected --outputs last, or last,mean");
     if (llm_has(b, LLM_SSM) && (o->slots != 0 || o->has_rings || o->has_f16_caches))
         return llm_fail(b, E0003, "--slots, --kv and --windows: %s has no caches of rows", b->arch->name);
     return true;
@@ -74,7 +78,24 @@ NodeId llm_count_rows(LlmBuild *b, Dim rows)
     return llm_end(b, &nth);
 }
 
-static void make_positions(LlmBuild *b)
+// With drafts: as many rows as programs want logits of.
+static void make_logit_rows(LlmBuild *b, const LlmOptions *o, int64_t most_rows)
+{
+    const int64_t sequences = o->slots != 0 ? o->slots : 1, most = sequences * (1 + o->drafts);
+    if (o->drafts == 0)
+        return;
+    b->l = dim_symbol(b->graph->dims, LLM_LOGIT_ROWS, 1, most < most_rows ? most : most_rows, 1);
+    dim_set_default(b->graph->dims, LLM_LOGIT_ROWS, 1);
+}
+
+// The last L of the T rows; where there are fewer, the first one takes the place of what is missing.
+static NodeId last_rows(LlmBuild *b)
+{
+    const NodeId first = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), count_of(b, ones_of(b, b->l)));
+    return llm_op2(b, OP_max, llm_op2(b, OP_add, llm_count_rows(b, b->l), first), index_const(b, 0));
+}
+
+static void make_positions(LlmBuild *b, const LlmOptions *o)
 {
     DimTable *dims = b->graph->dims;
     b->p = dim_symbol(dims, "P", 0, b->context - 1, 1);
@@ -87,7 +108,8 @@ static void make_positions(LlmBuild *b)
     node_concat(&start, (const NodeId[]){zero, past, zero}, 3, 0);
     b->start = llm_end(b, &start);
     b->past = past;
-    b->last = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+    b->last = o->drafts != 0 ? last_rows(b)
+                             : llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
 }
 
 // --- layers ---
@@ -207,12 +229,14 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     return true;
 }
 
-static bool make_decoder(LlmBuild *b)
+static bool make_decoder(LlmBuild *b, const LlmOptions *o)
 {
     const bool is_ssm = llm_has(b, LLM_SSM);
-    b->t = dim_symbol(b->graph->dims, "T", 1, is_ssm ? llm_ssm_rows(b) : llm_chunk(b->context), 1);
+    const int64_t most_rows = is_ssm ? llm_ssm_rows(b) : llm_chunk(b->context);
+    b->t = dim_symbol(b->graph->dims, "T", 1, most_rows, 1);
+    make_logit_rows(b, o, most_rows);
     if (b->slots == 0)
-        make_positions(b);
+        make_positions(b, o);
     const NodeId tokens = llm_input(b, "tokens", 1, &b->t);
     if (b->slots != 0)
         llm_make_slots(b);
@@ -244,7 +268,7 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     if (!llm_read_numbers(&b) || !choose_context(&b, options) || !check_options(&b, options))
         return false;
     b.graph = graph_new(a, d, "model");
-    const bool is_made = llm_has(&b, LLM_ENCODER) ? llm_make_encoder(&b) : make_decoder(&b);
+    const bool is_made = llm_has(&b, LLM_ENCODER) ? llm_make_encoder(&b) : make_decoder(&b, options);
     *out = is_made ? b.graph : NULL;
     return is_made;
 }

@@ -86,6 +86,7 @@ typedef struct LlmOptions {
     bool has_bf16_rows;
     bool has_rings;      // layers with windows keep the rows that the tokens of a next run see, and no others
     uint32_t outputs;    // LLM_GIVES_*; 0: LLM_GIVES_LAST
+    int64_t drafts;      // tokens of each sequence beside the last one whose logits a run can give
     int64_t slots;       // sequences that one run can have tokens of; 0: one, whose rows follow each other
     // Outputs beyond those: for each product with a weight of one matrix, the sums of squares of its columns
     // over the tokens of a run, named by GGUF's name and LLM_SUMS.
@@ -108,6 +109,8 @@ enum { LLM_SLOTS_INPUTS = 6, LLM_SLOTS_PAGES = 4 };
 enum { LLM_GIVES_LAST = 1, LLM_GIVES_ALL = 2, LLM_GIVES_STATE = 4, LLM_GIVES_MEAN = 8 };
 
 enum { LLM_DEFAULT_CONTEXT = 4096 };
+// The size that says behind how many tokens a run gives logits, where there are drafts.
+#define LLM_LOGIT_ROWS "L"
 
 // Tokens that one run takes at most.
 enum { LLM_SSM_ROWS = 64 }; // of a run, where states have a size that its tokens are combined in

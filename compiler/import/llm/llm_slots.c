@@ -29,13 +29,14 @@ static NodeId make_mask(LlmBuild *b, NodeId position, NodeId base, int64_t windo
 void llm_make_slots(LlmBuild *b)
 {
     const int64_t pages = (b->context + LLM_PAGE - 1) / LLM_PAGE, window = llm_count(b, LLM_KEY_window);
-    const Dim table[] = {b->slots, pages}, cell[] = {b->t, pages, 1}, column[] = {b->t, 1, 1};
+    const Dim wanted = b->l != 0 ? b->l : (Dim)b->slots, table[] = {b->slots, pages};
+    const Dim cell[] = {b->t, pages, 1}, column[] = {b->t, 1, 1};
     b->rows = pages * LLM_PAGE;
     b->slot = llm_input(b, "slot", 1, &b->t);
     b->positions = llm_input(b, "position", 1, &b->t);
     b->row = llm_input(b, "row", 1, &b->t);
     b->pages = llm_input(b, "pages", 2, table);
-    b->last = llm_input(b, "wanted", 1, &b->slots);
+    b->last = llm_input(b, "wanted", 1, &wanted);
     const NodeId base = llm_reshape(b, llm_gather(b, b->pages, b->slot), 3, cell);
     const NodeId position = llm_reshape(b, b->positions, 3, column);
     b->mask = b->window_mask = make_mask(b, position, base, 0);
