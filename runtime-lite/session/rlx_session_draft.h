@@ -6,6 +6,7 @@
 #define RLX_SESSION_DRAFT_H
 
 #include "../text/rlx_lookup.h"
+#include "../text/rlx_tokens.h"
 #include "rlx_session.h"
 #include "rlx_session_open.h"
 
