@@ -29,6 +29,7 @@ import models  # noqa: E402
 import on_fake_cuda as fake  # noqa: E402
 import small_vocab  # noqa: E402
 from reference import Reference  # noqa: E402
+from rotation import is_taken, part_of, say  # noqa: E402
 
 RLXC, TARGET = os.path.abspath(sys.argv[1]), sys.argv[2]
 LIBRARY = os.path.abspath(sys.argv[3]) if TARGET == "cuda" else ""
@@ -79,14 +80,14 @@ def check(top):
     tokens = run(["./p", "greedy"], plain)
     allowed = ["-DALLOWED=1e-5"]  # sums of a GPU's variants are added up in more different orders
     folder, device = build(top, TARGET, "alone", "session_test.c", *SIZES, flags=[*metal, *allowed])
-    for what in TESTS:
+    for what in part_of(TESTS, 2):
         run(["./p", what], folder, **device)
     if TARGET != "cuda":
         assert run(["./p", "greedy"], folder, **device) == tokens, "other tokens than those of C"
     folder, _ = build(top, f"{TARGET},c", "both", "session_test.c", "--context", "48")
     assert run(["./p", "greedy"], folder, **NO_DEVICE) == tokens, "other tokens without a device"
     run(["./p", "fork"], folder, **NO_DEVICE)
-    if TARGET == "vulkan":
+    if TARGET == "vulkan" and is_taken(0, 3):
         small = ["--slots", "3", "--context", "300", "--dim", "T=1..48"]
         folder, device = build(top, TARGET, "slots", "slots_session_test.c", *small,
                                flags=["-Wl,--wrap=malloc"])
@@ -132,8 +133,9 @@ with tempfile.TemporaryDirectory() as folder:
     model = models.MODELS["llama"]()
     model.entries |= small_vocab.entries()
     pathlib.Path(folder, "m.gguf").write_bytes(model.file())
-    if TARGET != "cuda":
+    say()
+    if TARGET != "cuda" and is_taken(2, 3):
         check_commands(folder)
     check(folder)
-    if TARGET == "vulkan":
+    if TARGET == "vulkan" and is_taken(1, 3):
         check_narrow(folder)
