@@ -118,6 +118,7 @@ static const char *cut_command(const Bisect *b, const char *model)
     add_list(&s, "--dim", &o->dims);
     add_list(&s, "--shape", &o->shapes);
     add_list(&s, "--value", &o->values);
+    add_list(&s, "--lora", &o->loras);
     add_option(&s, "--string-bytes", o->string_bytes);
     add_option(&s, "--signature", o->signature);
     add_option(&s, "--rounding", o->rounding);

@@ -51,6 +51,7 @@ bool drafter_open(Drafter *d, Cli *c, Speaker *s)
         return true;
     d->cli.options.args = (Strings){0};
     vec_push(c->arena, &d->cli.options.args, given);
+    d->cli.options.loras = (Strings){0};
     d->cli.options.draft = d->cli.options.drafts = d->cli.options.keep = NULL;
     d->speaker.job = &d->job;
     d->speaker.sampling = rlx_sampling_start(0);

@@ -162,10 +162,15 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     const char *dir = rawfile_folder(a, path);
     const bool is_rlxb = rlxb_is(f.data, f.len);
     const bool is_tflite = tflite_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".tflite"));
+    const bool is_gguf =
+        !is_tflite && (gguf_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".gguf")));
+    if (options->llm.n_adapters != 0 && !is_gguf)
+        return diag_error(d, (Span){0}, E0003,
+                          "--lora: only language models in GGUF files and folders take adapters");
     if (is_tflite)
         return import_tflite(a, d, &(TflSource){path, f.data, f.len, *options}, out) &&
                apply(*out, options, is_tflite);
-    if (gguf_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".gguf")))
+    if (is_gguf)
         return rawfile_open_once(d, (Span){0}, path, &f) && // once: its bytes are known by their addresses
                import_gguf(a, d, &(GgufSource){path, f.data, f.len, options->llm}, out) &&
                apply(*out, options, is_tflite);

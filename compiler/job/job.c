@@ -485,6 +485,8 @@ bool job_import(Job *j, const Given *given, Graph **out)
                                .outputs = j->outputs,
                                .slots = j->slots,
                                .drafts = j->drafts,
+                               .adapters = j->adapters,
+                               .n_adapters = j->n_adapters,
                                .measures = c->options.imatrix_out != NULL,
                                .keeps_apart = c->options.weights != NULL &&
                                               strcmp(c->options.weights, "load") == 0};

@@ -34,6 +34,8 @@ typedef struct Job {
     bool has_rings;        // --windows ring
     int64_t slots;         // --slots; 0: not given
     int64_t drafts;        // --drafts; 0: not given
+    LlmAdapter *adapters;  // --lora
+    uint32_t n_adapters;
     uint32_t outputs;      // --outputs: LLM_GIVES_*; 0: not given
     Streaming stream;    // --stream
     bool has_all_inputs;

@@ -4,6 +4,7 @@
 #include "compiler/import/gguf/gguf.h"
 #include "compiler/import/hf/hf.h"
 #include "compiler/import/llm/llm.h"
+#include "compiler/job/adapters.h"
 #include "compiler/job/open_sizes.h"
 #include "compiler/system/rawfile.h"
 
@@ -80,7 +81,7 @@ static bool read_outputs(Job *j)
 bool language_read(Job *j)
 {
     if (!read_kv(j) || !read_windows(j) || !read_context(j) || !read_outputs(j) || !read_slots(j) ||
-        !read_drafts(j))
+        !read_drafts(j) || !adapters_read(j))
         return false;
     return j->slots == 0 || (j->outputs & LLM_GIVES_MEAN) == 0 ||
            diag_error(j->cli->diag, (Span){0}, E0003,

@@ -5,7 +5,7 @@
 
 #include "compiler/job/job.h"
 
-// --context, --kv, --windows, --outputs, --slots and --drafts. False: reported.
+// --context, --kv, --windows, --outputs, --slots, --drafts and --lora. False: reported.
 bool language_read(Job *j);
 // Lets programs set the numbers of tokens between runs, with one variant for a single token and one for up to
 // as many as a run takes. Nothing for other models, and nothing where an option gives any size.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See inspect_json.h.
 #include "compiler/report/inspect_json.h"
+#include "compiler/report/inspect_language.h"
 #include "compiler/job/interface.h"
 #include "compiler/report/inspect_banks.h"
 #include "compiler/report/inspect_dispatch.h"
@@ -146,6 +147,7 @@ static void print_totals(const Job *j, const Totals *t, Str *out)
         "  \"state_bytes\": %llu,\n  \"weight_bytes\": %zu,\n  \"text_bytes\": %zu,\n  \"functions\": %u,\n",
         (unsigned long long)j->emitted.state_bytes, j->emitted.weight_bytes, j->emitted.code_bytes,
         j->emitted.n_functions);
+    inspect_adapters_json(j, out);
     if (j->session != NULL)
         str_printf(out, "  \"session_bytes\": %zu,\n", j->session_bytes);
     if (j->emitted.device_bytes != 0)

@@ -27,8 +27,46 @@ static uint64_t state_bytes(const Job *j, int64_t past, int64_t tokens)
     return sum;
 }
 
+// Factors of floats are f32 in the program; those in blocks stay as they are.
+static uint64_t bytes_of(const LlmAdapter *adapter)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < adapter->tensors.len; i++) {
+        const LlmTensor *t = &adapter->tensors.data[i].tensor;
+        uint64_t n = 1;
+        for (uint32_t k = 0; k < t->rank; k++)
+            n *= (uint64_t)t->dim[k];
+        sum += t->format != NULL ? n / t->elements * t->bytes : n * sizeof(float);
+    }
+    return sum;
+}
+
+void inspect_adapters_json(const Job *j, Str *out)
+{
+    for (uint32_t i = 0; i < j->n_adapters; i++) {
+        const LlmAdapter *one = &j->adapters[i];
+        str_printf(out, "%s{\"parameter\": \"%s\", \"products\": %u, \"factor_bytes\": %llu, \"scale\": ",
+                   i == 0 ? "  \"adapters\": [" : ", ", one->param, one->tensors.len / 2,
+                   (unsigned long long)bytes_of(one));
+        str_f64(out, one->scale);
+        str_add(out, i + 1 == j->n_adapters ? "}],\n" : "}");
+    }
+}
+
+static void print_adapters(const Job *j)
+{
+    for (uint32_t i = 0; i < j->n_adapters; i++) {
+        const LlmAdapter *one = &j->adapters[i];
+        Str scale = str_new(j->cli->arena);
+        str_f64(&scale, one->scale);
+        printf("adapter %s: %u products, %llu bytes of factors, scale %s\n", one->param, one->tensors.len / 2,
+               (unsigned long long)bytes_of(one), str_text(&scale));
+    }
+}
+
 void inspect_language_print(const Job *j)
 {
+    print_adapters(j);
     if (!language_is(j) || j->slots != 0)
         return;
     const uint64_t one = state_bytes(j, 0, 1), per_token = state_bytes(j, 1, 1) - one;

@@ -6,6 +6,8 @@
 
 #include "compiler/job/job.h"
 
+// A list of the adapters, as a member of an object; nothing where there are none.
+void inspect_adapters_json(const Job *j, Str *out);
 // Nothing for other models.
 void inspect_language_print(const Job *j);
 

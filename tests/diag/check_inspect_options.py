@@ -5,6 +5,7 @@ option that is new needs a row here. Usage: check_inspect_options.py RLXC; print
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ GIVEN = [
     ("--rounding", "double"), ("--signature", "serving_default", SIGNED),
     ("--context", "32", LANGUAGE), ("--kv", "f16", LANGUAGE), ("--windows", "ring", LANGUAGE),
     ("--outputs", "all,embedding", LANGUAGE), ("--slots", "2", LANGUAGE), ("--drafts", "2", LANGUAGE),
-    ("--session", "no", LANGUAGE),
+    ("--session", "no", LANGUAGE), ("--lora", "adapter.gguf=0.5", LANGUAGE),
     ("--memory-price", "1"), ("--plan", "latency", "--target", "vulkan"), ("--no-fuse",),
     ("--no-prune",), ("--no-reorder",),
     ("--stream", "x:0", MLP), ("--stream-input", "image", "--dim", "batch=1", DIGITS), ("--ram", "100000"),
@@ -51,7 +52,26 @@ GIVEN = [
 ]
 HEAD = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 8, 8), }".ljust(117) + "\n"
 NPY = b"\x93NUMPY\x01\0v\0" + HEAD.encode()
-FILES = {"ops.json": b'{"custom": []}', "zeros.npy": NPY + bytes(256), "tuned": b"rlxc-tune 1\ncpu generic\n"}
+
+
+def text(s):
+    return struct.pack("<Q", len(s)) + s.encode()
+
+
+def make_adapter():
+    """A GGUF file for LANGUAGE: A [1, 8] and B [8, 1] of a product, all of zeros."""
+    texts = {"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora"}
+    head = b"GGUF" + struct.pack("<IQQ", 3, 2, 4)
+    head += b"".join(text(key) + struct.pack("<I", 8) + text(value) for key, value in texts.items())
+    head += text("adapter.lora.alpha") + struct.pack("<If", 6, 1)
+    for i, sizes in enumerate(((8, 1), (1, 8))):
+        name = text(f"blk.0.attn_q.weight.lora_{'ab'[i]}")
+        head += name + struct.pack("<IQQIQ", 2, *sizes, 0, 32 * i)
+    return head + bytes(-len(head) % 32 + 64)
+
+
+FILES = {"ops.json": b'{"custom": []}', "zeros.npy": NPY + bytes(256), "tuned": b"rlxc-tune 1\ncpu generic\n",
+         "adapter.gguf": make_adapter()}
 ANYWHERE = {"--help", "--json", "--no-color"}
 
 

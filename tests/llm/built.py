@@ -18,6 +18,7 @@ def build(rlxc, model, folder, columns, options, fill=0xFF, output=0):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=200)
     text = f'#include "m.h"\n#define MODEL m_model\n#define FILL {fill}\n'
     text += f"#define OUTPUT {output}\n#define COLUMNS {columns}\n"
+    text += "#define HAS_PARAMETERS\n" if "--lora" in options else ""
     pathlib.Path(folder, "llm_model.h").write_text(text)
     flags = flags_of(f"{folder}/m.c", QUICK)
     command = ["cc", *flags, "-D_POSIX_C_SOURCE=200112L", "-I."]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds the tokens of standard input to a language model, in runs of the lengths that the arguments say, and
 // prints an output after each run as bits, a row to a line: the logits, or what OUTPUT says. A negative
-// length takes tokens back, which come again then. llm_model.h (built.py writes it) brings the model. Caches
-// begin with bytes FILL, 0xff for NaN: what was not written must not count.
+// length takes tokens back, which come again then; NAME=VALUE sets a parameter. llm_model.h (built.py writes
+// it) brings the model. Caches begin with bytes FILL, 0xff for NaN: what was not written must not count.
 #include "llm_model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +49,19 @@ static void set_length(const char *symbol, int64_t length)
     need(slot >= 0 && rlx_set_symbol(&ctx, (uint32_t)slot, length) == RLX_OK, symbol);
 }
 
+// NAME=VALUE
+static void set_param(char *given)
+{
+#ifdef HAS_PARAMETERS // the code of other models has no rlx_set_param
+    char *mark = strchr(given, '=');
+    const float value = strtof(mark + 1, NULL);
+    *mark = '\0';
+    need(rlx_set_param(&ctx, given, &value, 1) == RLX_OK, given);
+#else
+    need(0, given);
+#endif
+}
+
 static void step(const int64_t *token, int64_t past, int64_t n)
 {
     set_length("T", n);
@@ -73,6 +86,10 @@ int main(int argc, char **argv)
         token[n++] = v;
     start(&MODEL);
     for (int i = 1; i < argc; i++) {
+        if (strchr(argv[i], '=') != NULL) {
+            set_param(argv[i]);
+            continue;
+        }
         const int64_t length = atoll(argv[i]);
         need(past + length >= 0 && past + length <= n, "so many tokens");
         if (length > 0)

@@ -83,6 +83,23 @@ static void set_recoded(GgufModel *m, const GgufTensor *t, const GgufRecode *r, 
     out->bytes = r->bytes;
 }
 
+void gguf_describe(Arena *a, const GgufTensor *t, LlmTensor *out)
+{
+    *out = (LlmTensor){.rank = t->rank, .data = t->data};
+    for (uint32_t i = 0; i < t->rank; i++)
+        out->dim[i] = (int64_t)t->dim[t->rank - 1 - i];
+    if (t->type == NULL) {
+        out->type = arena_printf(a, "number %u", t->number);
+        return;
+    }
+    out->type = t->type->name;
+    out->is_known = t->type->elements == 1 || t->type->format != NULL;
+    out->dtype = t->type->dtype;
+    out->format = t->type->format;
+    out->elements = t->type->elements;
+    out->bytes = t->type->bytes;
+}
+
 static bool get_tensor(void *ctx, LlmPlace place, LlmTensor *out)
 {
     GgufModel *m = ctx;
@@ -94,20 +111,8 @@ static bool get_tensor(void *ctx, LlmPlace place, LlmTensor *out)
     if (t == NULL)
         return false;
     map_put_str(f->arena, &m->asked, t->name, 1);
-    *out = (LlmTensor){.rank = t->rank, .data = t->data};
-    for (uint32_t i = 0; i < t->rank; i++)
-        out->dim[i] = (int64_t)t->dim[t->rank - 1 - i];
-    if (t->type == NULL) {
-        out->type = arena_printf(f->arena, "number %u", t->number);
-        return true;
-    }
-    out->type = t->type->name;
-    out->is_known = t->type->elements == 1 || t->type->format != NULL;
-    out->dtype = t->type->dtype;
-    out->format = t->type->format;
-    out->elements = t->type->elements;
-    out->bytes = t->type->bytes;
-    const GgufRecode *recode = gguf_recode(t->type->name);
+    gguf_describe(f->arena, t, out);
+    const GgufRecode *recode = t->type != NULL ? gguf_recode(t->type->name) : NULL;
     if (recode != NULL)
         set_recoded(m, t, recode, out);
     return true;

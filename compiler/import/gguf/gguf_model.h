@@ -13,6 +13,11 @@ typedef struct GgufSource {
     LlmOptions options;
 } GgufSource;
 
+// A tensor as products take it; of unknown types is_known is false.
+void gguf_describe(Arena *a, const GgufTensor *t, LlmTensor *out);
+// An adapter in a GGUF file, for compiler/job/adapters.c: all but its parameter. False: reported.
+bool gguf_adapter(Arena *a, Diag *d, const char *path, LlmAdapter *out);
+
 bool import_gguf(Arena *a, Diag *d, const GgufSource *source, Graph **out);
 
 #endif

@@ -73,7 +73,9 @@ bool import_hf(Arena *a, Diag *d, const char *folder, const LlmOptions *options,
     if (!hf_read_config(h))
         return false;
     if (h->model->arch == NULL)
-        return make_mel(h, out);
+        return options->n_adapters == 0
+                   ? make_mel(h, out)
+                   : diag_error(d, (Span){0}, E0003, "--lora: this part of the model has no weights");
     if (!hf_read_files(h))
         return false;
     hf_begin_tensors(h);

@@ -9,6 +9,10 @@ bool hf_is_folder(const char *path);
 // Reads a folder that hf_is_folder knows. False: reported; what a folder lacks is named.
 bool import_hf(Arena *a, Diag *d, const char *folder, const LlmOptions *options, Graph **out);
 
+// An adapter in a folder, as PEFT writes it, for compiler/job/adapters.c: all but its parameter. False:
+// reported.
+bool hf_adapter(Arena *a, Diag *d, const char *folder, LlmAdapter *out);
+
 // What a folder that was read says of its model.
 typedef struct HfAbout {
     const char *arch; // "llama"

@@ -91,6 +91,8 @@ bool hf_pooling(const HfFolder *h, double *out);
 
 // Opens the files of weights. False: reported.
 bool hf_read_files(HfFolder *h);
+// Reads a JSON file of the folder and checks it; `root` is its whole. False: reported.
+bool hf_read_json(HfFolder *h, const char *name, JsonReader *r, JsonPlace *root);
 HfTensor *hf_find(HfFolder *h, const char *name); // NULL: there is none
 
 // --- tensors by role (hf_tensors.c) ---
@@ -98,6 +100,13 @@ HfTensor *hf_find(HfFolder *h, const char *name); // NULL: there is none
 // Finds what stands before names, and marks tensors of no use.
 void hf_begin_tensors(HfFolder *h);
 bool hf_tensor(HfFolder *h, LlmPlace place, LlmTensor *out);
+// As products take it.
+void hf_describe(Arena *a, const Tensor *t, LlmTensor *out);
+// Groups of names that models of an architecture have (HfNames).
+uint32_t hf_names_of(const char *arch);
+// What such models may call the weight of a product, without its ending: number `nth`. NULL: there are no
+// more.
+const char *hf_product_name(Arena *a, uint32_t names, LlmPlace place, uint32_t nth);
 const char *hf_tensor_name(HfFolder *h, LlmPlace place);
 const char *hf_unasked(HfFolder *h);
 

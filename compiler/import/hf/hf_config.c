@@ -2,7 +2,6 @@
 // config.json: which model it is, its numbers under the names that models have had over the years, and
 // members that change what is computed. Separate from the weights, which need none of this.
 #include "compiler/import/hf/hf_build.h"
-#include "compiler/system/rawfile.h"
 
 #include <math.h>
 #include <string.h>
@@ -275,19 +274,19 @@ static bool find_model(HfFolder *h)
     return false;
 }
 
+uint32_t hf_names_of(const char *arch)
+{
+    uint32_t names = 0;
+    for (uint32_t i = 0; i < N_MODELS; i++)
+        if (models[i].arch != NULL && str_equal(models[i].arch, arch))
+            names |= models[i].names;
+    return names;
+}
+
 bool hf_read_config(HfFolder *h)
 {
-    RawFile f;
-    size_t at = 0;
-    const char *why = "this is not JSON", *path = arena_printf(h->arena, "%s/config.json", h->path);
-    if (!rawfile_open(h->arena, h->diag, (Span){0}, path, &f))
+    if (!hf_read_json(h, "config.json", &h->json, &h->whole))
         return false;
-    const uint32_t file = diag_add_file(h->diag, path, f.data, f.len);
-    h->json = (JsonReader){.arena = h->arena, .diag = h->diag, .file = file, .text = f.data, .len = f.len};
-    h->json.path = str_new(h->arena);
-    if (json_check(f.data, f.len, &at, &why) != JSON_FINE ||
-        (h->whole.item = json_parse(h->arena, f.data, f.len, &at)) == NULL)
-        return diag_error(h->diag, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "%s", why);
     h->root = &h->whole;
     if (!cJSON_IsObject(h->whole.item))
         return json_wrong(&h->json, h->root, "an object");

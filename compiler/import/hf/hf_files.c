@@ -46,6 +46,23 @@ static bool add_file(HfFolder *h, Span where, const char *path, SafeTensors **ou
     return true;
 }
 
+bool hf_read_json(HfFolder *h, const char *name, JsonReader *r, JsonPlace *root)
+{
+    RawFile f;
+    size_t at = 0;
+    const char *why = "this is not JSON", *path = arena_printf(h->arena, "%s/%s", h->path, name);
+    if (!rawfile_open(h->arena, h->diag, (Span){0}, path, &f))
+        return false;
+    const uint32_t file = diag_add_file(h->diag, path, f.data, f.len);
+    *r = (JsonReader){.arena = h->arena, .diag = h->diag, .file = file, .text = f.data, .len = f.len};
+    r->path = str_new(h->arena);
+    *root = (JsonPlace){0};
+    if (json_check(f.data, f.len, &at, &why) == JSON_FINE)
+        root->item = json_parse(h->arena, f.data, f.len, &at);
+    return root->item != NULL ||
+           diag_error(h->diag, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "%s", why);
+}
+
 // --- the index ---
 
 // "weight_map": each tensor is in the file that it names.
@@ -79,18 +96,10 @@ static bool read_map(HfFolder *h, JsonReader *r, const JsonPlace *map)
 
 static bool read_index(HfFolder *h)
 {
-    RawFile f;
-    size_t at = 0;
-    const char *why = "this is not JSON", *path = arena_printf(h->arena, "%s/%s", h->path, index_name);
+    JsonReader r;
     JsonPlace root = {0}, child = {0};
-    if (!rawfile_open(h->arena, h->diag, (Span){0}, path, &f))
+    if (!hf_read_json(h, index_name, &r, &root))
         return false;
-    const uint32_t file = diag_add_file(h->diag, path, f.data, f.len);
-    JsonReader r = {.arena = h->arena, .diag = h->diag, .file = file, .text = f.data, .len = f.len};
-    r.path = str_new(h->arena);
-    if (json_check(f.data, f.len, &at, &why) != JSON_FINE ||
-        (root.item = json_parse(h->arena, f.data, f.len, &at)) == NULL)
-        return diag_error(h->diag, (Span){file, (uint32_t)at, (uint32_t)at, NULL}, E0101, "%s", why);
     while (cJSON_IsObject(root.item) && json_next(&root, &child))
         if (strcmp(child.item->string, "weight_map") == 0)
             return read_map(h, &r, &child);

@@ -42,18 +42,18 @@ enum { N_ROWS = sizeof rows / sizeof *rows };
 // --- names ---
 
 // N_ROWS: the model has no such tensor.
-static uint32_t find_row(const HfFolder *h, LlmRole role)
+static uint32_t find_row(uint32_t names, LlmRole role)
 {
     uint32_t i = 0;
-    while (i < N_ROWS && (rows[i].role != role || (rows[i].names & h->model->names) == 0))
+    while (i < N_ROWS && (rows[i].role != role || (rows[i].names & names) == 0))
         i++;
     return i;
 }
 
 // The number of an expert stays "%e".
-static const char *name_of(HfFolder *h, uint32_t row, const char *prefix, LlmPlace place)
+static const char *stem_of(Arena *a, uint32_t row, const char *prefix, LlmPlace place)
 {
-    Str s = str_new(h->arena);
+    Str s = str_new(a);
     str_add(&s, rows[row].is_base ? prefix : "");
     for (const char *c = rows[row].text; *c != '\0'; c++) {
         if (c[0] == '%' && c[1] == 'u') {
@@ -63,9 +63,24 @@ static const char *name_of(HfFolder *h, uint32_t row, const char *prefix, LlmPla
             str_char(&s, *c);
         }
     }
+    return str_text(&s);
+}
+
+static const char *name_of(HfFolder *h, uint32_t row, const char *prefix, LlmPlace place)
+{
     const bool is_bare = rows[row].form == BARE;
-    str_add(&s, place.is_bias ? (is_bare ? "_bias" : ".bias") : is_bare ? "" : ".weight");
-    return arena_strdup(h->arena, str_text(&s));
+    return arena_printf(h->arena, "%s%s", stem_of(h->arena, row, prefix, place),
+                        place.is_bias ? (is_bare ? "_bias" : ".bias") : is_bare ? "" : ".weight");
+}
+
+const char *hf_product_name(Arena *a, uint32_t names, LlmPlace place, uint32_t nth)
+{
+    const uint32_t row = find_row(names, place.role);
+    rlx_assert(!place.is_bias);
+    if (row == N_ROWS || rows[row].form == BARE || strstr(rows[row].text, "%e") != NULL ||
+        nth >= sizeof prefixes / sizeof *prefixes)
+        return NULL;
+    return stem_of(a, row, prefixes[nth], place);
 }
 
 static const char *expert_name(HfFolder *h, const char *name, uint32_t expert)
@@ -77,9 +92,9 @@ static const char *expert_name(HfFolder *h, const char *name, uint32_t expert)
 
 void hf_begin_tensors(HfFolder *h)
 {
-    uint32_t row = find_row(h, LLM_token_embd);
+    uint32_t row = find_row(h->model->names, LLM_token_embd);
     if (row == N_ROWS) // an encoder of sound
-        row = find_row(h, LLM_position_embd);
+        row = find_row(h->model->names, LLM_position_embd);
     rlx_assert(row < N_ROWS);
     const LlmPlace first = {rows[row].role, 0, false};
     const bool is_gpt2 = (h->model->names & HF_GPT2) != 0;
@@ -98,7 +113,7 @@ void hf_begin_tensors(HfFolder *h)
 
 const char *hf_tensor_name(HfFolder *h, LlmPlace place)
 {
-    const uint32_t row = find_row(h, place.role);
+    const uint32_t row = find_row(h->model->names, place.role);
     if (place.role == LLM_factors_long || place.role == LLM_factors_short)
         return place.role == LLM_factors_long ? "long_factor of config.json" : "short_factor of config.json";
     if (row == N_ROWS)
@@ -118,12 +133,12 @@ const char *hf_unasked(HfFolder *h)
 
 // --- tensors ---
 
-static void describe(HfFolder *h, const Tensor *t, LlmTensor *out)
+void hf_describe(Arena *a, const Tensor *t, LlmTensor *out)
 {
     *out = (LlmTensor){.type = dtype_info[t->dtype].name, .is_known = true, .dtype = t->dtype};
     out->data = t->data;
     if (t->rank > LLM_MAX_RANK)
-        out->fault = arena_printf(h->arena, "has %u sizes; expected at most %d", t->rank, LLM_MAX_RANK);
+        out->fault = arena_printf(a, "has %u sizes; expected at most %d", t->rank, LLM_MAX_RANK);
     else
         memcpy(out->dim, t->dim, t->rank * sizeof *out->dim);
     out->rank = out->fault != NULL ? 0 : t->rank;
@@ -196,7 +211,7 @@ static bool assemble(HfFolder *h, const char *name, LlmTensor *out)
     const Tensor **list = find_experts(h, name, n);
     if (list == NULL)
         return false;
-    describe(h, list[0], out);
+    hf_describe(h->arena, list[0], out);
     for (uint32_t i = 1; i < n && out->fault == NULL; i++)
         if (!is_alike(list[i], list[0])) {
             h->wrong_expert = expert_name(h, name, i);
@@ -293,7 +308,7 @@ static bool is_bias_off(HfFolder *h, LlmRole role)
 
 bool hf_tensor(HfFolder *h, LlmPlace place, LlmTensor *out)
 {
-    const uint32_t row = find_row(h, place.role);
+    const uint32_t row = find_row(h->model->names, place.role);
     *out = (LlmTensor){0};
     if (place.role == LLM_factors_long || place.role == LLM_factors_short)
         return from_list(h, place.role, out);
@@ -308,7 +323,7 @@ bool hf_tensor(HfFolder *h, LlmPlace place, LlmTensor *out)
     t->is_asked = true;
     if (place.role == LLM_output && hf_is_tied(h))
         return false; // a copy of the embedding
-    describe(h, t->tensor, out);
+    hf_describe(h->arena, t->tensor, out);
     out->is_turned = rows[row].form != PLAIN && !place.is_bias;
     return true;
 }

@@ -264,10 +264,14 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     b.has_rings = options->has_rings;
     b.measures = options->measures;
     b.keeps_apart = options->keeps_apart;
+    b.adapters = options->adapters;
+    b.n_adapters = options->n_adapters;
     *out = NULL;
     if (!llm_read_numbers(&b) || !choose_context(&b, options) || !check_options(&b, options))
         return false;
     b.graph = graph_new(a, d, "model");
+    if (!llm_begin_adapters(&b))
+        return false;
     const bool is_made = llm_has(&b, LLM_ENCODER) ? llm_make_encoder(&b) : make_decoder(&b, options);
     *out = is_made ? b.graph : NULL;
     return is_made;

@@ -4,6 +4,7 @@
 #ifndef COMPILER_IMPORT_LLM_LLM_H
 #define COMPILER_IMPORT_LLM_LLM_H
 
+#include "base/map.h"
 #include "ir/graph/graph.h"
 
 enum { LLM_MAX_RANK = 4 };
@@ -77,6 +78,34 @@ typedef struct LlmSource {
     const char *(*unasked)(void *ctx);
 } LlmSource;
 
+// Adapters (LoRA): a product x W of the model gets as much of (x A) B added as a parameter says, by which
+// programs change the part of an adapter between runs.
+typedef struct LlmAdapterTensor {
+    const char *name; // in the file
+    LlmTensor tensor; // A [rank, in] or B [out, rank]; of experts with one axis more in front
+    bool is_asked;
+} LlmAdapterTensor;
+
+typedef struct LlmAdapter {
+    Span span;         // for messages
+    const char *param; // what the parameter is called
+    double scale;      // its value until a program sets another one
+    const char *arch;  // for which models it is; NULL: the file does not say
+    double alpha;      // the parameter is multiplied by alpha / rank
+    bool divides_by_root; // by the root of the rank instead
+    int64_t rank;         // of all tensors; 0: each has its own
+    bool has_halves; // heads of queries and keys turn i and i + half, also where the architecture has PAIRS
+    VEC(LlmAdapterTensor) tensors;
+    Map index; // by name
+    // A, or else B, of the product with a weight; NULL: the adapter does not change it.
+    LlmAdapterTensor *(*find)(Arena *a, struct LlmAdapter *adapter, const char *arch, LlmPlace place,
+                              bool is_a);
+} LlmAdapter;
+// Adds a tensor that a file describes. False: there is one of that name.
+bool llm_adapter_add(Arena *a, LlmAdapter *adapter, const char *name, const LlmTensor *t);
+// The one of that name; NULL: there is none.
+LlmAdapterTensor *llm_adapter_tensor(LlmAdapter *adapter, const char *name);
+
 typedef struct LlmOptions {
     // Tokens that the caches have room for; 0: the model's length, at most LLM_DEFAULT_CONTEXT.
     int64_t context;
@@ -93,6 +122,8 @@ typedef struct LlmOptions {
     bool measures;
     // Equal tensors stay constants of their own: the program may load other numbers (--weights load).
     bool keeps_apart;
+    LlmAdapter *adapters; // --lora
+    uint32_t n_adapters;
     const char *part; // of a model of several (--signature); NULL: the one that makes text
 } LlmOptions;
 #define LLM_SUMS ".in_sum2"

@@ -54,6 +54,9 @@ typedef struct LlmBuild {
     bool has_rings;
     bool measures, keeps_apart;
     VEC(LlmFactor) factors; // where `measures` is set
+    LlmAdapter *adapters;
+    uint32_t n_adapters;
+    const NodeId *adapter_scale; // f32: the parameter of each adapter
     LlmRing ring;
     NodeId sink_row[2], sink_seen[2]; // of plain caches and of rings (llm_sinks.c)
     bool failed;
@@ -116,6 +119,12 @@ NodeId llm_bias(LlmBuild *b, LlmRole role, int64_t n);
 NodeId llm_add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n);
 // The root mean square norm of the last axis, without weights.
 NodeId llm_plain_norm(LlmBuild *b, NodeId x);
+// A tensor with these sizes as a constant: blocks as bytes, with one axis more. name: for messages.
+NodeId llm_tensor_const(LlmBuild *b, const char *name, const LlmTensor *t, uint32_t rank, const int64_t *dim);
+// A product of the kind that a weight takes: its blocks, or its elements. src: x, the weight, and the experts
+// of the rows of x; 0: no experts.
+NodeId llm_multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], const char *label);
+const char *llm_shape_text(LlmBuild *b, uint32_t rank, const int64_t *dim);
 // The norm of the last axis.
 NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role);
 // The numbers of a tensor of n elements, as f32.
@@ -124,6 +133,18 @@ NodeId llm_vector(LlmBuild *b, LlmRole role, int64_t n);
 void llm_leave_out(LlmBuild *b, LlmRole role);
 // Reports a tensor that the graph does not use. False: there is one.
 bool llm_check_all_used(LlmBuild *b);
+
+// --- adapters (llm_adapters.c) ---
+
+// Checks that they are for such models, and makes their parameters. False: reported.
+bool llm_begin_adapters(LlmBuild *b);
+// The result y [..., n] of the product of x with the weight of a role, and what adapters add to it. index: as
+// in llm_expert_product; 0: no experts.
+NodeId llm_adapt(LlmBuild *b, NodeId y, NodeId x, LlmRole role, NodeId index);
+// The graph has no product with the weight of a role.
+void llm_leave_out_adapters(LlmBuild *b, LlmRole role);
+// Reports a tensor of an adapter that the graph does not use. False: there is one.
+bool llm_check_adapters_used(LlmBuild *b);
 
 // --- nodes (llm_node.c) ---
 

@@ -54,7 +54,7 @@ static bool need(LlmBuild *b, LlmPlace place, LlmTensor *t)
                                    tensor_name(b, place), t->type);
 }
 
-static const char *shape_text(LlmBuild *b, uint32_t rank, const int64_t *dim)
+const char *llm_shape_text(LlmBuild *b, uint32_t rank, const int64_t *dim)
 {
     Str s = str_new(b->arena);
     for (uint32_t i = 0; i < rank; i++)
@@ -63,7 +63,7 @@ static const char *shape_text(LlmBuild *b, uint32_t rank, const int64_t *dim)
 }
 
 // Sizes of 1 do not count.
-static bool check_shape(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_t rank, const int64_t *dim)
+static bool check_shape(LlmBuild *b, const char *name, const LlmTensor *t, uint32_t rank, const int64_t *dim)
 {
     uint32_t i = 0, k = 0;
     for (;; i++, k++) {
@@ -75,35 +75,39 @@ static bool check_shape(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_
             break;
     }
     return (i == t->rank && k == rank) || llm_fail(b, E0115, "tensor '%s' has the shape [%s]; expected [%s]",
-                            tensor_name(b, place), shape_text(b, t->rank, t->dim), shape_text(b, rank, dim));
+                            name, llm_shape_text(b, t->rank, t->dim), llm_shape_text(b, rank, dim));
 }
 
-// The tensor with these sizes: blocks as bytes, with one axis more.
-static NodeId make_const(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_t rank, const int64_t *dim)
+NodeId llm_tensor_const(LlmBuild *b, const char *name, const LlmTensor *t, uint32_t rank, const int64_t *dim)
 {
     Tensor v = {.dtype = t->format != NULL ? DTYPE_u8 : t->dtype, .rank = rank};
     Shape s = shape_of(rank, dim);
-    if (b->failed || !check_shape(b, place, t, rank, dim))
+    if (b->failed || !check_shape(b, name, t, rank, dim))
         return 0;
     if (t->format != NULL) {
         rlx_assert(rank >= 1 && dim[rank - 1] % t->elements == 0);
         s.dim[rank - 1] = dim[rank - 1] / t->elements;
         s.dim[s.rank++] = t->bytes;
     } else if (dtype_info[t->dtype].cls != DCLASS_FLOAT) {
-        llm_fail(b, E0115, "tensor '%s' has the type %s; expected floats", tensor_name(b, place), t->type);
+        llm_fail(b, E0115, "tensor '%s' has the type %s; expected floats", name, t->type);
         return 0;
     }
     v.numel = shape_numel(&s);
     if (!tensor_set_bytes(b->arena, &v, t->data)) {
-        llm_fail(b, E0115, "tensor '%s' holds %s", tensor_name(b, place), tensor_dirt(v.dtype));
+        llm_fail(b, E0115, "tensor '%s' holds %s", name, tensor_dirt(v.dtype));
         return 0;
     }
     if (b->keeps_apart) // their addresses differ; nobody reads their bytes
         intern_known(b->graph, v.data, type_bytes(v.dtype, &s), (uint64_t)(uintptr_t)v.data);
     const NodeId id = llm_const(b, v.dtype, s.rank, s.dim, v.data);
     if (id != 0)
-        graph_label(b->graph, id, tensor_name(b, place));
+        graph_label(b->graph, id, name);
     return id;
+}
+
+static NodeId make_const(LlmBuild *b, LlmPlace place, const LlmTensor *t, uint32_t rank, const int64_t *dim)
+{
+    return llm_tensor_const(b, tensor_name(b, place), t, rank, dim);
 }
 
 bool llm_has_weight(LlmBuild *b, LlmRole role)
@@ -121,7 +125,7 @@ int64_t llm_size(LlmBuild *b, LlmRole role, uint32_t axis)
     if (axis < t.rank)
         return t.dim[t.is_turned && axis + 2 >= t.rank ? 2 * t.rank - 3 - axis : axis];
     llm_fail(b, E0115, "tensor '%s' has the shape [%s]; expected %u sizes or more", tensor_name(b, place),
-             shape_text(b, t.rank, t.dim), axis + 1);
+             llm_shape_text(b, t.rank, t.dim), axis + 1);
     return 0;
 }
 
@@ -203,8 +207,7 @@ NodeId llm_add_bias(LlmBuild *b, NodeId y, LlmRole role, int64_t n)
     return llm_op2(b, OP_add, y, bias);
 }
 
-// A product of the kind that the weight takes: its blocks, or its elements.
-static NodeId multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], const char *label)
+NodeId llm_multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], const char *label)
 {
     const bool is_grouped = src[2] != 0;
     static const OpId ops[2][2] = {{OP_matmul, OP_grouped_matmul},
@@ -236,13 +239,13 @@ NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)
     const int64_t k = llm_dim(b, x, UINT32_MAX);
     const int64_t dim[] = {t.is_turned ? k : n, t.is_turned ? n : k};
     const NodeId w = make_const(b, place, &t, 2, dim);
-    const NodeId y = multiply(b, &t, (const NodeId[]){x, w, 0}, node_label(b, role));
+    const NodeId y = llm_multiply(b, &t, (const NodeId[]){x, w, 0}, node_label(b, role));
     if (b->measures && !b->failed) {
         const LlmFactor f = {arena_printf(b->arena, "%s.weight" LLM_SUMS, node_label(b, role)),
                              llm_f32(b, x)};
         vec_push(b->arena, &b->factors, f);
     }
-    return llm_add_bias(b, y, role, n);
+    return llm_add_bias(b, llm_adapt(b, y, x, role, 0), role, n);
 }
 
 // Where there is one: that of the expert of each row.
@@ -266,8 +269,8 @@ NodeId llm_expert_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n, NodeId
     const int64_t k = llm_dim(b, x, UINT32_MAX), experts = llm_count(b, LLM_KEY_experts);
     const int64_t dim[] = {experts, t.is_turned ? k : n, t.is_turned ? n : k};
     const NodeId w = make_const(b, place, &t, 3, dim);
-    const NodeId y = multiply(b, &t, (const NodeId[]){x, w, index}, node_label(b, role));
-    return add_expert_bias(b, y, role, n, index);
+    const NodeId y = llm_multiply(b, &t, (const NodeId[]){x, w, index}, node_label(b, role));
+    return add_expert_bias(b, llm_adapt(b, y, x, role, index), role, n, index);
 }
 
 NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role)
@@ -304,6 +307,7 @@ void llm_leave_out(LlmBuild *b, LlmRole role)
     LlmTensor t;
     (void)find(b, weight_of(b, role), &t);
     (void)find(b, bias_of(b, role), &t);
+    llm_leave_out_adapters(b, role);
 }
 
 bool llm_check_all_used(LlmBuild *b)
@@ -311,5 +315,5 @@ bool llm_check_all_used(LlmBuild *b)
     const char *name = b->failed ? NULL : b->source->unasked(b->source->ctx);
     if (name != NULL)
         return llm_fail(b, E0115, "tensor '%s' is not one that the architecture %s has", name, b->arch->name);
-    return !b->failed;
+    return !b->failed && llm_check_adapters_used(b);
 }

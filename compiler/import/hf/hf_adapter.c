@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adapters (LoRA) in folders, as PEFT writes them: adapter_config.json and adapter_model.safetensors. A is
+// base_model.model.NAME.lora_A.weight and B is base_model.model.NAME.lora_B.weight, where NAME is the module
+// of the model whose product they change.
+#include "compiler/import/hf/hf_build.h"
+#include "compiler/import/tensors/safetensors.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char config_name[] = "adapter_config.json", weights_name[] = "adapter_model.safetensors";
+
+// Members that may be absent, null, or so.
+typedef enum Must { NOTHING, NOT_TRUE, EMPTY } Must;
+static const struct {
+    const char *name;
+    Must must;
+} only[] = {
+    {"use_dora", NOT_TRUE},   {"lora_bias", NOT_TRUE},          {"use_qalora", NOT_TRUE},
+    {"alpha_pattern", EMPTY}, {"layer_replication", NOTHING},   {"alora_invocation_tokens", NOTHING},
+    {"arrow_config", NOTHING}, {"use_bdlora", NOTHING},
+};
+
+static LlmAdapterTensor *find(Arena *a, LlmAdapter *adapter, const char *arch, LlmPlace place, bool is_a)
+{
+    const uint32_t names = hf_names_of(arch);
+    const char *name = NULL;
+    for (uint32_t i = 0; (name = hf_product_name(a, names, place, i)) != NULL; i++) {
+        LlmAdapterTensor *t = llm_adapter_tensor(
+            adapter, arena_printf(a, "base_model.model.%s.lora_%s.weight", name, is_a ? "A" : "B"));
+        if (t != NULL)
+            return t;
+    }
+    return NULL;
+}
+
+// --- adapter_config.json ---
+
+// False: it is not there, or null.
+static bool member(const JsonPlace *root, const char *name, JsonPlace *out)
+{
+    *out = (JsonPlace){0};
+    while (json_next(root, out))
+        if (strcmp(out->item->string, name) == 0)
+            return !cJSON_IsNull(out->item);
+    return false;
+}
+
+static bool check_only(JsonReader *r, const JsonPlace *root, const char *name, Must must)
+{
+    JsonPlace p;
+    if (!member(root, name, &p) || (must == NOT_TRUE && cJSON_IsFalse(p.item)) ||
+        (must == EMPTY && cJSON_IsObject(p.item) && p.item->child == NULL))
+        return true;
+    return json_wrong(r, &p, must == NOT_TRUE ? "false: rlxc does not support it"
+                             : must == EMPTY  ? "an empty object: rlxc does not support it"
+                                              : "no such member: rlxc does not support it");
+}
+
+// Some ways to begin training change the weights of the model too.
+static bool check_start(JsonReader *r, const JsonPlace *root)
+{
+    static const char *const harmless[] = {"gaussian", "eva", "orthogonal"};
+    JsonPlace p;
+    if (!member(root, "init_lora_weights", &p) || !cJSON_IsString(p.item))
+        return true;
+    for (uint32_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(p.item->valuestring, harmless[i]) == 0)
+            return true;
+    return json_wrong(r, &p,
+                      "a way that leaves the weights of the model as they are: true, false, \"gaussian\", "
+                      "\"eva\" or \"orthogonal\"");
+}
+
+static bool need_number(JsonReader *r, const JsonPlace *root, const char *name, double *out)
+{
+    JsonPlace p;
+    if (!member(root, name, &p))
+        return json_error(r, root, E0115, "the member '%s' is missing", name);
+    rlx_assert(p.item != NULL);
+    *out = cJSON_IsNumber(p.item) ? p.item->valuedouble : 0;
+    return (isfinite(*out) && *out > 0) || json_wrong(r, &p, "a number above 0");
+}
+
+static bool read_config(JsonReader *r, const JsonPlace *root, LlmAdapter *out)
+{
+    JsonPlace p;
+    double rank = 0;
+    if (!cJSON_IsObject(root->item))
+        return json_wrong(r, root, "an object");
+    if (!member(root, "peft_type", &p))
+        return json_error(r, root, E0115, "the member 'peft_type' is missing");
+    if (!cJSON_IsString(p.item) || strcmp(p.item->valuestring, "LORA") != 0)
+        return json_wrong(r, &p, "\"LORA\": rlxc reads no other adapters");
+    if (!need_number(r, root, "r", &rank) || !need_number(r, root, "lora_alpha", &out->alpha) ||
+        !check_start(r, root))
+        return false;
+    if (rank != floor(rank) || rank > 65536)
+        return json_error(r, root, E0115, "expected a whole number from 1 to 65536 at '/r'");
+    for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
+        if (!check_only(r, root, only[i].name, only[i].must))
+            return false;
+    out->divides_by_root = member(root, "use_rslora", &p) && cJSON_IsTrue(p.item);
+    const bool has_pattern = member(root, "rank_pattern", &p) && p.item->child != NULL;
+    out->rank = has_pattern ? 0 : (int64_t)rank;
+    return true;
+}
+
+// --- adapter_model.safetensors ---
+
+static bool read_weights(HfFolder *h, LlmAdapter *out)
+{
+    struct stat st;
+    SafeTensors s = {0};
+    const char *path = arena_printf(h->arena, "%s/%s", h->path, weights_name);
+    if (stat(path, &st) != 0)
+        return diag_error(h->diag, (Span){0}, E0001, "'%s' has no weights: expected %s beside %s", h->path,
+                          weights_name, config_name);
+    out->span = (Span){.file = diag_add_file(h->diag, path, NULL, 0)};
+    if (!safetensors_open(h->arena, h->diag, out->span, path, &s))
+        return false;
+    for (uint32_t i = 0; i < s.tensors.len; i++) {
+        LlmTensor t;
+        hf_describe(h->arena, &s.tensors.data[i].tensor, &t);
+        if (!llm_adapter_add(h->arena, out, s.tensors.data[i].name, &t))
+            return diag_error(h->diag, out->span, E0105, "two tensors are called '%s'",
+                              s.tensors.data[i].name);
+    }
+    return true;
+}
+
+bool hf_adapter(Arena *a, Diag *d, const char *folder, LlmAdapter *out)
+{
+    HfFolder h = {.arena = a, .diag = d, .path = folder};
+    JsonPlace root = {0};
+    rlx_assert(hf_is_folder(folder));
+    *out = (LlmAdapter){.has_halves = true, .find = find};
+    return hf_read_json(&h, config_name, &h.json, &root) && read_config(&h.json, &root, out) &&
+           read_weights(&h, out);
+}
