@@ -399,7 +399,7 @@ int main(int argc, char **argv)
     if (getenv("TEST_FAULTS") != NULL)
         printf("# %u barriers, waits and fences left out, %u of them found\n%s %u - planted faults\n",
                all_faults.planted, all_faults.found, finds ? "ok" : "not ok", number + 1);
-    printf("# %u cases, %u programs with text that only a compiler can run, %u that their targets cannot run, "
+    printf("# %u cases, %u programs with text that only a compiler can run, %u that targets cannot run, "
            "%u failures\n",
            number, n_custom, n_lacking, n_failed);
     return n_failed == 0 && finds && number > 0 ? 0 : 1;
