@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which barriers the runtime records between launches and copies for Vulkan (rlx_vulkan_commands.h), with
-// functions in the place of a driver's that write down what they are asked for. TAP.
+// Which barriers the runtime records between launches and copies for Vulkan (rlx_vulkan_commands.h), and
+// which devices get kernels with cooperative matrices, with functions in the place of a driver's. TAP.
 #include "runtime-lite/rlx_vulkan_commands.h"
 
 #include <stdio.h>
@@ -144,12 +144,57 @@ static void check_empty(void)
     expect(" KC>K d K>K d", "what a launch of no group was to wait for, the next one waits for");
 }
 
+// --- cooperative matrices ------------------------------------------------------------------------
+
+static uint32_t subgroup, shared_bytes;
+
+static void fake_properties2(void *physical, rlx_vk_properties2 *out)
+{
+    rlx_vk_subgroup *next = NULL;
+    (void)physical;
+    memcpy((unsigned char *)out->properties + RLX_VK_SHARED_MEMORY, &shared_bytes, sizeof shared_bytes);
+    memcpy(&next, &out->head.next, sizeof next);
+    next->size = subgroup;
+}
+
+// Squares of f16.
+static int fake_matrices(void *physical, uint32_t *n, rlx_vk_coop *out)
+{
+    static const uint32_t is[9] = {16, 16, 16, RLX_VULKAN_F16_TYPE, RLX_VULKAN_F16_TYPE, 1, 1, 0, 3};
+    (void)physical;
+    memcpy(out[0].is, is, sizeof is);
+    *n = 1;
+    return 0;
+}
+
+static int has_squares(uint32_t lanes, uint32_t bytes, uint32_t type)
+{
+    rlx_vulkan v = make_device();
+    v.instance_api.properties2 = fake_properties2;
+    v.instance_api.matrices = fake_matrices;
+    subgroup = lanes;
+    shared_bytes = bytes;
+    return rlx_vulkan_has_squares(&v, type);
+}
+
+static void check_squares(void)
+{
+    const int taken = has_squares(32, 32768, RLX_VULKAN_F16_TYPE);
+    const int refused = !has_squares(32, 16384, RLX_VULKAN_F16_TYPE) &&
+                        !has_squares(64, 32768, RLX_VULKAN_F16_TYPE) &&
+                        !has_squares(32, 32768, RLX_VULKAN_BF16_TYPE);
+    n_failed += !taken || !refused;
+    printf("%sok %u - cooperative matrices need their type, subgroups of 32 and 30 KB of a group\n",
+           taken && refused ? "" : "not ", ++n_done);
+}
+
 int main(void)
 {
-    printf("1..4\n");
+    printf("1..5\n");
     check_kernels();
     check_copies();
     check_many();
     check_empty();
+    check_squares();
     return n_failed != 0;
 }
