@@ -54,12 +54,12 @@ typedef struct rlx_vk_features12 {
     uint32_t before_model[2], model, behind[5];
 } rlx_vk_features12;
 
-// VkPhysicalDeviceProperties, of which deviceType, deviceName and limits.timestampPeriod, a float, are
-// read, at these bytes.
+// VkPhysicalDeviceProperties, of which deviceType, deviceName, limits.maxComputeSharedMemorySize and
+// limits.timestampPeriod, a float, are read, at these bytes.
 #define RLX_VK_PROPERTIES       103u
 #define RLX_VK_DEVICE_KIND      16u
 #define RLX_VK_DEVICE_NAME      20u
-#define RLX_VK_DEVICE_NAME      20u
+#define RLX_VK_SHARED_MEMORY    512u
 #define RLX_VK_TIMESTAMP_PERIOD 720u
 
 typedef struct rlx_vk_features_coop {
@@ -83,7 +83,7 @@ typedef struct rlx_vk_subgroup {
     uint32_t size, stages, operations, has_quads;
 } rlx_vk_subgroup;
 
-// VkPhysicalDeviceProperties2: what it says itself is not read.
+// VkPhysicalDeviceProperties2.
 typedef struct rlx_vk_properties2 {
     rlx_vk_head head;
     uint64_t properties[RLX_VK_PROPERTIES];

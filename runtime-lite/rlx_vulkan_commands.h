@@ -159,11 +159,13 @@ static inline int rlx_vulkan_launch(rlx_vulkan *v, uint64_t kernel, uint64_t gro
 {
     const uint64_t rows = (groups + 65534u) / 65535u;
     const uint32_t first = n_args > RLX_VULKAN_OWN_ARGS ? RLX_VULKAN_COPIES : RLX_VULKAN_KERNELS;
-    v->must_wait |= n_args > RLX_VULKAN_OWN_ARGS; // the others have one place, which launches before may read
-    if (n_args > RLX_VULKAN_MAX_ARGS || rows > 65535u || rlx_vulkan_next(v, first) != RLX_VULKAN_OK)
+    if (n_args > RLX_VULKAN_MAX_ARGS || rows > 65535u)
         return RLX_VULKAN_FAILED;
-    if (rows == 0)
+    if (rows == 0) // what it was to wait for, the next one waits for
         return RLX_VULKAN_OK;
+    v->must_wait |= n_args > RLX_VULKAN_OWN_ARGS; // the others have one place, which launches before may read
+    if (rlx_vulkan_next(v, first) != RLX_VULKAN_OK)
+        return RLX_VULKAN_FAILED;
     if (n_args > RLX_VULKAN_OWN_ARGS) {
         const uint64_t more = v->address + v->bytes;
         v->api.update(v->commands, v->buffer, v->bytes, (n_args - RLX_VULKAN_OWN_ARGS) * 8u,

@@ -129,10 +129,11 @@ static inline void rlx_vulkan_link(rlx_vulkan_features *f)
 #define RLX_VULKAN_COOP "VK_KHR_cooperative_matrix"
 #define RLX_VULKAN_BF16_NAME "VK_KHR_shader_bfloat16"
 
-// Sums of f32 of products of a type (f16, bf16), in squares of 16 x 16, by subgroups of 32: what kernels are
-// made for.
-#define RLX_VULKAN_F16_TYPE  0u
-#define RLX_VULKAN_BF16_TYPE 1000141000u
+// Sums of f32 of products of a type (f16, bf16), in squares of 16 x 16, by subgroups of 32, and the memory of
+// a group (codegen/prelude/glsl.inc), which is more than every device has: what kernels are made for.
+#define RLX_VULKAN_F16_TYPE   0u
+#define RLX_VULKAN_BF16_TYPE  1000141000u
+#define RLX_VULKAN_COOP_BYTES 30720u
 static inline int rlx_vulkan_has_squares(const rlx_vulkan *v, uint32_t type_of_factors)
 {
     const uint32_t wanted[9] = {16, 16, 16, type_of_factors, type_of_factors, 1,
@@ -140,7 +141,7 @@ static inline int rlx_vulkan_has_squares(const rlx_vulkan *v, uint32_t type_of_f
     rlx_vk_coop list[64];
     rlx_vk_subgroup subgroup;
     rlx_vk_properties2 all;
-    uint32_t n = 64, i;
+    uint32_t n = 64, shared = 0, i;
     memset(list, 0, sizeof list);
     memset(&subgroup, 0, sizeof subgroup);
     memset(&all, 0, sizeof all);
@@ -150,7 +151,9 @@ static inline int rlx_vulkan_has_squares(const rlx_vulkan *v, uint32_t type_of_f
     all.head.type = 1000059001u;
     all.head.next = &subgroup;
     v->instance_api.properties2(v->physical, &all);
-    if (subgroup.size != 32u || v->instance_api.matrices(v->physical, &n, list) < 0)
+    memcpy(&shared, (const unsigned char *)all.properties + RLX_VK_SHARED_MEMORY, sizeof shared);
+    if (shared < RLX_VULKAN_COOP_BYTES || subgroup.size != 32u ||
+        v->instance_api.matrices(v->physical, &n, list) < 0)
         return 0;
     for (i = 0; i < n; i++)
         if (memcmp(list[i].is, wanted, sizeof wanted) == 0)

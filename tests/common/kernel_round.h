@@ -6,7 +6,8 @@
 #include "codegen/target/target.h"
 #include "ir/kernel/kernel_parse.h"
 
-// NULL, or what is wrong. target: prints both; NULL: only listings are compared.
+// NULL, or what is wrong. target: prints both, unless it lacks what the kernel needs; NULL: only listings are
+// compared.
 static inline const char *kernel_round(Arena *a, const Target *target, const Kernel *k)
 {
     Diag d = diag_new(a);
@@ -22,7 +23,7 @@ static inline const char *kernel_round(Arena *a, const Target *target, const Ker
         printf("%s=>\n%s", str_text(&first), str_text(&second));
         return "a kernel that is read back has another listing";
     }
-    if (target == NULL)
+    if (target == NULL || target_lacks(target, k) != NULL)
         return NULL;
     cfamily_print_kernel(target, k, &text);
     cfamily_print_kernel(target, back, &other);

@@ -174,6 +174,10 @@ with open(open_sizes, "wb") as f:
     product = field(1, "x4") + field(1, "x5") + field(2, "y") + field(4, "MatMul")
     graph = field(1, product) + b"".join(open_input(k) for k in range(6)) + field(12, field(1, "y"))
     f.write(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
+# GPUs lack some or all operations of f64.
+double = os.path.join(scratch.name, "double.rlx")
+with open(double, "w") as f:
+    f.write('graph "double" {\n  %1 = input "x" : f64[3, 8]\n  %2 = softmax(%1)\n  output "y" = %2\n}\n')
 another_cpu = "x86-64-v3" if platform.machine() == "aarch64" else "armv8-a"
 MESSAGES = [
     (
@@ -257,6 +261,16 @@ MESSAGES = [
         ["inspect", model, "--dim", "zz=4"],
         1,
         "rlxc: error[E0207]: --dim zz: the graph has no symbolic dimension 'zz'\n",
+    ),
+    *(
+        (
+            ["compile", double, "-o", scratch.name, "--target", target],
+            1,
+            f"{double}:3:3: error[E0302]: k0_softmax: {target} has no {lack}\n"
+            "    3 |   %2 = softmax(%1)\n"
+            "      |   ^~~~~~~~~~~~~~~~\n",
+        )
+        for target, lack in (("metal", "f64"), ("vulkan", "exp of f64"))
     ),
     (["verify", model, "--cpu", another_cpu], 1, None),
     (["compile", experts, "-o", scratch.name, "--moe-resident", "all"], 0, ""),

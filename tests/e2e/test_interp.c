@@ -73,7 +73,7 @@ static Arena perm;
 static OpsCases cases;
 static Map seen;  // {case, hash of its kernels}
 static Kept kept; // of earlier runs of this program: {hash of the case, hash of the job}
-static uint32_t n_failed, n_jobs, n_run, n_custom, n_kept, n_later;
+static uint32_t n_failed, n_jobs, n_run, n_custom, n_lacking, n_kept, n_later;
 static uint64_t n_steps;
 static double run_seconds, plan_seconds;
 static Slow slowest[SLOWEST];
@@ -282,6 +282,7 @@ static const char *check_new(Job *j, Reference *ref)
     bool has_custom = false;
     plan_walk(j->plan, find_custom, &has_custom);
     n_custom += has_custom;
+    n_lacking += j->lacks != NULL;
     const char *wrong = ops_check_plan(&j->scratch, j->plan, j->target);
     if (wrong != NULL || has_custom || j->lacks != NULL)
         return wrong;
@@ -398,7 +399,8 @@ int main(int argc, char **argv)
     if (getenv("TEST_FAULTS") != NULL)
         printf("# %u barriers, waits and fences left out, %u of them found\n%s %u - planted faults\n",
                all_faults.planted, all_faults.found, finds ? "ok" : "not ok", number + 1);
-    printf("# %u cases, %u with text that only a compiler can run, %u failures\n", number, n_custom,
-           n_failed);
+    printf("# %u cases, %u programs with text that only a compiler can run, %u that targets cannot run, "
+           "%u failures\n",
+           number, n_custom, n_lacking, n_failed);
     return n_failed == 0 && finds && number > 0 ? 0 : 1;
 }

@@ -20,6 +20,7 @@ enum {
     VALUES = 64, // columns of the values are a multiple
     BY_STEPS_B = 2
 };
+static const double SMALLEST = 1e-30; // stands for a weight that is too small for its type
 
 static bool is_f16(const AttTiles *x)
 {
@@ -208,17 +209,38 @@ static KRef weight_at(const AttTiles *x, KRef row, KRef key)
     return k_cast(k, k_bitcast(k, k_cast(k, own, DTYPE_u16), type), DTYPE_f32);
 }
 
+// What a key counts in a row whose sum is NaN: its weight. One that is 0 may be that of a key that the row
+// sees, too small for its type: then the key counts a little. A mask of numbers is as good as its weights.
+static KRef own_weight(const AttTiles *x, int64_t r, KRef key, KRef weight)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Attention *a = x->a;
+    const AttRow *row = &x->row[r];
+    const KRef zero = k_number(k, DTYPE_f32, 0);
+    KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
+    if (a->mask != 0 && lower_node(l, a->mask)->dtype != DTYPE_bool)
+        return weight;
+    if (a->mask != 0) {
+        const KRef last = k_expr(k, "$ + -1", x->hi);
+        const KRef score = attention_masked(l, a, zero, attention_mask_at(l, row, k_min(k, key, last)));
+        is_seen = k_and(k, is_seen, k_eq(k, score, zero));
+    }
+    return k_select(k, is_seen, k_max(k, weight, k_number(k, DTYPE_f32, SMALLEST)), zero);
+}
+
 // What a row does not see may be infinite or NaN, and 0 of it is NaN: the sum of a column without that.
-static KRef sum_again(const AttTiles *x, KRef first, KRef row, KRef column)
+static KRef sum_again(const AttTiles *x, KRef first, int64_t r, KRef column)
 {
     Kernel *k = x->l->k;
     const uint32_t param = lower_param(x->l, x->a->v, PARAM_READ);
     const AttCopy values = {x->a->v, false, attention_tile_keys(x), x->a->value_size, first, x->hi};
     const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "again");
-    const KRef key = k_loop(k, attention_tile_keys(x), KFOR_ROLL, "key");
+    const KRef place = k_loop(k, attention_tile_keys(x), KFOR_ROLL, "key");
     KRef is_inside = 0;
-    const KRef from = attention_tile_index(x, &values, k_add(k, first, key), column, &is_inside);
-    const KRef weight = weight_at(x, row, key);
+    const KRef key = k_add(k, first, place);
+    const KRef from = attention_tile_index(x, &values, key, column, &is_inside);
+    const KRef weight = own_weight(x, r, key, weight_at(x, attention_tile_row(x, r), place));
     k_if(k, k_and(k, is_inside, k_ne(k, weight, k_number(k, DTYPE_f32, 0))));
     k_set(k, sum, k_fma(k, weight, k_cast(k, k_load(k, param, from, 1, 1), DTYPE_f32), k_get(k, sum)));
     k_end(k);
@@ -236,9 +258,7 @@ static void add_four(const AttTiles *x, KRef first, int64_t r, int64_t c, KRef s
         if (hides) {
             const KRef sum = k_aload(k, sums, at, 1);
             k_if(k, k_ne(k, sum, sum));
-            k_astore(
-                k, sums, at,
-                sum_again(x, first, attention_tile_row(x, r), attention_tile_place(x, c + e, x->columns)));
+            k_astore(k, sums, at, sum_again(x, first, r, attention_tile_place(x, c + e, x->columns)));
             k_end(k);
         }
         k_astore(k, x->mix, mix, k_add(k, k_aload(k, x->mix, mix, 1), k_aload(k, sums, at, 1)));
