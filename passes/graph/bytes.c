@@ -4,10 +4,11 @@
 // products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv.
 // Where matrix units of GPUs multiply bytes, and depthwise ones of GPUs, as they are. Else f32 convolutions
 // whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that takes; f64 where
-// even one channel is too much. All give the same integers. Sums of 16-bit operands are two of bytes, except
-// where integers are cheap (simplify_halves.h). Sums of bytes along axes are f32 on other CPUs, where
-// that is exact.
+// even one channel is too much. Windows with weights of 1 are pools. All give the same integers. Sums of
+// 16-bit operands are two of bytes, except where integers are cheap (simplify_halves.h). Sums of bytes along
+// axes are f32 on other CPUs, where that is exact.
 #include "ir/graph/tensor.h"
+#include "ir/shape/forms.h"
 #include "passes/graph/bytes_volume.h"
 #include "passes/graph/requantise.h"
 #include "passes/graph/simplify_halves.h"
@@ -17,7 +18,7 @@
 #include <math.h>
 
 static const double exact_f32 = 16777216;
-enum { MAX_PARTS = 64 };
+enum { MAX_PARTS = 64, MOST_OF_WINDOW = 1 << 20 };
 
 typedef struct IntConv {
     Graph *g;
@@ -142,13 +143,19 @@ static NodeId as_dot(const IntConv *c)
 
 // --- as floats -----------------------------------------------------------------------------------
 
+static int64_t taps_of(const IntConv *c)
+{
+    int64_t taps = 1;
+    for (uint32_t i = 2; i < c->ws.rank; i++)
+        taps *= c->ws.dim[i];
+    return taps;
+}
+
 // The largest magnitude that a sum over the input channels [from, to) can have.
 static double largest_sum(const IntConv *c, int64_t from, int64_t to)
 {
-    int64_t taps = 1;
+    const int64_t taps = taps_of(c);
     double most = 0;
-    for (uint32_t i = 2; i < c->ws.rank; i++)
-        taps *= c->ws.dim[i];
     if (c->wv == NULL)
         return (double)(to - from) * (double)taps * 255 * (double)c->most_x;
     for (int64_t o = 0; o < c->ws.dim[0]; o++) {
@@ -218,9 +225,52 @@ static NodeId centred(const IntConv *c, NodeId id, NodeId zero, DType type)
     return graph_op2(g, OP_sub, wide, z);
 }
 
-static NodeId as_floats(const IntConv *c)
+// Are there windows in each channel, of which each element counts once (quantised means)? Pools add them up
+// faster than depthwise convolutions, and without weights. Means are off by 2^-23 of themselves at most: an
+// eighth of an integer, so that sums are exact again (window_sums).
+static bool has_plain_windows(const IntConv *c)
+{
+    const Node *n = graph_node(c->g, c->id);
+    const WindowForm form = window_form(n);
+    const uint32_t spatial = c->ws.rank - 2;
+    if (c->wv == NULL || c->ws.dim[1] != 1 || c->ws.dim[0] != c->group || !shape_is_const(n->shape) ||
+        (double)taps_of(c) * (double)c->most_x > MOST_OF_WINDOW)
+        return false;
+    bool are_plain = true;
+    for (uint32_t i = 0; i < spatial; i++) {
+        const int64_t reach = (c->ws.dim[i + 2] - 1) * form.dilation[i];
+        are_plain = are_plain && form.pad[i] <= reach && form.pad[spatial + i] <= reach;
+    }
+    for (int64_t i = 0; i < shape_numel(&c->ws) && are_plain; i++)
+        are_plain = c->wv[i] == 1;
+    return are_plain;
+}
+
+static NodeId window_sums(const IntConv *c, NodeId x)
 {
     Graph *g = c->g;
+    const WindowForm form = window_form(graph_node(g, c->id));
+    const uint32_t spatial = c->ws.rank - 2;
+    NodeBuild b = node_begin(g, OP_avg_pool, node_span(g, c->id), g->labels.data[c->id]);
+    node_src(&b, x);
+    node_ints(&b, A_avg_pool_kernel, c->ws.dim + 2, spatial);
+    node_ints(&b, A_avg_pool_strides, form.stride, spatial);
+    node_ints(&b, A_avg_pool_pads, form.pad, 2 * spatial);
+    node_ints(&b, A_avg_pool_dilations, form.dilation, spatial);
+    node_int(&b, A_avg_pool_count_include_pad, true);
+    const Span at = node_span(g, c->id);
+    const NodeId sum = graph_op2(g, OP_mul, node_end(&b), graph_scalar(g, DTYPE_f32, (double)taps_of(c), at));
+    // Casts cut off: what is not below 0 is rounded so, without an instruction that some CPUs do not have.
+    const NodeId above = graph_op2(g, OP_add, sum, graph_scalar(g, DTYPE_f32, MOST_OF_WINDOW + 0.5, at));
+    const NodeId below = graph_scalar(g, DTYPE_i32, MOST_OF_WINDOW, at);
+    return graph_op2(g, OP_sub, graph_cast(g, above, DTYPE_i32), below);
+}
+
+static NodeId float_sums(const IntConv *c)
+{
+    Graph *g = c->g;
+    if (has_plain_windows(c))
+        return window_sums(c, centred(c, c->x, c->x_zero, DTYPE_f32));
     const int64_t parts = count_parts(c);
     const DType type = parts > 0 ? DTYPE_f32 : DTYPE_f64;
     const NodeId x = centred(c, c->x, c->x_zero, type), w = centred(c, c->w, c->w_zero, type);
@@ -233,6 +283,13 @@ static NodeId as_floats(const IntConv *c)
                       : float_conv(c, x, w);
         sum = sum != 0 ? graph_op2(g, OP_add, sum, part) : part;
     }
+    return sum;
+}
+
+static NodeId as_floats(const IntConv *c)
+{
+    Graph *g = c->g;
+    const NodeId sum = float_sums(c);
     if (c->bias == 0)
         return sum;
     Shape s = {.rank = c->ws.rank - 1, .dim = {c->ws.dim[0], 1, 1, 1}};

@@ -32,7 +32,8 @@ static bool is_of_floats(OpId op)
 }
 
 // Means are sums of the bytes and one factor, softmax is a table; but not where windows at the border have
-// fewer elements, or where nothing is quantised. Bytes may have another shape before they are multiplied.
+// fewer elements, where nothing is quantised, or where the largest byte is not the largest finite number.
+// Bytes may have another shape before they are multiplied.
 static void test_quantised_chains(void **state)
 {
     static const struct {
@@ -53,6 +54,12 @@ static void test_quantised_chains(void **state)
         {"node GlobalAveragePool f -> y", OP_global_avg_pool},
         {"node Softmax f -> m axis=1; node Flatten m -> c; node QuantizeLinear c,s,z -> y", OP_gather},
         {"node Softmax f -> y", OP_softmax},
+        {"init d f32 - = -0.5; node DequantizeLinear x,d,z -> e; node Softmax e -> m; "
+         "node QuantizeLinear m,s,z -> y",
+         OP_softmax},
+        {"init d f32 - = inf; node DequantizeLinear x,d,z -> e; node Softmax e -> m; "
+         "node QuantizeLinear m,s,z -> y",
+         OP_softmax},
         {"node QLinearGlobalAveragePool x,s,z,s,z -> y domain=com.microsoft channels_last=0", OP_reduce_sum},
         {"node QLinearSoftmax x,s,z,s,z -> y domain=com.microsoft axis=-1 opset=13", OP_gather},
         {"init w i8 1,24 = 1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6; init v i8 - = 0; "

@@ -25,7 +25,7 @@ NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // Like qdq_conv, for a product with a matrix [K, N], or [N, K] when is_transposed.
 NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed);
 // Softmax of dequantised bytes, quantised as `type`: in integers, up to as many elements as microcontrollers
-// have room for. 0: x is none.
+// have room for. 0: x is none, or its scale is below 0 or not finite.
 NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);
 // x / scale, where x is made of integers times constants: the scale goes into these. 0: it is not.
 NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale);

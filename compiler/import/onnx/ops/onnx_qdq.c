@@ -276,6 +276,13 @@ static NodeId i64_number(OnnxNode *n, double v)
     return onnx_scalar(n, DTYPE_i64, v);
 }
 
+// Does the largest byte of a line stand for its largest number, and are all numbers finite?
+static bool has_steps_up(OnnxNode *n, const OnnxDequantised *d)
+{
+    const Tensor scale = tensor_of_const(n->graph, d->scale);
+    return tensor_get_f64(&scale, 0) >= 0 && isfinite(tensor_get_f64(&scale, 0));
+}
+
 // exp of the differences of bytes to the largest one of their line: -255 to 0, in steps of the scale.
 static NodeId powers(OnnxNode *n, const OnnxDequantised *from, int64_t axis)
 {
@@ -321,7 +328,7 @@ NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type)
         return y;
     }
     const OnnxDequantised *from = v.op == OP_softmax && v.dtype == DTYPE_f32 ? find_input(n, v.src[0]) : NULL;
-    if (!from || !shape_is_const(v.shape) || shape_numel(v.shape) > SOFTMAX_MOST)
+    if (!from || !has_steps_up(n, from) || !shape_is_const(v.shape) || shape_numel(v.shape) > SOFTMAX_MOST)
         return 0;
     const int64_t axis = node_get_int(&v, A_softmax_axis);
     const NodeId y = shares(n, powers(n, from, axis), axis, 1 / s);
