@@ -27,14 +27,14 @@ def main():
         "rlxc": 1,
         "name": "phases",
         "inputs": {
-            "x": {"dtype": "f32", "shape": [1, 64, 14, 14]},
+            "x": {"dtype": "f32", "shape": [1, 128, 8, 8]},
             "base": {"dtype": "f32", "shape": [400, 300]},
             "at": {"dtype": "i64", "shape": [200]},
             "rows": {"dtype": "f32", "shape": [200, 300]},
         },
         "weights": {
-            "w": weight("w", [64, 64, 3, 3], 0.1),
-            "k": weight("k", [96, 64, 3, 3], 0.1),
+            "w": weight("w", [128, 128, 3, 3], 0.1),
+            "k": weight("k", [96, 128, 3, 3], 0.1),
         },
         "nodes": [
             {"name": "conv", "op": "conv", "inputs": ["x", "w"], "pads": [1, 1, 1, 1]},
