@@ -108,8 +108,8 @@ static void make_positions(LlmBuild *b, const LlmOptions *o)
     node_concat(&start, (const NodeId[]){zero, past, zero}, 3, 0);
     b->start = llm_end(b, &start);
     b->past = past;
-    b->last = o->drafts != 0 ? last_rows(b)
-                             : llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+    b->final = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+    b->last = o->drafts != 0 ? last_rows(b) : b->final;
 }
 
 // --- layers ---
