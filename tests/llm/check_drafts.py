@@ -138,6 +138,8 @@ def test_refused():
     for words in (["--drafts", "0"], ["--drafts", "65"], ["--drafts", "2", "--outputs", "all"],
                   ["--drafts", "2", "--outputs", "last,embedding"]):  # fmt: skip
         assert "--drafts" in compiled(folder, *words, status=2)
+    for words in (["--context", "1"], ["--context", "32768", "--slots", "512"]):
+        assert "no room for guesses" in compiled(folder, "--drafts", "2", *words, status=2)
     other = placed("ssm", "mamba")
     assert "cannot go back" in compiled(other, "--drafts", "2", status=2)
     text = ["--prompt", "The cat", "-n", "2"]
