@@ -47,7 +47,7 @@ static bool check_options(LlmBuild *b, const LlmOptions *o)
     if (o->drafts != 0 && (o->outputs & (LLM_GIVES_ALL | LLM_GIVES_STATE)) != 0)
         return llm_fail(b, E0003, "--drafts: expected --outputs last, or last,mean");
     if (o->drafts != 0 && llm_chunk(b->context) <= sequences_of(o))
-        return llm_fail(b, E0003, "--drafts: a run takes %lld tokens at most, which leaves no room for guesses",
+        return llm_fail(b, E0003, "--drafts: a run takes %lld tokens, which leaves no room for guesses",
                         (long long)llm_chunk(b->context));
     if (llm_has(b, LLM_SSM) && (o->slots != 0 || o->has_rings || o->has_f16_caches))
         return llm_fail(b, E0003, "--slots, --kv and --windows: %s has no caches of rows", b->arch->name);
