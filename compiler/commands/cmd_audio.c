@@ -123,7 +123,11 @@ static bool make_prompt(Listener *l)
     Speaker *s = &l->speaker;
     const int32_t start = find_token(l, "<|startoftranscript|>"), task = find_token(l, "<|transcribe|>");
     const int32_t plain = find_token(l, "<|notimestamps|>");
-    if (start < 0 || s->context < 5)
+    if (s->context < 5)
+        return diag_error(l->cli->diag, (Span){0}, E0003,
+                          "--audio: expected a context of at least 5 tokens, found %lld",
+                          (long long)s->context);
+    if (start < 0)
         return diag_error(l->cli->diag, (Span){0}, E0003,
                           "--audio: the vocabulary has no token <|startoftranscript|>");
     speaker_set(s, &start, 1);

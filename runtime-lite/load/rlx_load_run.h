@@ -122,7 +122,7 @@ static inline int rlx_load_places(const rlx_load_plan *p, rlx_load_reader *r, co
                 place[t] = (uint64_t)file << RLX_LOAD_PLACE_BITS | (data + offset);
         }
         data = (r->at + (uint64_t)h->alignment - 1) / h->alignment * h->alignment;
-        if (r->failed || data > r->n || r->n >> RLX_LOAD_PLACE_BITS != 0)
+        if (r->failed || data > r->n || (uint64_t)r->n >> RLX_LOAD_PLACE_BITS != 0)
             return RLX_LOAD_DAMAGED;
     }
     return 0;

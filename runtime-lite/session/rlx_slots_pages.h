@@ -89,17 +89,24 @@ static inline int rlx_slots_is_shared(const rlx_session *s, int64_t i)
     return s->slots->n_users[rlx_slots_pages(s)[i]] > 1;
 }
 
+// How many free pages it takes that no other session has those of the tokens from n_run up to n.
+static inline int64_t rlx_slots_missing(const rlx_session *s, int64_t n)
+{
+    const int64_t needed = rlx_slots_pages_of(n);
+    int64_t missing = needed > s->n_pages ? needed - s->n_pages : 0;
+    for (int64_t i = s->n_run / RLX_SLOTS_PAGE; i < needed && i < s->n_pages; i++)
+        missing += rlx_slots_is_shared(s, i);
+    return n <= s->n_run ? 0 : missing;
+}
+
 // Pages for the rows of the tokens from n_run up to n, none of which another session has. Too few are free:
 // nothing has changed.
-static inline int rlx_slots_reserve(rlx_session *s, int64_t n)
+static inline int rlx_slots_reserve_free(rlx_session *s, int64_t n)
 {
     const int64_t needed = rlx_slots_pages_of(n), begin = s->n_run / RLX_SLOTS_PAGE;
-    int64_t missing = needed > s->n_pages ? needed - s->n_pages : 0;
     if (n <= s->n_run)
         return 0;
-    for (int64_t i = begin; i < needed && i < s->n_pages; i++)
-        missing += rlx_slots_is_shared(s, i);
-    if (missing > s->slots->n_free)
+    if (rlx_slots_missing(s, n) > s->slots->n_free)
         return RLX_SESSION_PAGES;
     for (int64_t i = begin; i < needed && i < s->n_pages; i++) {
         const int64_t kept = i == begin ? s->n_run % RLX_SLOTS_PAGE : 0;
@@ -110,6 +117,20 @@ static inline int rlx_slots_reserve(rlx_session *s, int64_t n)
     while (s->n_pages < needed)
         rlx_slots_pages(s)[s->n_pages++] = rlx_slots_take(s->slots);
     return 0;
+}
+
+// The same between runs. Where too few pages are free, drafts of all sessions give theirs back: a guess must
+// not take the place of a token.
+static inline int rlx_slots_reserve(rlx_session *s, int64_t n)
+{
+    for (uint32_t i = 0; i < s->slots->n_slots && rlx_slots_missing(s, n) > s->slots->n_free; i++) {
+        rlx_session *other = &s->slots->slot[i];
+        if (other->n_pages <= rlx_slots_pages_of(other->n_tokens))
+            continue;
+        rlx_session_drop_drafts(other);
+        rlx_slots_trim(other);
+    }
+    return rlx_slots_reserve_free(s, n);
 }
 
 // The pages with the first n tokens are those of both sessions from here on.

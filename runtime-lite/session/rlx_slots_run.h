@@ -28,10 +28,10 @@ static inline rlx_session *rlx_slots_nth(rlx_slots *all, uint32_t i)
 static inline int64_t rlx_slots_plan_one(rlx_session *s, int64_t most)
 {
     const int64_t own = s->n_tokens - s->n_run;
-    if (own != 0 && s->n_drafts != 0 && rlx_slots_reserve(s, s->n_tokens + s->n_drafts) < 0)
+    if (own != 0 && s->n_drafts != 0 && rlx_slots_reserve_free(s, s->n_tokens + s->n_drafts) < 0)
         rlx_session_drop_drafts(s);
     const int64_t left = own == 0 ? 0 : own + s->n_drafts - s->n_now, n = left < most ? left : most;
-    if (n <= 0 || rlx_slots_reserve(s, s->n_run + s->n_now + n) < 0)
+    if (n <= 0 || rlx_slots_reserve_free(s, s->n_run + s->n_now + n) < 0)
         return 0;
     s->n_now += n;
     return n;

@@ -123,11 +123,23 @@ def test_context():
         assert got["text"] == plain["text"] and got["tokens"] == 37, got
 
 
+def test_rings():
+    """Rows of rings that guesses have taken are not seen afterwards."""
+    file = placed("rings", "gemma3") / "m.gguf"
+    words = ["--prompt", "the cat the cat", "-n", "30", "--temperature", "0", "--context", "40", "--json"]
+    plain = json.loads(said(["run", file], *words))
+    for draft in ("ngram", file):
+        got = json.loads(said(["run", file], *words, "--windows", "ring", "--draft", draft))
+        assert got["text"] == plain["text"] and got["runs"] < plain["runs"], (got, plain)
+
+
 def test_refused():
     folder, file = placed("refused"), pairs()
     for words in (["--drafts", "0"], ["--drafts", "65"], ["--drafts", "2", "--outputs", "all"],
                   ["--drafts", "2", "--outputs", "last,embedding"]):  # fmt: skip
         assert "--drafts" in compiled(folder, *words, status=2)
+    for words in (["--context", "1"], ["--context", "32768", "--slots", "512"]):
+        assert "no room for guesses" in compiled(folder, "--drafts", "2", *words, status=2)
     other = placed("ssm", "mamba")
     assert "cannot go back" in compiled(other, "--drafts", "2", status=2)
     text = ["--prompt", "The cat", "-n", "2"]

@@ -7,6 +7,7 @@ Usage: check_load.py RLXC"""
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -282,6 +283,19 @@ def test_refused():
     assert "bytes of constants would be in the code, 'blk.0.ffn_up.weight' with 9437184" in message, message
     Folder(models.llama()).write(folder / "hf")
     assert "a language model in a GGUF file" in refused(folder / "hf", "inspect")
+
+
+def test_narrow():
+    """Where sizes have 32 bits."""
+    compiler = shutil.which("arm-none-eabi-gcc")
+    if compiler is None:
+        raise tap.Skipped("no arm-none-eabi-gcc")
+    folder = place("narrow")
+    compile_model(write(folder / "1.gguf", models.MODELS["llama"]()), folder, "load")
+    command = [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-mcpu=cortex-a9",
+               "-mfpu=neon", "-mfloat-abi=hard", "-I.", "m.c"]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=100)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
 
 
 def test_inspect():

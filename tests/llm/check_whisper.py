@@ -188,6 +188,8 @@ def test_audio():
     assert done.stdout.decode() == got["text"] + "\n" and got["text"].strip(), (done, got)
     done = listen(write_sound(sound, rate=8000))
     assert done.returncode == 2 and "found 8000" in done.stderr.decode(), done
+    done = listen(write_sound(sound), "--context", "4")
+    assert done.returncode == 2 and "at least 5 tokens, found 4" in done.stderr.decode(), done
     broken = pathlib.Path(FOLDER.name, "broken.wav")
     whole = pathlib.Path(write_sound(sound)).read_bytes()
     for n in range(0, 44, 3):

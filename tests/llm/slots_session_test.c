@@ -333,6 +333,25 @@ static int64_t draft_some(rlx_session *s, rlx_session *from)
 #endif
 }
 
+// Pages that guesses have taken are there for tokens of other sessions.
+static void test_drafts_give_way(void)
+{
+#ifdef M_DRAFTS
+    const int32_t drafts[M_DRAFTS] = {0};
+    rlx_session *a = &all.slot[0], *b = &all.slot[1], *c = &all.slot[2];
+    open_all();
+    NEED(m_feed(a, list, RLX_SLOTS_PAGE - 1) == 0 && m_draft(a, drafts, M_DRAFTS) == M_DRAFTS);
+    NEED(m_logits(a) != NULL && a->n_pages == 2 && a->n_ahead != 0);
+    NEED(m_feed(b, list, (size_t)(all.all.n_free - 1) * RLX_SLOTS_PAGE) == 0 && all.all.n_free == 1);
+    NEED(m_feed(c, list, RLX_SLOTS_PAGE) == 0 && a->n_drafts != 0 && all.all.n_free == 0);
+    NEED(m_feed(c, list, 1) == 0 && a->n_drafts == 0 && a->n_pages == 1);
+    NEED(m_feed(b, list, 1) == RLX_SESSION_PAGES);
+    check_pages();
+    check_alone(a);
+    check_alone(c);
+#endif
+}
+
 static int64_t save_one(rlx_session *s, rlx_session *from)
 {
     const int64_t n = m_save(from, saved, sizeof saved);
@@ -379,7 +398,7 @@ static void test_arguments(void)
 int main(void)
 {
     static void (*const tests[])(void) = {test_ragged,  test_prefix, test_logprobs, test_full,     test_save,
-                                          test_batches, test_random, test_arguments};
+                                          test_batches, test_random, test_arguments, test_drafts_give_way};
     may_not_allocate = 1;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tests[i]();

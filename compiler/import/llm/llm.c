@@ -27,6 +27,11 @@ static bool choose_context(LlmBuild *b, const LlmOptions *o)
     return true;
 }
 
+static int64_t sequences_of(const LlmOptions *o)
+{
+    return o->slots != 0 ? o->slots : 1;
+}
+
 // Options that the architecture has no use for, or that do not go together.
 static bool check_options(LlmBuild *b, const LlmOptions *o)
 {
@@ -41,6 +46,9 @@ static bool check_options(LlmBuild *b, const LlmOptions *o)
         return llm_fail(b, E0003, "--drafts: %s cannot go back to earlier tokens", b->arch->name);
     if (o->drafts != 0 && (o->outputs & (LLM_GIVES_ALL | LLM_GIVES_STATE)) != 0)
         return llm_fail(b, E0003, "--drafts: expected --outputs last, or last,mean");
+    if (o->drafts != 0 && llm_chunk(b->context) <= sequences_of(o))
+        return llm_fail(b, E0003, "--drafts: a run takes %lld tokens, which leaves no room for guesses",
+                        (long long)llm_chunk(b->context));
     if (llm_has(b, LLM_SSM) && (o->slots != 0 || o->has_rings || o->has_f16_caches))
         return llm_fail(b, E0003, "--slots, --kv and --windows: %s has no caches of rows", b->arch->name);
     return true;
@@ -81,7 +89,7 @@ NodeId llm_count_rows(LlmBuild *b, Dim rows)
 // With drafts: as many rows as programs want logits of.
 static void make_logit_rows(LlmBuild *b, const LlmOptions *o, int64_t most_rows)
 {
-    const int64_t sequences = o->slots != 0 ? o->slots : 1, most = sequences * (1 + o->drafts);
+    const int64_t most = sequences_of(o) * (1 + o->drafts);
     if (o->drafts == 0)
         return;
     b->l = dim_symbol(b->graph->dims, LLM_LOGIT_ROWS, 1, most < most_rows ? most : most_rows, 1);
@@ -108,8 +116,8 @@ static void make_positions(LlmBuild *b, const LlmOptions *o)
     node_concat(&start, (const NodeId[]){zero, past, zero}, 3, 0);
     b->start = llm_end(b, &start);
     b->past = past;
-    b->last = o->drafts != 0 ? last_rows(b)
-                             : llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+    b->final = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+    b->last = o->drafts != 0 ? last_rows(b) : b->final;
 }
 
 // --- layers ---

@@ -63,7 +63,8 @@ typedef struct LlmBuild {
     Dim t, p;                // tokens of a run, and those before it
     NodeId positions, start; // i64[T]: their places; i64[3]: where new rows of the caches begin
     NodeId past;             // i64[1]: the value of P
-    NodeId last; // i64[1]: the last of the T rows; with slots i64[slots]: those wanted; with drafts i64[L]
+    NodeId final;            // i64[1]: the number of the last of the T rows
+    NodeId last;             // rows with logits: the final one; with slots i64[slots]; with drafts i64[L]
     Dim l;                   // of `last`, where there are drafts
     int64_t slots, rows;     // with slots: how many, and rows of the caches
     NodeId slot, row, pages; // i64[T]: the slot of each token and its row; i64[slots, rows / LLM_PAGE]

@@ -24,7 +24,7 @@ static NodeId find_seen(LlmBuild *b, int64_t rows)
 {
     const Dim column[] = {b->t, 1};
     const NodeId at = llm_reshape(b, b->positions, 2, column);
-    const NodeId end = llm_op2(b, OP_add, b->past, b->last); // i64[1]: the last position
+    const NodeId end = llm_op2(b, OP_add, b->past, b->final); // i64[1]: the last position
     const NodeId back = llm_op2(b, OP_mod, llm_op2(b, OP_sub, end, count_up(b, rows)), scalar(b, rows));
     const NodeId held = llm_op2(b, OP_sub, end, back); // i64[rows]
     const NodeId oldest = llm_op2(b, OP_sub, at, scalar(b, llm_count(b, LLM_KEY_window) - 1));
