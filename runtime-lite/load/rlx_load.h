@@ -14,7 +14,7 @@ enum {
     RLX_LOAD_VOCABULARY = -45, // another vocabulary
     RLX_LOAD_TENSORS = -46,    // a tensor is missing, is one too many, or has another shape or type
     RLX_LOAD_VALUES = -47,     // a tensor has other values, of which the code has a part
-    RLX_LOAD_SHARE = -48       // NAME_load_begin has not succeeded with these files, or shares are not done
+    RLX_LOAD_SHARE = -48       // before NAME_load_begin, after other files, or shares are not done
 };
 
 // Shares of the work that threads may have, at most.

@@ -243,7 +243,7 @@ static inline int rlx_sampling_is_valid(const rlx_sampling *s)
     return s->temperature >= 0.0f && s->temperature < HUGE_VALF && s->top_p >= 0.0f && s->min_p >= 0.0f &&
            s->min_p <= 1.0f && s->repeat_penalty > 0.0f && s->repeat_penalty < HUGE_VALF &&
            fabsf(s->frequency_penalty) < HUGE_VALF && fabsf(s->presence_penalty) < HUGE_VALF &&
-           s->random != 0;
+           s->random != 0 && (s->bias != NULL || s->n_bias == 0) && (s->last != NULL || s->n_last == 0);
 }
 
 // The largest of a block of logits; NaN does not count. Lanes of their own, so that compilers take vectors.

@@ -55,6 +55,7 @@ DIFFERENT = [
      "NaN is skipped"),
     (r"max_pool of short rows in several lines", "NaN is skipped"),
     (r"attention .*(hides? (infinities|special)|infinite values behind)", "hidden values count"),
+    (r"attention f16.* behind a small weight", "weights are f16"),
     (r"attention units masked rows", "rows that see nothing are means"),
     (r"attention f64", "computed in f32"),
     (r"cast special", "floats beyond the type"),

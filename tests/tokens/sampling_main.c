@@ -123,6 +123,9 @@ static void check_arguments(void)
     s = rlx_sampling_start(0);
     s.repeat_penalty = 0.0f;
     expect(sample(&s, logits, 2) == RLX_TEXT_ARGUMENT, "a repeat penalty of 0");
+    s = rlx_sampling_start(1);
+    s.n_bias = 1;
+    expect(sample(&s, logits, 2) == RLX_TEXT_ARGUMENT, "biases without a list");
     s = rlx_sampling_start(0);
     s.last = &bad;
     s.n_last = 1;
