@@ -106,6 +106,7 @@ def check_writing(folder):
     assert not os.path.exists(folder + "/new"), files_below(folder + "/new")
 
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 with tempfile.TemporaryDirectory() as top:
     check_compilers(top)
     check_ignored(top)
