@@ -206,11 +206,11 @@ static KRef fold_extreme(const Kernel *k, KOp op, KRef a, KRef b)
     const KInst *n = k_inst(k, a);
     const bool is_signed = n->dtype != KT_INDEX && dtype_info[n->dtype].cls == DCLASS_INT;
     int64_t v = 0;
-    if (n->lanes > 1 || n->dtype == KT_INDEX || dtype_info[n->dtype].bits > 32 ||
-        (!is_signed && dtype_info[n->dtype].cls != DCLASS_UINT))
+    if (n->lanes > 1 || n->dtype == KT_INDEX || (!is_signed && dtype_info[n->dtype].cls != DCLASS_UINT))
         return 0;
-    const int64_t count = INT64_C(1) << dtype_info[n->dtype].bits;
-    const int64_t least = is_signed ? -count / 2 : 0, most = least + count - 1;
+    const unsigned above = 64 - dtype_info[n->dtype].bits;
+    const int64_t least = is_signed ? INT64_MIN >> above : 0;
+    const int64_t most = is_signed ? INT64_MAX >> above : (int64_t)(UINT64_MAX >> above); // as bits
     const bool is_first = k_is_const(k, a, &v);
     if ((!is_first && !k_is_const(k, b, &v)) || (v != least && v != most))
         return 0;
