@@ -2,15 +2,9 @@
 // What drafts promise (check_drafts.py makes the model m, with --drafts 4): a session with guesses, right or
 // wrong, writes what it writes without them, in fewer runs where they are right. Exit status 1, with the
 // place, where something is not as it must be.
-#include "m.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "session_need.h"
 
 #define ALLOWED 4e-6 // runs of several rows add up in another order than those of one
-
-#define NEED(ok) need((ok) != 0, #ok, __LINE__)
 
 enum { N = 9, MORE = 30, SEEDS = 12000, SAVED = M_SESSION_BYTES + 1024 };
 
@@ -19,23 +13,12 @@ static rlx_session plain, drafted, third;
 static unsigned char saved[SAVED];
 static int32_t prompt[M_CONTEXT + 1];
 
-static void need(int ok, const char *what, int line)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "line %d: %s\n", line, what);
-    exit(1);
-}
-
 static void open_all(void)
 {
     rlx_session *const all[] = {&plain, &drafted, &third};
-    for (int i = 0; i <= M_CONTEXT; i++)
-        prompt[i] = (7 * i * i + 3 * i + 1) % M_TOKENS;
-    for (int i = 0; i < 3; i++) {
-        memset(memory[i], 0xff, M_SESSION_BYTES); // NaN, where anything is read that nobody wrote
-        NEED(m_open(all[i], memory[i], M_SESSION_BYTES, NULL, 0) == 0);
-    }
+    make_tokens(prompt, M_CONTEXT + 1);
+    for (int i = 0; i < 3; i++)
+        open_on(all[i], memory[i]);
 }
 
 static rlx_sampling sampling_of(uint64_t seed)
@@ -44,18 +27,6 @@ static rlx_sampling sampling_of(uint64_t seed)
     s.repeat_penalty = 1.1f;
     s.temperature = seed == 0 ? 0 : 1;
     return s;
-}
-
-// How far two rows of logits are apart, relative to their norm.
-static double apart(const float *x, const float *y)
-{
-    double sum = 0, all = 0;
-    NEED(x != NULL && y != NULL);
-    for (unsigned i = 0; i < M_LOGITS; i++) {
-        sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
-        all += (double)x[i] * x[i];
-    }
-    return sqrt(sum / all);
 }
 
 // --- the same text, in fewer runs ----------------------------------------------------------------

@@ -3,13 +3,7 @@
 // another one that has the same scale, and one that begins anew after a change is like one that always had
 // the new scale. The model is m, with the parameter lora_one (check_lora.py makes it). Exit status 1, with
 // the place, where something is not as it must be.
-#include "m.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define NEED(ok) need((ok) != 0, #ok, __LINE__)
+#include "session_need.h"
 
 enum { N = 17, MORE = 9, SAVED = M_SESSION_BYTES + 1024 };
 
@@ -18,14 +12,6 @@ static rlx_session one, two, three;
 static unsigned char saved[SAVED];
 static int32_t list[N + MORE];
 
-static void need(int ok, const char *what, int line)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "line %d: %s\n", line, what);
-    exit(1);
-}
-
 static void set_scale(rlx_session *s, float scale)
 {
     NEED(rlx_set_param(&s->ctx, "lora_one", &scale, 1) == RLX_OK);
@@ -33,37 +19,17 @@ static void set_scale(rlx_session *s, float scale)
 
 static void begin(rlx_session *s, void *block, float scale)
 {
-    memset(block, 0xff, M_SESSION_BYTES); // NaN, where anything is read that nobody wrote
-    NEED(m_open(s, block, M_SESSION_BYTES, NULL, 0) == 0);
+    open_on(s, block);
     set_scale(s, scale);
-}
-
-static int same(rlx_session *a, rlx_session *b)
-{
-    const float *x = m_logits(a), *y = m_logits(b);
-    return x != NULL && y != NULL && memcmp(x, y, M_LOGITS * sizeof *x) == 0;
-}
-
-static double apart(rlx_session *a, rlx_session *b)
-{
-    const float *x = m_logits(a), *y = m_logits(b);
-    double sum = 0, all = 0;
-    NEED(x != NULL && y != NULL);
-    for (unsigned i = 0; i < M_LOGITS; i++) {
-        sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
-        all += (double)x[i] * x[i];
-    }
-    return sqrt(sum / all);
 }
 
 int main(void)
 {
-    for (int i = 0; i < N + MORE; i++)
-        list[i] = (7 * i * i + 3 * i + 1) % M_TOKENS;
+    make_tokens(list, N + MORE);
     begin(&one, memory[0], 1);
     begin(&two, memory[1], 0);
     NEED(m_feed(&one, list, N) >= 0 && m_feed(&two, list, N) >= 0);
-    NEED(apart(&one, &two) > 0.01); // each has its own
+    NEED(apart(m_logits(&one), m_logits(&two)) > 0.01); // each has its own
 
     // saved, and restored where the scale is the same
     const int64_t bytes = m_save(&one, saved, sizeof saved);
@@ -71,24 +37,24 @@ int main(void)
     begin(&three, memory[2], 1);
     NEED(m_restore(&three, saved, (size_t)bytes) == 0);
     NEED(m_feed(&three, list + N, MORE) >= 0 && m_feed(&one, list + N, MORE) >= 0);
-    NEED(same(&one, &three));
+    NEED(same_logits(&one, &three));
 
     // where it is another one, the scale stays that of the session, and the rows those of the saved one
     begin(&three, memory[2], 0);
     NEED(m_restore(&three, saved, (size_t)bytes) == 0 && m_feed(&three, list + N, MORE) >= 0);
     NEED(m_feed(&two, list + N, MORE) >= 0);
-    NEED(apart(&three, &one) > 0.01 && apart(&three, &two) > 0.01);
+    NEED(apart(m_logits(&three), m_logits(&one)) > 0.01 && apart(m_logits(&three), m_logits(&two)) > 0.01);
 
     // a fork has the scale that was set for it
     NEED(m_rewind(&one, 0) >= 0 && m_feed(&one, list, N) >= 0);
     begin(&three, memory[2], 1);
     NEED(m_fork(&three, &one) >= 0 && m_feed(&three, list + N, MORE) >= 0);
-    NEED(m_feed(&one, list + N, MORE) >= 0 && same(&one, &three));
+    NEED(m_feed(&one, list + N, MORE) >= 0 && same_logits(&one, &three));
 
     // begun anew after a change
     set_scale(&one, 0);
     NEED(m_rewind(&one, 0) >= 0 && m_feed(&one, list, N) >= 0 && m_feed(&one, list + N, MORE) >= 0);
-    NEED(same(&one, &two));
+    NEED(same_logits(&one, &two));
     m_close(&one);
     m_close(&two);
     m_close(&three);

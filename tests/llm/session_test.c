@@ -2,18 +2,13 @@
 // What sessions of a generated language model promise: session_test WHAT. The model is m (check_session.py
 // makes it); what is compared is compared bit by bit. Exit status 1, with the place, where something is not
 // as it must be. With -DNO_ALLOCATION, anything that allocates between open and close ends the program.
-#include "m.h"
-#include <math.h>
+#include "session_need.h"
+
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifndef ALLOWED // sums are added up in another order where runs are cut elsewhere
 #define ALLOWED 1e-6
 #endif
-
-#define NEED(ok) need((ok) != 0, #ok, __LINE__)
 
 enum { N = 23, MORE = 17, THREADS = 10, SAVED = M_SESSION_BYTES + 1024 };
 
@@ -22,52 +17,18 @@ static rlx_session one, two, three;
 static unsigned char saved[SAVED];
 static int32_t list[M_CONTEXT + 1];
 
-static void need(int ok, const char *what, int line)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "line %d: %s\n", line, what);
-    exit(1);
-}
-
-static void open_on(rlx_session *s, void *block)
-{
-    memset(block, 0xff, M_SESSION_BYTES); // NaN, where anything is read that nobody wrote
-    NEED(m_open(s, block, M_SESSION_BYTES, NULL, 0) == 0);
-}
-
 static void open_all(void)
 {
-    for (int i = 0; i <= M_CONTEXT; i++)
-        list[i] = (7 * i * i + 3 * i + 1) % M_TOKENS;
+    make_tokens(list, M_CONTEXT + 1);
     open_on(&one, memory[0]);
     open_on(&two, memory[1]);
     open_on(&three, memory[2]);
-}
-
-static int same_logits(rlx_session *a, rlx_session *b)
-{
-    const float *x = m_logits(a), *y = m_logits(b);
-    return x != NULL && y != NULL && memcmp(x, y, M_LOGITS * sizeof *x) == 0;
 }
 
 static int same_tokens(const rlx_session *a, const rlx_session *b)
 {
     return a->n_tokens == b->n_tokens &&
            memcmp(a->tokens, b->tokens, (size_t)a->n_tokens * sizeof *a->tokens) == 0;
-}
-
-// How far the logits are apart, relative to their norm.
-static double apart(rlx_session *a, rlx_session *b)
-{
-    const float *x = m_logits(a), *y = m_logits(b);
-    double sum = 0, all = 0;
-    NEED(x != NULL && y != NULL);
-    for (unsigned i = 0; i < M_LOGITS; i++) {
-        sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
-        all += (double)x[i] * x[i];
-    }
-    return sqrt(sum / all);
 }
 
 // Both choose the same tokens and write the same text, with the same bits at the end.
@@ -188,10 +149,11 @@ static void test_reuse(void)
     NEED(m_feed(&one, list + 14, N + 4 - 14) == 0);
     NEED(m_feed(&two, list, 14) == 0 && m_feed(&two, list + 14, N + 4 - 14) == 0);
     NEED(same_tokens(&one, &two) && same_logits(&one, &two));
-    NEED(m_feed(&three, list, N + 4) == 0 && apart(&one, &three) < ALLOWED);
+    NEED(m_feed(&three, list, N + 4) == 0 && apart(m_logits(&one), m_logits(&three)) < ALLOWED);
     NEED(m_reuse(&one, list, N + 4) == N + 4 && same_logits(&one, &two));
-    NEED(m_rewind(&one, 9) == 0 && m_rewind(&two, 9) == 0 && apart(&one, &two) == 0);
-    NEED(m_rewind(&three, 0) == 0 && m_feed(&three, list, 9) == 0 && apart(&one, &three) < ALLOWED);
+    NEED(m_rewind(&one, 9) == 0 && m_rewind(&two, 9) == 0 && apart(m_logits(&one), m_logits(&two)) == 0);
+    NEED(m_rewind(&three, 0) == 0 && m_feed(&three, list, 9) == 0);
+    NEED(apart(m_logits(&one), m_logits(&three)) < ALLOWED);
 }
 
 static void test_shift(void)
@@ -200,7 +162,7 @@ static void test_shift(void)
     NEED(m_feed(&one, list, N) == 0 && m_shift(&one, 4, 6) == 0 && one.n_tokens == N - 6);
     NEED(m_feed(&two, list, N) == 0 && m_rewind(&two, 4) == 0 && m_feed(&two, list + 10, N - 10) == 0);
     NEED(m_feed(&three, list, 4) == 0 && m_feed(&three, list + 10, N - 10) == 0);
-    NEED(same_tokens(&one, &three) && apart(&one, &three) < ALLOWED);
+    NEED(same_tokens(&one, &three) && apart(m_logits(&one), m_logits(&three)) < ALLOWED);
     go_on(&one, &two, MORE);
     NEED(m_shift(&one, 0, one.n_tokens) == 0 && one.n_tokens == 0 && m_feed(&one, list, N) == 0);
     NEED(m_rewind(&three, 0) == 0 && m_feed(&three, list, N) == 0 && same_logits(&one, &three));
@@ -322,7 +284,7 @@ static void test_context(void)
     NEED(token >= 0 || token == RLX_END_TOKEN);
     NEED(m_feed(&two, list, M_CONTEXT + 1) == RLX_SESSION_FULL && two.n_tokens == 0);
     NEED(m_feed(&two, list, M_CONTEXT - 1) == 0 && m_feed(&two, list + M_CONTEXT - 1, 1) == 0);
-    NEED(m_feed(&three, list, M_CONTEXT) == 0 && apart(&two, &three) < ALLOWED);
+    NEED(m_feed(&three, list, M_CONTEXT) == 0 && apart(m_logits(&two), m_logits(&three)) < ALLOWED);
 }
 
 static void test_arguments(void)
