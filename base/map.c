@@ -3,6 +3,7 @@
 // map never shows its hashes. A slot also holds the hash, so that a probe that misses touches no entry: in
 // large maps an entry is a cache miss.
 #include "base/map.h"
+#include "base/bytes.h"
 #include "base/diag.h"
 
 #include <string.h>
@@ -17,16 +18,7 @@ static uint64_t mix(uint64_t h, uint64_t word)
     return h ^ (h >> 29);
 }
 
-// Bytes, not a word load: hashes are then the same on every machine.
-static uint64_t load_le(const unsigned char *p, size_t n)
-{
-    uint64_t w = 0;
-    for (size_t i = 0; i < n; i++)
-        w |= (uint64_t)p[i] << (8 * i);
-    return w;
-}
-
-// The same for whole words, as an expression that compilers turn into one load: of gigabytes of weights this
+// load_le of whole words, as an expression that compilers turn into one load: of gigabytes of weights this
 // is most of the work.
 static uint64_t load_word(const unsigned char *p)
 {

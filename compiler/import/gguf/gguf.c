@@ -2,6 +2,7 @@
 // One part of a GGUF file: "GGUF", u32 version, u64 tensors, u64 entries, the entries, the descriptions of
 // the tensors, and their data from the next multiple of the alignment on. Everything is little-endian.
 #include "compiler/import/gguf/gguf_reader.h"
+#include "base/bytes.h"
 #include "compiler/system/rawfile.h"
 
 #include <stdarg.h>
@@ -57,10 +58,7 @@ const uint8_t *gguf_take(GgufReader *r, uint64_t n)
 static uint64_t take_bits(GgufReader *r, uint32_t bytes)
 {
     const uint8_t *p = gguf_take(r, bytes);
-    uint64_t v = 0;
-    for (uint32_t i = 0; p != NULL && i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
+    return p != NULL ? load_le(p, bytes) : 0;
 }
 
 uint32_t gguf_take_u32(GgufReader *r)

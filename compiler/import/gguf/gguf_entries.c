@@ -2,6 +2,7 @@
 // The metadata of a GGUF file: a key, a u32 type and a value each; arrays have a u32 type of their elements,
 // a u64 count and the elements. Separate because what follows reads them by key only.
 #include "compiler/import/gguf/gguf_reader.h"
+#include "base/bytes.h"
 #include "ir/graph/tensor.h"
 
 #include <string.h>
@@ -121,23 +122,15 @@ bool gguf_read_entries(GgufReader *r, uint64_t n, GgufEntry *entries, Map *index
 
 // --- values by key ---
 
-static uint64_t get_bits(const uint8_t *p, uint32_t bytes)
-{
-    uint64_t v = 0;
-    for (uint32_t i = 0; i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
 static int64_t get_signed(GgufValue type, const uint8_t *p)
 {
     const uint32_t gap = 64 - 8 * values[type].bytes;
-    return (int64_t)(get_bits(p, values[type].bytes) << gap) >> gap;
+    return (int64_t)(load_le(p, values[type].bytes) << gap) >> gap;
 }
 
 static double get_f64(GgufValue type, const uint8_t *p)
 {
-    const uint64_t bits = get_bits(p, values[type].bytes);
+    const uint64_t bits = load_le(p, values[type].bytes);
     const uint32_t low = (uint32_t)bits;
     float f = 0;
     double v = 0;
@@ -165,7 +158,7 @@ bool gguf_entry_uint(const GgufEntry *e, uint64_t *out)
 {
     if (!is_int(e->type) || (values[e->type].class == CLASS_INT && get_signed(e->type, e->data) < 0))
         return false;
-    *out = get_bits(e->data, values[e->type].bytes);
+    *out = load_le(e->data, values[e->type].bytes);
     return true;
 }
 
@@ -232,7 +225,7 @@ int64_t gguf_array_int(const GgufArray *a, uint64_t i)
         return get_signed(a->type, p);
     if (values[a->type].class == CLASS_FLOAT)
         return tensor_saturate(DTYPE_i64, get_f64(a->type, p));
-    const uint64_t v = get_bits(p, values[a->type].bytes);
+    const uint64_t v = load_le(p, values[a->type].bytes);
     return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 

@@ -2,6 +2,7 @@
 // Strings in .npy files: NumPy's `<U` (UCS-4, of one length for all) and `|S` (bytes), and rlxc's own form,
 // UTF-8 in u8 with the bytes as one more axis, filled up with zeros.
 #include "compiler/import/tensors/npy.h"
+#include "base/bytes.h"
 #include "compiler/system/rawfile.h"
 
 #include <string.h>
@@ -40,7 +41,7 @@ static uint32_t take_utf8(const uint8_t **p, const uint8_t *end)
 
 static uint32_t code_point(const uint8_t *p)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return (uint32_t)load_le(p, 4);
 }
 
 // One string as UTF-8, in `capacity` bytes. NULL, or what is wrong.

@@ -2,6 +2,7 @@
 // The safetensors format: 8 bytes of header length, a JSON object {"name": {"dtype", "shape", "data_offsets":
 // [begin, end]}} (and "__metadata__"), then the data that the offsets count in.
 #include "compiler/import/tensors/safetensors.h"
+#include "base/bytes.h"
 #include "compiler/system/json_scan.h"
 #include "compiler/system/rawfile.h"
 
@@ -141,14 +142,11 @@ static bool read_entries(const Reader *r, const cJSON *tree)
 bool safetensors_read(Arena *a, Diag *d, Span where, const char *path, const void *data, size_t len,
                       SafeTensors *out)
 {
-    const unsigned char *p = data;
     Reader r = {.arena = a, .diag = d, .where = where, .path = path, .out = out};
-    uint64_t header_len = 0;
+    const uint64_t header_len = len >= PREFIX ? load_le(data, PREFIX) : 0;
     size_t at = 0;
     const char *why = NULL;
     *out = (SafeTensors){.path = arena_strdup(a, path)};
-    for (uint32_t i = 0; i < PREFIX && len >= PREFIX; i++)
-        header_len |= (uint64_t)p[i] << 8 * i;
     if (len < PREFIX || header_len > len - PREFIX)
         return fail(&r, "it is cut off within its header");
     const char *header = (const char *)data + PREFIX;

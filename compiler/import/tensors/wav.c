@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See wav.h. A file is a list of chunks, of which `fmt ` says how the samples of `data` are stored.
 #include "compiler/import/tensors/wav.h"
+#include "base/bytes.h"
 #include "compiler/system/rawfile.h"
 
 #include <string.h>
@@ -15,10 +16,7 @@ typedef struct WavChunks {
 
 static uint32_t number(const unsigned char *p, uint32_t bytes)
 {
-    uint32_t v = 0;
-    for (uint32_t i = 0; i < bytes; i++)
-        v |= (uint32_t)p[i] << 8 * i;
-    return v;
+    return (uint32_t)load_le(p, bytes);
 }
 
 // The first chunks of both kinds. What says that it goes beyond the end of the file ends there, as programs

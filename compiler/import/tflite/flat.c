@@ -2,6 +2,7 @@
 // See flat.h. A table begins with the distance back to the list of its fields: its size, the size of the
 // table, and where each field stands in the table (0: it has its default).
 #include "compiler/import/tflite/flat.h"
+#include "base/bytes.h"
 #include "base/diag.h"
 
 #include <string.h>
@@ -30,10 +31,7 @@ static const uint8_t *get(FlatFile *f, size_t at, size_t n)
 static uint64_t read_bits(FlatFile *f, size_t at, uint32_t bytes)
 {
     const uint8_t *p = get(f, at, bytes);
-    uint64_t v = 0;
-    for (uint32_t i = 0; p && i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
+    return p != NULL ? load_le(p, bytes) : 0;
 }
 
 static const struct {
