@@ -171,7 +171,7 @@ static bool write_text(Listener *l)
             break;
         str_printf(&l->tokens, "%s%d", l->tokens.len != 0 ? ", " : "", (int)token);
         give_out(l, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room));
-        s->token[s->n++] = token;
+        speaker_add(s, token);
         ok = s->n == s->context || speaker_feed(s);
     }
     give_out(l, piece, rlx_stream_end(&stream, piece));

@@ -37,73 +37,62 @@ static LlmAdapterTensor *find(Arena *a, LlmAdapter *adapter, const char *arch, L
 
 // --- adapter_config.json ---
 
-// False: it is not there, or null.
-static bool member(const JsonPlace *root, const char *name, JsonPlace *out)
+static bool check_only(HfFolder *h, const char *name, Must must)
 {
-    *out = (JsonPlace){0};
-    while (json_next(root, out))
-        if (strcmp(out->item->string, name) == 0)
-            return !cJSON_IsNull(out->item);
-    return false;
-}
-
-static bool check_only(JsonReader *r, const JsonPlace *root, const char *name, Must must)
-{
-    JsonPlace p;
-    if (!member(root, name, &p) || (must == NOT_TRUE && cJSON_IsFalse(p.item)) ||
-        (must == EMPTY && cJSON_IsObject(p.item) && p.item->child == NULL))
+    const JsonPlace *p = hf_member(h, name);
+    if (p == NULL || (must == NOT_TRUE && cJSON_IsFalse(p->item)) ||
+        (must == EMPTY && cJSON_IsObject(p->item) && p->item->child == NULL))
         return true;
-    return json_wrong(r, &p, must == NOT_TRUE ? "false: rlxc does not support it"
-                             : must == EMPTY  ? "an empty object: rlxc does not support it"
-                                              : "no such member: rlxc does not support it");
+    return json_wrong(&h->json, p, must == NOT_TRUE ? "false: rlxc does not support it"
+                                   : must == EMPTY  ? "an empty object: rlxc does not support it"
+                                                    : "no such member: rlxc does not support it");
 }
 
 // Some ways to begin training change the weights of the model too.
-static bool check_start(JsonReader *r, const JsonPlace *root)
+static bool check_start(HfFolder *h)
 {
     static const char *const harmless[] = {"gaussian", "eva", "orthogonal"};
-    JsonPlace p;
-    if (!member(root, "init_lora_weights", &p) || !cJSON_IsString(p.item))
+    const JsonPlace *p = hf_member(h, "init_lora_weights");
+    if (p == NULL || !cJSON_IsString(p->item))
         return true;
     for (uint32_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(p.item->valuestring, harmless[i]) == 0)
+        if (strcmp(p->item->valuestring, harmless[i]) == 0)
             return true;
-    return json_wrong(r, &p,
+    return json_wrong(&h->json, p,
                       "a way that leaves the weights of the model as they are: true, false, \"gaussian\", "
                       "\"eva\" or \"orthogonal\"");
 }
 
-static bool need_number(JsonReader *r, const JsonPlace *root, const char *name, double *out)
+static bool need_number(HfFolder *h, const char *name, double *out)
 {
-    JsonPlace p;
-    if (!member(root, name, &p))
-        return json_error(r, root, E0115, "the member '%s' is missing", name);
-    rlx_assert(p.item != NULL);
-    *out = cJSON_IsNumber(p.item) ? p.item->valuedouble : 0;
-    return (isfinite(*out) && *out > 0) || json_wrong(r, &p, "a number above 0");
+    const JsonPlace *p = hf_member(h, name);
+    if (p == NULL)
+        return json_error(&h->json, h->root, E0115, "the member '%s' is missing", name);
+    rlx_assert(p->item != NULL);
+    *out = cJSON_IsNumber(p->item) ? p->item->valuedouble : 0;
+    return (isfinite(*out) && *out > 0) || json_wrong(&h->json, p, "a number above 0");
 }
 
-static bool read_config(JsonReader *r, const JsonPlace *root, LlmAdapter *out)
+static bool read_config(HfFolder *h, LlmAdapter *out)
 {
-    JsonPlace p;
+    const JsonPlace *p = NULL;
     double rank = 0;
-    if (!cJSON_IsObject(root->item))
-        return json_wrong(r, root, "an object");
-    if (!member(root, "peft_type", &p))
-        return json_error(r, root, E0115, "the member 'peft_type' is missing");
-    if (!cJSON_IsString(p.item) || strcmp(p.item->valuestring, "LORA") != 0)
-        return json_wrong(r, &p, "\"LORA\": rlxc reads no other adapters");
-    if (!need_number(r, root, "r", &rank) || !need_number(r, root, "lora_alpha", &out->alpha) ||
-        !check_start(r, root))
+    if (!cJSON_IsObject(h->root->item))
+        return json_wrong(&h->json, h->root, "an object");
+    if ((p = hf_member(h, "peft_type")) == NULL)
+        return json_error(&h->json, h->root, E0115, "the member 'peft_type' is missing");
+    if (!cJSON_IsString(p->item) || strcmp(p->item->valuestring, "LORA") != 0)
+        return json_wrong(&h->json, p, "\"LORA\": rlxc reads no other adapters");
+    if (!need_number(h, "r", &rank) || !need_number(h, "lora_alpha", &out->alpha) || !check_start(h))
         return false;
     if (rank != floor(rank) || rank > 65536)
-        return json_error(r, root, E0115, "expected a whole number from 1 to 65536 at '/r'");
+        return json_error(&h->json, h->root, E0115, "expected a whole number from 1 to 65536 at '/r'");
     for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
-        if (!check_only(r, root, only[i].name, only[i].must))
+        if (!check_only(h, only[i].name, only[i].must))
             return false;
-    out->divides_by_root = member(root, "use_rslora", &p) && cJSON_IsTrue(p.item);
-    const bool has_pattern = member(root, "rank_pattern", &p) && p.item->child != NULL;
-    out->rank = has_pattern ? 0 : (int64_t)rank;
+    out->divides_by_root = hf_bool_at(h, "use_rslora", false);
+    p = hf_member(h, "rank_pattern");
+    out->rank = p != NULL && p->item->child != NULL ? 0 : (int64_t)rank;
     return true;
 }
 
@@ -136,6 +125,6 @@ bool hf_adapter(Arena *a, Diag *d, const char *folder, LlmAdapter *out)
     JsonPlace root = {0};
     rlx_assert(hf_is_folder(folder));
     *out = (LlmAdapter){.has_halves = true, .find = find};
-    return hf_read_json(&h, config_name, &h.json, &root) && read_config(&h.json, &root, out) &&
-           read_weights(&h, out);
+    h.root = &root;
+    return hf_read_json(&h, config_name, &h.json, &root) && read_config(&h, out) && read_weights(&h, out);
 }
