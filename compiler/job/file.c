@@ -129,6 +129,26 @@ bool import_model(Arena *a, Diag *d, const char *path, Graph **out)
     return import_model_with(a, d, path, &(ImportOptions){0}, out);
 }
 
+// Options that say something to language models only: other models are not taken with them.
+static bool check_language(Diag *d, const LlmOptions *o)
+{
+    const struct {
+        bool is_given;
+        const char *option, *what;
+    } given[] = {
+        {o->n_adapters != 0, "--lora", "adapters"}, {o->slots != 0, "--slots", "slots"},
+        {o->drafts != 0, "--drafts", "drafts"},     {o->context != 0, "--context", "a context"},
+        {o->has_f16_caches, "--kv", "caches"},      {o->has_rings, "--windows", "caches"},
+        {o->outputs != 0, "--outputs", "outputs"},
+    };
+    for (uint32_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].is_given)
+            return diag_error(d, (Span){0}, E0003,
+                              "%s: only language models in GGUF files and folders take %s", given[i].option,
+                              given[i].what);
+    return true;
+}
+
 // Applies options to graphs of the formats that do not depend on them.
 static bool apply(Graph *g, const ImportOptions *o, bool is_tflite)
 {
@@ -164,9 +184,8 @@ bool import_model_with(Arena *a, Diag *d, const char *path, const ImportOptions 
     const bool is_tflite = tflite_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".tflite"));
     const bool is_gguf =
         !is_tflite && (gguf_is(f.data, f.len) || (f.len != 0 && str_ends_with(path, ".gguf")));
-    if (options->llm.n_adapters != 0 && !is_gguf)
-        return diag_error(d, (Span){0}, E0003,
-                          "--lora: only language models in GGUF files and folders take adapters");
+    if (!is_gguf && !check_language(d, &options->llm))
+        return false;
     if (is_tflite)
         return import_tflite(a, d, &(TflSource){path, f.data, f.len, *options}, out) &&
                apply(*out, options, is_tflite);

@@ -167,10 +167,24 @@ def inspected(folder):
     return all(re.search(pattern, text, re.M) for pattern in want)
 
 
+def others(folder):
+    """What only language models have is refused for other models, and not passed over."""
+    path = pathlib.Path(folder, "m.rlx")
+    path.write_text('graph "m" {\n  %1 = input "x" : f32[4]\n  %2 = relu(%1)\n  output "y" = %2\n}\n')
+    given = [["--slots", "2"], ["--drafts", "3"], ["--context", "64"], ["--kv", "f16"], ["--windows", "ring"],
+             ["--outputs", "all"]]
+    for option in given:
+        done = run("inspect", "--no-code", str(path), *option)
+        if done.returncode != 2 or f"{option[0]}: only language models in GGUF" not in done.stderr:
+            print("\n".join(["# " + " ".join(option), done.stdout, done.stderr]))
+            return False
+    return run("inspect", "--no-code", str(path), "--kv", "f32").returncode == 0
+
+
 def main():
     failed = number = 0
     checks = [(name, lambda folder, case=case: refused(folder, *case)) for name, *case in REFUSED]
-    checks += [(check.__name__, check) for check in (contexts, converted, inspected)]
+    checks += [(check.__name__, check) for check in (contexts, converted, inspected, others)]
     print(f"1..{len(checks)}", flush=True)
     for number, (name, check) in enumerate(checks, 1):
         with tempfile.TemporaryDirectory() as folder:
