@@ -22,6 +22,7 @@ typedef struct Walk {
     KernelGrid grid;
     const char *thread; // the number of the thread in the grid
     const char **slot;  // by KI_team: the array that it shares
+    KRef question_end;  // where what only some devices have ends (walk_if)
     bool is_single;     // a GPU runs it in one thread
     bool has_team;      // threads of a CPU share it
     bool is_given;      // a call runs a part of its loop
@@ -52,11 +53,11 @@ void walk_custom_call(Walk *w, const KInst *n);
 // Index of a loop in the grid, or -1 for a plain one.
 int walk_grid_place(const Walk *w, KRef r);
 void walk_grid_loop(Walk *w, KRef r, uint32_t place);
-// Declares all that the threads of a group share.
 // The head of a KI_if, and the last line of a block. What only devices with cooperative matrices run, or only
 // those without, is left out of the text of the others, so that it may take memory of its own.
 void walk_if(Walk *w, KRef r);
 void walk_end(Walk *w, KRef r);
+// Declares all that the threads of a group share.
 void walk_shared(Walk *w);
 // False: it is no statement of group kernels, and none of custom ops.
 bool walk_group_inst(Walk *w, KRef r);

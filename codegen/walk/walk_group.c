@@ -63,19 +63,6 @@ static bool is_question(const Kernel *k, KRef r)
            (condition->kind == KI_op && condition->kop == KOP_not && asks_for_coop(k, condition->a));
 }
 
-static bool ends_question(const Kernel *k, KRef end)
-{
-    rlx_assert(k_inst(k, end)->kind == KI_end);
-    uint32_t depth = k->group != 0;
-    KRef r = end;
-    while (depth > 0) {
-        const KKind kind = (KKind)k_inst(k, --r)->kind;
-        depth += kind == KI_end;
-        depth -= kind == KI_for || kind == KI_if;
-    }
-    return r != end && is_question(k, r);
-}
-
 void walk_if(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
@@ -85,12 +72,13 @@ void walk_if(Walk *w, KRef r)
     }
     walk_line(w, "#if %sRLX_HAS_COOP", k_inst(w->k, n->a)->kind == KI_call ? "" : "!");
     walk_line(w, "{");
+    w->question_end = k_block_end(w->k, r);
 }
 
 void walk_end(Walk *w, KRef r)
 {
     walk_line(w, "}");
-    if (ends_question(w->k, r))
+    if (r == w->question_end)
         walk_line(w, "#endif");
 }
 

@@ -57,9 +57,9 @@ DType halves_type(DType type, const void *data, int64_t n)
 
 DType halves_type_in(const Graph *g, DType type, const void *data, int64_t n)
 {
-    const ReadsWidened *w = g->reads != NULL ? reads_widened(g->reads, data) : NULL;
     if (g->reads == NULL)
         return halves_type(type, data, n);
+    const ReadsWidened *w = reads_widened(g->reads, data);
     return w != NULL && type == DTYPE_f32 && n >= READS_LEAST ? w->type : type;
 }
 

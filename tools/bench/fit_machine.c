@@ -62,7 +62,7 @@ static double latency_seconds(void)
 }
 
 #if defined(__AVX512BF16__)
-// GFLOP/s of sums of two products of bf16 each: so many chains that none waits for another.
+// Sums of two products of bf16 each, in so many chains that none waits for another.
 static double pairs_seconds(void)
 {
     const double start = now();

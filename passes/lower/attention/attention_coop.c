@@ -15,7 +15,6 @@ enum {
     CHUNK = 8, // elements of a vector of shared memory
     CHUNK_WORDS = 4,
     FOUR = 4,
-    MEMORY_WORDS = 4 * 1920, // of the group (codegen/prelude/glsl.inc)
     TOP_SIZE = 128,
     VALUES = 64, // columns of the values are a multiple
     BY_STEPS_B = 2
@@ -62,25 +61,25 @@ bool attention_coop_fits(const AttTiles *plain, AttTiles *coop)
     *coop = *plain;
     coop->is_coop = true;
     coop->keys = ATTENTION_TILE_KEYS;
-    coop->columns = a->value_size / ATTENTION_TILE_TEAM;
     return l->caps->has_coop && k_is_half(q) && lower_node(l, a->k)->dtype == q &&
            lower_node(l, a->v)->dtype == q && plain->rows == ATTENTION_TILE_ROWS && a->size % SQUARE == 0 &&
            a->size <= TOP_SIZE && a->value_size % VALUES == 0 && a->value_size <= TOP_SIZE &&
            attention_fetch_width(l, a->q) == CHUNK && attention_fetch_width(l, a->k) == CHUNK &&
-           attention_fetch_width(l, a->v) == CHUNK && words_of(coop) <= MEMORY_WORDS;
+           attention_fetch_width(l, a->v) == CHUNK && words_of(coop) <= KDEV_COOP_WORDS;
 }
 
 void attention_coop_begin(AttTiles *x)
 {
-    x->q = k_shared(x->l->k, DTYPE_f32, MEMORY_WORDS);
+    x->q = k_shared(x->l->k, DTYPE_f32, KDEV_COOP_WORDS);
 }
 
 // --- tiles ---------------------------------------------------------------------------------------
 
-// Rows to a word of the memory on, by vectors of eight elements.
-static void copy_rows(const AttTiles *x, int64_t to, const AttCopy *c)
+// By vectors of eight elements.
+void attention_coop_copy(const AttTiles *x, const AttCopy *c)
 {
     Kernel *k = x->l->k;
+    const int64_t to = c->is_query ? 0 : values_at(x);
     const uint32_t param = lower_param_words(x->l, c->id, DTYPE_u32);
     const int64_t across = c->size / CHUNK;
     const KRef i =
@@ -96,22 +95,6 @@ static void copy_rows(const AttTiles *x, int64_t to, const AttCopy *c)
     k_device(k, KDEV_coop_share, x->q, k_expr(k, "$ * # + $ / 2 + #", row, pitch_of(c->size), column, to),
              words, k_index(k, 0));
     k_end(k);
-}
-
-void attention_coop_copy_queries(const AttTiles *x, KRef end)
-{
-    copy_rows(x, 0, &(AttCopy){x->a->q, true, attention_tile_rows(x), x->a->size, x->first, end});
-}
-
-void attention_coop_copy_keys(const AttTiles *x, KRef first)
-{
-    copy_rows(x, values_at(x), &(AttCopy){x->a->k, false, attention_tile_keys(x), x->a->size, first, x->hi});
-}
-
-void attention_coop_copy_values(const AttTiles *x, KRef first)
-{
-    copy_rows(x, values_at(x),
-              &(AttCopy){x->a->v, false, attention_tile_keys(x), x->a->value_size, first, x->hi});
 }
 
 // --- products ------------------------------------------------------------------------------------

@@ -45,10 +45,14 @@ KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef col
                        : attention_kv_index(l, &r, c->id, inside, column);
 }
 
-static void copy_tile(const Tiles *x, KRef to, const AttCopy *c)
+static void copy_tile(const Tiles *x, const AttCopy *c)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
+    if (x->is_coop) {
+        attention_coop_copy(x, c);
+        return;
+    }
     const uint8_t width = attention_fetch_width(l, c->id);
     const int64_t fetches = c->size / width;
     const uint32_t param = lower_param(l, c->id, PARAM_READ);
@@ -63,7 +67,7 @@ static void copy_tile(const Tiles *x, KRef to, const AttCopy *c)
     for (int64_t e = 0; e < width; e++) {
         const KRef v = k_cast(k, k_aload(k, part, k_index(k, e), 1), x->a->type);
         const KRef place = k_expr(k, "$ * # + ($ + #)", row, x->pitch, column, e);
-        k_astore(k, to, place, k_select(k, is_inside, v, k_number(k, x->a->type, 0)));
+        k_astore(k, c->is_query ? x->q : x->kv, place, k_select(k, is_inside, v, k_number(k, x->a->type, 0)));
     }
     k_end(k);
 }
@@ -74,6 +78,10 @@ static void copy_tile(const Tiles *x, KRef to, const AttCopy *c)
 static void emit_products(const Tiles *x, KRef sums)
 {
     Kernel *k = x->l->k;
+    if (x->is_coop) {
+        attention_coop_products(x, sums);
+        return;
+    }
     for (int64_t i = 0; i < x->rows * x->keys; i++)
         k_astore(k, sums, k_index(k, i), k_number(k, x->a->type, 0));
     const int64_t step = x->a->size % 4 == 0 ? 4 : 1;
@@ -183,6 +191,10 @@ static void emit_values(const Tiles *x, KRef first)
 {
     Kernel *k = x->l->k;
     const Attention *a = x->a;
+    if (x->is_coop) {
+        attention_coop_add_values(x, first);
+        return;
+    }
     if (a->mask != 0) {
         add_values(x, true);
         return;
@@ -207,36 +219,20 @@ static void emit_values(const Tiles *x, KRef first)
 
 // --- a tile --------------------------------------------------------------------------------------
 
-static void emit_coop_keys(const Tiles *x)
-{
-    Kernel *k = x->l->k;
-    const KRef products = k_array(k, x->a->type, x->rows * x->keys);
-    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_ROLL, "j");
-    k_barrier(k); // the sums of the last step were read
-    attention_coop_copy_keys(x, first);
-    k_barrier(k);
-    attention_coop_products(x, products);
-    emit_weights(x, first, products);
-    k_barrier(k); // all products were read
-    attention_coop_copy_values(x, first);
-    k_barrier(k);
-    attention_coop_add_values(x, first);
-    k_end(k);
-}
-
 static void emit_keys(const Tiles *x)
 {
     Kernel *k = x->l->k;
     const Attention *a = x->a;
     const KRef products = k_array(k, a->type, x->rows * x->keys);
-    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_SERIAL, "j");
+    const uint8_t flags = x->is_coop ? KFOR_ROLL : KFOR_SERIAL;
+    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), flags, "j");
     k_barrier(k); // the values of the last step were read
-    copy_tile(x, x->kv, &(AttCopy){a->k, false, attention_tile_keys(x), a->size, first, x->hi});
+    copy_tile(x, &(AttCopy){a->k, false, attention_tile_keys(x), a->size, first, x->hi});
     k_barrier(k);
     emit_products(x, products);
     emit_weights(x, first, products);
-    k_barrier(k);
-    copy_tile(x, x->kv, &(AttCopy){a->v, false, attention_tile_keys(x), a->value_size, first, x->hi});
+    k_barrier(k); // all products were read
+    copy_tile(x, &(AttCopy){a->v, false, attention_tile_keys(x), a->value_size, first, x->hi});
     k_barrier(k);
     emit_values(x, first);
     k_end(k);
@@ -310,13 +306,8 @@ static void emit_tile(Tiles *x, KRef number)
     x->first = k_expr(k, "$ * #", tile, attention_tile_rows(x));
     k_if(k, k_lt(k, x->first, end));
     begin_rows(x, at, end);
-    if (x->is_coop) {
-        attention_coop_copy_queries(x, end);
-        emit_coop_keys(x);
-    } else {
-        copy_tile(x, x->q, &(AttCopy){a->q, true, attention_tile_rows(x), a->size, x->first, end});
-        emit_keys(x);
-    }
+    copy_tile(x, &(AttCopy){a->q, true, attention_tile_rows(x), a->size, x->first, end});
+    emit_keys(x);
     store_rows(x, end);
     k_end(k);
 }

@@ -63,9 +63,7 @@ KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef col
 // Can the tiles have cooperative matrices? Then *coop is how.
 bool attention_coop_fits(const AttTiles *plain, AttTiles *coop);
 void attention_coop_begin(AttTiles *x);
-void attention_coop_copy_queries(const AttTiles *x, KRef end);
-void attention_coop_copy_keys(const AttTiles *x, KRef first);
-void attention_coop_copy_values(const AttTiles *x, KRef first);
+void attention_coop_copy(const AttTiles *x, const AttCopy *c);
 // Products of queries and keys into products[row][key] of the thread; values of the tile of keys, by the
 // weights that it has put, are added to the thread's mix. Both end with a barrier behind what they read.
 void attention_coop_products(const AttTiles *x, KRef products);

@@ -157,6 +157,22 @@ KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
     return pull_root(e->l, e->p->d, at, sum);
 }
 
+void gpu_tile_clear(const GpuEmit *e, KRef sums)
+{
+    Kernel *k = e->k;
+    const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_number(k, e->sum, 0));
+    k_end(k);
+}
+
+void gpu_tile_add(const GpuEmit *e, KRef sums, KRef own)
+{
+    Kernel *k = e->k;
+    const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
+    k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), k_aload(k, own, i, 1)));
+    k_end(k);
+}
+
 // --- the kernel ----------------------------------------------------------------------------------
 
 // n elements of k, or columns of the result, and `outer` of the other axis; boxes are rows of 128 bytes along

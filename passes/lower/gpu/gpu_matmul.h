@@ -150,6 +150,9 @@ DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of 8 bits: of a
 DType gpu_matmul_b_type(const GpuMatmul *p);
 // Behind the wait for other kernels: what is read for all tiles.
 void gpu_tile_begin(GpuEmit *e);
+// The sums of a thread become 0; those of a slot are added to them.
+void gpu_tile_clear(const GpuEmit *e, KRef sums);
+void gpu_tile_add(const GpuEmit *e, KRef sums, KRef own);
 // The sum of numbers less their zero points, of that of bytes.
 typedef struct GpuByteSum {
     KRef sum, begin; // begin: what it begins with, if that has been read; else 0

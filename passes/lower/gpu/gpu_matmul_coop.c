@@ -14,7 +14,7 @@
 enum {
     SUBGROUP = 32,
     SQUARE = 16,
-    CHUNK = 8,       // elements of a vector of shared memory
+    CHUNK = GPU_COOP_RUN, // elements of a vector of shared memory
     CHUNK_WORDS = 4, // the same in words
     DEEP = 64,       // steps of k of a team in a slice, where that is small
     FLAT = 32,
@@ -22,8 +22,7 @@ enum {
     ROUND = 2,   // squares of each subgroup that are stored at once
     FOUR = 4,
     MIN_LINES = 8,
-    MIN_STEPS = 16,
-    MEMORY_WORDS = 4 * 1920 // of the group (codegen/prelude/glsl.inc)
+    MIN_STEPS = 16
 };
 
 bool gpu_coop_fits(const GpuMatmul *p)
@@ -69,15 +68,13 @@ static int64_t lines_of(const GpuSimt *s, const GpuSide *x)
 
 static void begin_side(GpuSimt *s, GpuSide *x)
 {
-    Lower *l = s->l;
     const GpuMatrix *m = x->x;
     x->vector = CHUNK;
     const bool is_dense = x->is_along_k || (m->outer == 1 && x->window == NULL);
     while (x->vector > 1 && !(is_dense && gpu_side_is_even(s, x, x->vector)))
         x->vector /= 2;
     const DType word = x->vector > 1 ? DTYPE_u32 : DTYPE_u16;
-    x->words = m->packed != 0 ? lower_param_buffer(l, l->pk->args.data[x->param].buf, word, PARAM_READ)
-                              : lower_param_words(l, m->id, word);
+    x->words = gpu_side_param(s, x, word);
     x->pitch = (across_of(s, x) / CHUNK + 1) * CHUNK_WORDS;
     for (int64_t i = 0; i < s->ahead; i++)
         x->next[i] = k_array(s->k, DTYPE_u32, x->lines * s->depth / 2 / GPU_SIMT_THREADS);
@@ -92,8 +89,8 @@ GpuSimt gpu_coop_begin(const GpuSimt *plain)
     begin_side(&s, &s.a);
     begin_side(&s, &s.b);
     s.b.offset = lines_of(&s, &s.a) * s.a.pitch;
-    rlx_assert(s.b.offset + lines_of(&s, &s.b) * s.b.pitch <= MEMORY_WORDS);
-    s.a.shared = s.b.shared = k_shared(s.k, DTYPE_f32, MEMORY_WORDS);
+    rlx_assert(s.b.offset + lines_of(&s, &s.b) * s.b.pitch <= KDEV_COOP_WORDS);
+    s.a.shared = s.b.shared = k_shared(s.k, DTYPE_f32, KDEV_COOP_WORDS);
     return s;
 }
 

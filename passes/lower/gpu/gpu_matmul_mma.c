@@ -179,24 +179,14 @@ static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
     k_end(k);
 }
 
-static void clear_sums(const GpuEmit *e, KRef sums)
-{
-    Kernel *k = e->k;
-    const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_number(k, e->sum, 0));
-    k_end(k);
-}
-
 // The step has sums of its own, which are added to the others.
 static void add_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
 {
     Kernel *k = e->k;
     const KRef own = k_array(k, e->sum, e->tile.columns / 2);
-    clear_sums(e, own);
+    gpu_tile_clear(e, own);
     multiply_step(e, own, step, warp);
-    const KRef i = k_loop(k, e->tile.columns / 2, KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), k_aload(k, own, i, 1)));
-    k_end(k);
+    gpu_tile_add(e, sums, own);
 }
 
 static void store_sums(const GpuEmit *e, const GpuPlace *at, KRef sums, KRef warp)
@@ -216,7 +206,7 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
     const GpuPlace at = gpu_tile_place(e, tile);
     const Copies c = {.a = operand_of(e, &e->p->a, &at), .b = operand_of(e, &e->p->b, &at)};
     const int64_t ahead = slots_of(e) - 1;
-    clear_sums(e, sums);
+    gpu_tile_clear(e, sums);
     for (int64_t i = 0; i < ahead; i++)
         copy_step(e, &c, k_index(k, i));
     const KRef step = k_loop(k, e->steps, KFOR_SERIAL, "step");

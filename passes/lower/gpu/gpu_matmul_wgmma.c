@@ -253,19 +253,14 @@ static void begin_products(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef
 static void multiply_by_slots(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef is_first_thread)
 {
     Kernel *k = e->k;
-    const int64_t n = e->tile.columns / 2;
-    const KRef own = k_array(k, e->sum, n);
-    KRef i = k_loop(k, n, KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_number(k, e->sum, 0));
-    k_end(k);
+    const KRef own = k_array(k, e->sum, e->tile.columns / 2);
+    gpu_tile_clear(e, sums);
     open_steps(e, k_index(k, 0));
     begin_products(e, r, own, block, k_integer(k, DTYPE_bool, 0));
     k_device_with(k, KDEV_wgmma_wait, 0);
     advance(e, r);
     free_slot_before(e, r, is_first_thread);
-    i = k_loop(k, n, KFOR_UNROLL, "i");
-    k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), k_aload(k, own, i, 1)));
-    k_end(k);
+    gpu_tile_add(e, sums, own);
     k_end(k);
 }
 

@@ -15,6 +15,7 @@ enum {
     GPU_SIMT_SHIFTED = 32,
     GPU_SIMT_AHEAD = 2,  // slices on their way at most
     GPU_SIMT_BLOCK = 4,  // rows and columns of a thread that are neighbours
+    GPU_COOP_RUN = 8,    // neighbours that a thread stores at once, of cooperative matrices
     GPU_LANES = 32,
     GPU_UNIT_ROWS = 16, // of mma.sync; each thread has so many sums, and four of them share a row
     GPU_UNIT_COLUMNS = 8,
@@ -80,7 +81,8 @@ static inline int64_t gpu_simt_members(const GpuSimt *s) // threads of a team
 }
 static inline int64_t gpu_simt_sums(const GpuSimt *s) // of a thread
 {
-    return (int64_t)s->shape.rows * s->shape.columns / gpu_simt_members(s);
+    return s->unit == GPU_UNIT_COOP ? GPU_COOP_RUN
+                                    : (int64_t)s->shape.rows * s->shape.columns / gpu_simt_members(s);
 }
 
 static inline int64_t gpu_simt_threads_n(const GpuSimt *s) // of a team, along the columns
@@ -151,6 +153,8 @@ GpuMatrix gpu_window_weights(Lower *l, NodeId id, const GpuWindowWeights *from, 
 // What a side needs of shared memory: words.
 int64_t gpu_side_words(const GpuSimt *s, int64_t lines);
 void gpu_side_begin(GpuSimt *s, GpuSide *x);
+// The parameter of the side's matrix, read by words of a type.
+uint32_t gpu_side_param(const GpuSimt *s, const GpuSide *x, DType word);
 // Brings the slice from word `from` of k on into registers of the thread; puts it from there into shared
 // memory. which: of the slices on their way.
 void gpu_side_fetch(const GpuSimt *s, const GpuSide *x, KRef from, uint32_t which);

@@ -143,6 +143,13 @@ static void choose_vector(const GpuSimt *s, GpuSide *x)
         }
 }
 
+uint32_t gpu_side_param(const GpuSimt *s, const GpuSide *x, DType word)
+{
+    Lower *l = s->l;
+    return x->x->packed != 0 ? lower_param_buffer(l, l->pk->args.data[x->param].buf, word, PARAM_READ)
+                             : lower_param_words(l, x->x->id, word);
+}
+
 void gpu_side_begin(GpuSimt *s, GpuSide *x)
 {
     Lower *l = s->l;
@@ -154,9 +161,7 @@ void gpu_side_begin(GpuSimt *s, GpuSide *x)
                                       : m->k == 1 && m->pair == 0;
     choose_vector(s, x);
     if (x->has_words)
-        x->words = m->packed != 0
-                       ? lower_param_buffer(l, l->pk->args.data[x->param].buf, DTYPE_u32, PARAM_READ)
-                       : lower_param_words(l, m->id, DTYPE_u32);
+        x->words = gpu_side_param(s, x, DTYPE_u32);
     x->pitch = x->lines + (s->unit == GPU_UNIT_SIMD ? GPU_SIMT_PAD / 2 : GPU_SIMT_PAD);
     for (int64_t i = 0; i < s->ahead; i++)
         x->next[i] = k_array(k, s->word, turns_of(s, x) * x->vector);

@@ -7,8 +7,6 @@
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
-enum { COOP_RUN = 8 };
-
 // --- where sums are ------------------------------------------------------------------------------
 
 // What a thread stores at once: `n` runs of `length` neighbours, which have one row, or (is_by_row) one
@@ -46,25 +44,20 @@ bool gpu_simt_is_by_row(const GpuSimt *s)
     return s->p->c.k != 1;
 }
 
-static int64_t sums_of(const GpuSimt *s)
-{
-    return s->unit == GPU_UNIT_COOP ? COOP_RUN : gpu_simt_sums(s);
-}
-
 // Threads alone have runs of four in both directions, units pairs along the columns, cooperative matrices
 // leave one of eight.
 static Runs runs_of(const GpuSimt *s)
 {
     const GpuMatrix *c = &s->p->c;
     Runs r = {.length = 1, .is_by_row = gpu_simt_is_by_row(s)};
-    const int64_t most = s->unit == GPU_UNIT_COOP ? COOP_RUN
+    const int64_t most = s->unit == GPU_UNIT_COOP ? GPU_COOP_RUN
                          : !has_fragments(s)      ? GPU_SIMT_BLOCK
                          : r.is_by_row            ? 1
                                                   : 2;
     if (c->k == 1 || c->outer == 1)
         for (r.length = most; r.length > 1 && !is_whole(s, c, r.length);)
             r.length /= 2;
-    r.n = sums_of(s) / r.length;
+    r.n = gpu_simt_sums(s) / r.length;
     return r;
 }
 
@@ -203,7 +196,7 @@ static KRef plain_sum(const GpuSimt *s, const Spot *at)
 static void store_again(const GpuSimt *s)
 {
     Kernel *k = s->k;
-    const Runs runs = {.n = sums_of(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
+    const Runs runs = {.n = gpu_simt_sums(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
     const KRef run = k_loop(k, runs.n, KFOR_ROLL, "run");
     const Spot at = spot_of(s, runs, run, k_index(k, 0));
     k_if(k, is_in(s, &at));
@@ -217,7 +210,7 @@ static void store_again(const GpuSimt *s)
 static KRef find_nan(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const Runs runs = {.n = sums_of(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
+    const Runs runs = {.n = gpu_simt_sums(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
     const KRef found = k_var(k, k_integer(k, DTYPE_bool, 0), "has_nan");
     const KRef run = k_loop(k, runs.n, KFOR_UNROLL, "run");
     const Spot at = spot_of(s, runs, run, k_index(k, 0));
