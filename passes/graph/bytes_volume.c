@@ -55,13 +55,8 @@ static NodeId padded(Graph *g, NodeId x, NodeId zero, int64_t begin, int64_t end
 
 static NodeId slices(Graph *g, NodeId x, int64_t from, int64_t n, int64_t step)
 {
-    const int64_t end = from + (n - 1) * step + 1, axis = DEPTH;
     NodeBuild b = node_begin(g, OP_slice, node_span(g, x), g->labels.data[x]);
-    node_src(&b, x);
-    node_ints(&b, A_slice_starts, &from, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_axes, &axis, 1);
-    node_ints(&b, A_slice_steps, &step, 1);
+    node_slice(&b, x, DEPTH, from, from + (n - 1) * step + 1, step);
     return node_end(&b);
 }
 

@@ -19,24 +19,26 @@ static bool are_equal(const Choices *c, uint32_t first, uint32_t second)
     return true;
 }
 
-static bool is_one_for_all(const Choices *c, uint32_t word)
+NodeId choices_const(Graph *g, DType t, uint32_t rank, const int64_t *v, uint32_t n, Span span)
 {
-    for (uint32_t i = 1; i < c->channels; i++)
-        if (c->upper[i][word] != c->upper[0][word])
-            return false;
-    return true;
+    bool is_equal = true;
+    for (uint32_t i = 1; i < n; i++)
+        is_equal = is_equal && v[i] == v[0];
+    Shape s = {.rank = is_equal ? 0 : rank - 1};
+    for (uint32_t i = 0; i < s.rank; i++)
+        s.dim[i] = i == 0 ? n : 1;
+    Tensor made = tensor_new(g->arena, t, s.rank, s.dim);
+    for (uint32_t i = 0; i < made.numel; i++)
+        tensor_set_i64(&made, i, v[i]);
+    return graph_const(g, t, &s, made.data, type_bytes(t, &s), span);
 }
 
 static NodeId word_of(Graph *g, NodeId like, const Choices *c, uint32_t word)
 {
-    const bool is_one = is_one_for_all(c, word);
-    Shape s = {.rank = is_one ? 0 : graph_node(g, like)->shape->rank - 1, .dim = {c->channels}};
-    for (uint32_t i = 1; i < s.rank; i++)
-        s.dim[i] = 1;
-    Tensor t = tensor_new(g->arena, DTYPE_i32, s.rank, s.dim);
-    for (uint32_t i = 0; i < t.numel; i++)
-        tensor_set_i64(&t, i, (int32_t)c->upper[i][word]);
-    return graph_const(g, DTYPE_i32, &s, t.data, type_bytes(DTYPE_i32, &s), node_span(g, like));
+    int64_t *v = ARENA_ARRAY(g->arena, int64_t, c->channels);
+    for (uint32_t i = 0; i < c->channels; i++)
+        v[i] = (int32_t)c->upper[i][word];
+    return choices_const(g, DTYPE_i32, graph_node(g, like)->shape->rank, v, c->channels, node_span(g, like));
 }
 
 // The word that has the bit of a step, of n words, by halving: a bit of the step's number decides.

@@ -17,5 +17,7 @@ typedef struct Choices {
 } Choices;
 
 NodeId choose_stored(Graph *g, NodeId low, NodeId high, const Choices *c);
+// A constant for the channels along axis 1 of a value of this rank; a scalar where all are equal.
+NodeId choices_const(Graph *g, DType t, uint32_t rank, const int64_t *v, uint32_t n, Span span);
 
 #endif

@@ -180,18 +180,10 @@ static int64_t whole_shift_of(const RequantChannel *c)
 static NodeId constant_of(Graph *g, DType t, uint32_t rank, const RequantChannel *channel, uint32_t n,
                           ChannelField field)
 {
-    Shape s = {.rank = rank - 1};
-    bool is_equal = true;
-    for (uint32_t i = 1; i < n; i++)
-        is_equal = is_equal && field(&channel[i]) == field(&channel[0]);
-    for (uint32_t i = 0; i < s.rank; i++)
-        s.dim[i] = i == 0 ? n : 1;
-    if (is_equal)
-        s.rank = 0;
-    Tensor v = tensor_new(g->arena, t, s.rank, s.dim);
-    for (uint32_t i = 0; i < v.numel; i++)
-        tensor_set_i64(&v, i, field(&channel[i]));
-    return graph_const(g, t, &s, v.data, type_bytes(t, &s), (Span){0});
+    int64_t *v = ARENA_ARRAY(g->arena, int64_t, n);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = field(&channel[i]);
+    return choices_const(g, t, rank, v, n, (Span){0});
 }
 
 // The views of a chain, behind its value.

@@ -23,16 +23,21 @@ NodeId quant_along(OnnxNode *n, NodeId v, uint32_t rank, uint32_t axis)
     return onnx_reshape(n, v, &to);
 }
 
-// Floats have zero points of 0, which exporters write all the same.
-static bool is_no_zero(OnnxNode *n, NodeId zero)
+bool quant_is_zero(OnnxNode *n, NodeId zero)
 {
-    if (n->failed || !zero || !is_float(onnx_dtype(n, zero)) || !node_is_const(n->graph, zero))
-        return zero == 0;
+    if (n->failed || !node_is_const(n->graph, zero))
+        return false;
     const Tensor t = tensor_of_const(n->graph, zero);
     int64_t i = 0;
     while (i < t.numel && fabs(tensor_get_f64(&t, i)) <= 0)
         i++;
     return i == t.numel;
+}
+
+// Floats have zero points of 0, which exporters write all the same.
+static bool is_no_zero(OnnxNode *n, NodeId zero)
+{
+    return zero == 0 || (is_float(onnx_dtype(n, zero)) && quant_is_zero(n, zero));
 }
 
 NodeId quant_centred(OnnxNode *n, NodeId x, NodeId zero)
@@ -202,14 +207,7 @@ void onnx_import_quantize(OnnxNode *n)
     const DType work = onnx_int(n, "precision", 0) ? onnx_type_attr(n, "precision", own) : own;
     const NodeId wide = onnx_cast(n, split(n, &g, x), work);
     const NodeId by = onnx_cast(n, place(n, &g, scale), work);
-    const NodeId whole = qdq_softmax(n, wide, by, place(n, &g, zero), type);
-    if (whole || n->failed) {
-        onnx_out(n, 0, join(n, &g, whole));
-        return;
-    }
-    const NodeId known = qdq_steps(n, wide, by);
-    const NodeId steps = known ? known : onnx_op2(n, OP_div, wide, by);
-    onnx_out(n, 0, join(n, &g, quant_saturate(n, steps, place(n, &g, zero), type, saturate)));
+    onnx_out(n, 0, join(n, &g, qdq_quantised(n, wide, by, place(n, &g, zero), type, saturate)));
 }
 
 NodeId quant_blocks_to_float(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, uint32_t axis, int64_t block)
@@ -317,8 +315,7 @@ void onnx_import_conv_integer(OnnxNode *n)
 static NodeId requantize(OnnxNode *n, NodeId sum, NodeId factor, NodeId scale, NodeId zero)
 {
     const NodeId wide = onnx_op2(n, OP_mul, onnx_cast(n, sum, DTYPE_f32), onnx_cast(n, factor, DTYPE_f32));
-    const NodeId by = onnx_cast(n, scale, DTYPE_f32), known = qdq_steps(n, wide, by);
-    return quant_saturate(n, known ? known : onnx_op2(n, OP_div, wide, by), zero, onnx_dtype(n, zero), true);
+    return qdq_quantised(n, wide, onnx_cast(n, scale, DTYPE_f32), zero, onnx_dtype(n, zero), true);
 }
 
 void onnx_import_qlinear_matmul(OnnxNode *n)

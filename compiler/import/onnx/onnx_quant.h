@@ -24,11 +24,11 @@ void qdq_remember(OnnxNode *n, NodeId y, const OnnxDequantised *from);
 NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
 // Like qdq_conv, for a product with a matrix [K, N], or [N, K] when is_transposed.
 NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed);
-// Softmax of dequantised bytes, quantised as `type`: in integers, up to as many elements as microcontrollers
-// have room for. 0: x is none, or its scale is below 0 or not finite.
-NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type);
-// x / scale, where x is made of integers times constants: the scale goes into these. 0: it is not.
-NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale);
+// x / scale as quant_saturate gives it. Softmax of dequantised bytes is computed in integers; where x is made
+// of integers times constants, the scale goes into these.
+NodeId qdq_quantised(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type, bool saturate);
+// Is it a constant of nothing but zeros?
+bool quant_is_zero(OnnxNode *n, NodeId zero);
 // Sums of the products of bytes, less their zero points (0, or of one element; that of w also [N]), as i32; w
 // is a constant matrix as in qdq_matmul. 0: another kind of operands.
 NodeId quant_rows(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero, bool is_transposed);

@@ -78,8 +78,7 @@ static const OnnxDequantised *find_weight(OnnxNode *n, NodeId id, uint32_t axis)
     const OnnxDequantised *d = find(n, id);
     if (!d || !is_byte(onnx_dtype(n, d->x)) || !node_is_const(n->graph, d->x))
         return NULL;
-    const bool is_one = count_of(n, d->scale) == 1 && (!d->zero || count_of(n, d->zero) == 1);
-    return is_one || d->axis == axis ? d : NULL;
+    return has_one_scale(n, d) || d->axis == axis ? d : NULL;
 }
 
 // --- sums of integers ---
@@ -98,13 +97,7 @@ static NodeId factors(OnnxNode *n, const OnnxDequantised *x, const OnnxDequantis
 // A zero point as int_conv takes it; none where all are 0.
 static NodeId zero_of(OnnxNode *n, NodeId zero)
 {
-    if (!zero)
-        return 0;
-    const Tensor z = tensor_of_const(n->graph, zero);
-    bool is_zero = true;
-    for (int64_t i = 0; i < z.numel; i++)
-        is_zero = is_zero && tensor_get_i64(&z, i) == 0;
-    return is_zero ? 0 : quant_along(n, zero, 1, 0);
+    return zero == 0 || quant_is_zero(n, zero) ? 0 : quant_along(n, zero, 1, 0);
 }
 
 // A bias in steps of the product of the scales, as QLinearConv has it; 0: it is none.
@@ -316,7 +309,9 @@ static NodeId shares(OnnxNode *n, NodeId power, int64_t axis, double factor)
     return onnx_cast(n, y, DTYPE_i32);
 }
 
-NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type)
+// Softmax of dequantised bytes, quantised as `type`: in integers, up to as many elements as microcontrollers
+// have room for. 0: x is none, or its scale is below 0 or not finite.
+static NodeId qdq_softmax(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type)
 {
     double s = 0;
     if (n->failed || !is_byte(type) || !node_is_scalar_const(n->graph, scale, &s) || !(s >= 1e-6) || s > 1)
@@ -402,7 +397,8 @@ static NodeId divided_by(OnnxNode *n, NodeId id, double scale)
     return onnx_op2(n, OP_mul, v.src[0], src[1]);
 }
 
-NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale)
+// x / scale, where x is made of integers times constants: the scale goes into these. 0: it is not.
+static NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale)
 {
     double s = 0;
     if (n->failed || onnx_dtype(n, x) != DTYPE_f32 || node_is_const(n->graph, x) ||
@@ -410,4 +406,13 @@ NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale)
         !is_scaled(n, x, MAX_CHAIN))
         return 0;
     return divided_by(n, x, s);
+}
+
+NodeId qdq_quantised(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type, bool saturate)
+{
+    const NodeId whole = qdq_softmax(n, x, scale, zero, type);
+    if (whole || n->failed)
+        return whole;
+    const NodeId known = qdq_steps(n, x, scale);
+    return quant_saturate(n, known ? known : onnx_op2(n, OP_div, x, scale), zero, type, saturate);
 }

@@ -22,13 +22,9 @@ static void write_quantised(OnnxNode *n, NodeId y, uint32_t i, DType type)
 // The same of means and softmax, which are integers where the operand is bytes.
 static void write_sums(OnnxNode *n, NodeId y, uint32_t i, DType type)
 {
-    const NodeId scale = quant_along(n, onnx_src(n, i), 1, 0);
+    const NodeId scale = onnx_cast(n, quant_along(n, onnx_src(n, i), 1, 0), DTYPE_f32);
     const NodeId zero = quant_along(n, onnx_opt(n, i + 1), 1, 0);
-    const NodeId whole = qdq_softmax(n, y, scale, zero, type), steps = whole ? 0 : qdq_steps(n, y, scale);
-    if (!whole && !steps)
-        write_quantised(n, y, i, type);
-    else
-        onnx_out(n, 0, whole ? whole : quant_saturate(n, steps, zero, type, true));
+    onnx_out(n, 0, qdq_quantised(n, y, scale, zero, type, true));
 }
 
 // What an operator makes of x, with the attributes of this node.
