@@ -146,17 +146,6 @@ static bool make_prompt(Listener *l)
 
 // --- text ----------------------------------------------------------------------------------------
 
-static void give_out(Listener *l, const char *text, int64_t n)
-{
-    rlx_assert(n >= 0);
-    if (l->cli->options.json != NULL) {
-        str_add_n(&l->text, text, (size_t)n);
-        return;
-    }
-    fwrite(text, 1, (size_t)n, stdout);
-    fflush(stdout);
-}
-
 static bool write_text(Listener *l)
 {
     Speaker *s = &l->speaker;
@@ -170,11 +159,11 @@ static bool write_text(Listener *l)
         if (token < 0 || token == s->vocab.eos)
             break;
         str_printf(&l->tokens, "%s%d", l->tokens.len != 0 ? ", " : "", (int)token);
-        give_out(l, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room));
+        speaker_give_out(s, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room), &l->text);
         speaker_add(s, token);
         ok = s->n == s->context || speaker_feed(s);
     }
-    give_out(l, piece, rlx_stream_end(&stream, piece));
+    speaker_give_out(s, piece, rlx_stream_end(&stream, piece), &l->text);
     return ok;
 }
 

@@ -147,17 +147,6 @@ static bool read_prompt(Writer *w)
     return true;
 }
 
-static void give_out(Writer *w, const char *text, int64_t n)
-{
-    rlx_assert(n >= 0);
-    if (w->speaker.job->cli->options.json != NULL) {
-        str_add_n(&w->text, text, (size_t)n);
-        return;
-    }
-    fwrite(text, 1, (size_t)n, stdout);
-    fflush(stdout);
-}
-
 static bool write_on(Writer *w, int64_t most)
 {
     Speaker *s = &w->speaker;
@@ -172,13 +161,13 @@ static bool write_on(Writer *w, int64_t most)
         note_logprobs(w, token);
         if (token == s->vocab.eos || token == s->vocab.eot)
             break;
-        give_out(w, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room));
+        speaker_give_out(s, piece, rlx_stream_token(&s->vocab, &stream, token, 0, piece, room), &w->text);
         speaker_add(s, token);
         if (!grammar_goes_on(w, token))
             break;
         ok = i + 1 == most || s->n == s->context || speaker_feed(s);
     }
-    give_out(w, piece, rlx_stream_end(&stream, piece));
+    speaker_give_out(s, piece, rlx_stream_end(&stream, piece), &w->text);
     return ok;
 }
 

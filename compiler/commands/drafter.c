@@ -84,10 +84,7 @@ static bool guess_by_model(Drafter *d, Speaker *s, int64_t most)
             token == s->vocab.eot)
             break;
         s->token[s->n + s->n_drafts++] = token;
-        if (other->n < other->context)
-            speaker_add(other, token);
-        else
-            break;
+        speaker_add(other, token); // `most` leaves room
     }
     return true;
 }

@@ -4,6 +4,7 @@
 #include "compiler/commands/drafter.h"
 #include "compiler/job/language.h"
 #include "compiler/job/open_sizes.h"
+#include <stdio.h>
 #include <string.h>
 
 // The sizes T and P of the graph of a language model (docs/LLM.md), and its one input and output.
@@ -123,6 +124,17 @@ int32_t speaker_choose(Speaker *s)
     s->sampling.n_last = s->n < SPEAKER_LAST ? (size_t)s->n : SPEAKER_LAST;
     s->sampling.last = s->token + s->n - (int64_t)s->sampling.n_last;
     return rlx_sample(&s->sampling, speaker_logits(s), s->vocab.n_tokens, s->work);
+}
+
+void speaker_give_out(const Speaker *s, const char *text, int64_t n, Str *kept)
+{
+    rlx_assert(n >= 0);
+    if (s->job->cli->options.json != NULL) {
+        str_add_n(kept, text, (size_t)n);
+        return;
+    }
+    fwrite(text, 1, (size_t)n, stdout);
+    fflush(stdout);
 }
 
 const char *speaker_memory(const Speaker *s)

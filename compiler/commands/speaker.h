@@ -46,6 +46,8 @@ void speaker_add(Speaker *s, int32_t token);
 const float *speaker_logits(const Speaker *s);
 // The next token, which is not added. A status below zero: no logit is a number.
 int32_t speaker_choose(Speaker *s);
+// Text that was written: to standard output, with --json to `kept`.
+void speaker_give_out(const Speaker *s, const char *text, int64_t n, Str *kept);
 // "weights 12.0 MB, caches 1.5 MB, arena 0.3 MB".
 const char *speaker_memory(const Speaker *s);
 

@@ -202,10 +202,11 @@ static bool find_size(const Job *j, const char *name, uint32_t *out)
     return false;
 }
 
-// Are there just so many sizes and inputs, and logits of so many tokens?
-static bool has_form(const Job *j, uint32_t sizes, uint32_t inputs, int64_t tokens)
+// Are there just so many sizes and inputs, and logits of one token of each sequence, or with drafts of L?
+static bool has_form(const Job *j, uint32_t sizes, uint32_t inputs, const LanguageSizes *s)
 {
     const PlanIo *logits = j->plan->outputs.data;
+    const int64_t tokens = j->drafts == 0 ? s->n : j->plan->graph->symbols->symbol[s->logit_rows].max;
     sizes += j->drafts != 0; // L
     return open_sizes_count(j) == sizes && j->plan->inputs.len == inputs && j->plan->outputs.len != 0 &&
            strcmp(logits->name, "logits") == 0 && logits->rank == 2 && logits->dim[0] == tokens;
@@ -229,7 +230,7 @@ bool language_sizes(const Job *j, LanguageSizes *out)
     const GraphSymbols *s = j->plan->graph->symbols;
     *out = (LanguageSizes){.n = 1};
     if (!find_size(j, "T", &out->rows) || !find_size(j, "P", &out->past) || !find_drafts(j, out) ||
-        !has_form(j, 2, 1, j->drafts == 0 ? 1 : s->symbol[out->logit_rows].max))
+        !has_form(j, 2, 1, out))
         return false;
     out->most_rows = s->symbol[out->rows].max;
     out->context = s->symbol[out->past].max + 1;
@@ -260,10 +261,8 @@ bool language_slots(const Job *j, LanguageSizes *out)
 {
     rlx_assert(j->plan != NULL);
     *out = (LanguageSizes){.n = j->slots};
-    if (j->slots == 0 || !find_size(j, "T", &out->rows) || !find_drafts(j, out))
-        return false;
-    const int64_t n = j->drafts == 0 ? j->slots : j->plan->graph->symbols->symbol[out->logit_rows].max;
-    if (!has_form(j, 1, LLM_SLOTS_INPUTS, n))
+    if (j->slots == 0 || !find_size(j, "T", &out->rows) || !find_drafts(j, out) ||
+        !has_form(j, 1, LLM_SLOTS_INPUTS, out))
         return false;
     out->most_rows = j->plan->graph->symbols->symbol[out->rows].max;
     out->context = out->cache_rows = j->plan->inputs.data[LLM_SLOTS_PAGES].dim[1] * LLM_PAGE;

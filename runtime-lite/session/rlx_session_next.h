@@ -62,10 +62,10 @@ static inline int rlx_session_feed(rlx_session *s, const int32_t *tokens, size_t
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->kind->vocab->n_tokens)
             return RLX_TEXT_TOKEN;
-    if (n != 0)
+    if (n != 0) {
         rlx_session_drop_drafts(s);
-    if (n != 0)
         memmove(rlx_session_free_tokens(s), tokens, n * sizeof *tokens);
+    }
     return rlx_session_take_tokens(s, (int64_t)n, 0);
 }
 

@@ -20,11 +20,13 @@ static inline void need(int ok, const char *what, int line)
     exit(1);
 }
 
+#ifndef M_SLOTS // which open otherwise
 static inline void open_on(rlx_session *s, void *block)
 {
     memset(block, 0xff, M_SESSION_BYTES); // NaN, where anything is read that nobody wrote
     NEED(m_open(s, block, M_SESSION_BYTES, NULL, 0) == 0);
 }
+#endif
 
 // Fills a list with tokens.
 static inline void make_tokens(int32_t *list, int n)

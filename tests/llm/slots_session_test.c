@@ -3,13 +3,8 @@
 // it would be alone, whatever the others do, and pages are neither lost nor written while another session
 // reads them. Exit status 1, with the place, where something is not as it must be. Anything that allocates
 // between open and close ends the program.
-#include "m.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "session_need.h"
 
-#define NEED(ok)    need((ok) != 0, #ok, __LINE__)
 #define ALLOWED     4e-6 // sums are added up in another order where runs are cut elsewhere
 #define SAVED_BYTES (M_SESSION_BYTES + 1024)
 
@@ -21,15 +16,6 @@ static unsigned char saved[SAVED_BYTES], again[SAVED_BYTES];
 static int32_t list[M_CONTEXT + 1];
 static volatile int may_not_allocate;
 
-static void need(int ok, const char *what, int line)
-{
-    if (ok)
-        return;
-    may_not_allocate = 0;
-    fprintf(stderr, "line %d: %s\n", line, what);
-    exit(1);
-}
-
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_malloc(size_t n)
@@ -40,8 +26,7 @@ void *__wrap_malloc(size_t n)
 
 static void open_all(void)
 {
-    for (int i = 0; i <= M_CONTEXT; i++)
-        list[i] = (7 * i * i + 3 * i + 1) % M_TOKENS;
+    make_tokens(list, M_CONTEXT + 1);
     memset(memory, 0xff, sizeof memory); // NaN, where anything is read that nobody wrote
     memset(other_memory, 0xff, sizeof other_memory);
     NEED(m_open(&all, memory, sizeof memory, NULL, 0) == 0);
@@ -61,16 +46,10 @@ static int32_t next(rlx_session *s, rlx_sampling *sampling)
 // The session has the logits of its tokens alone.
 static void check_alone(rlx_session *s)
 {
-    double sum = 0, norm = 0;
     rlx_session *alone = &other.slot[0];
     NEED(m_rewind(alone, 0) == 0 && m_feed(alone, s->tokens, (size_t)s->n_tokens) == 0);
     const float *x = m_logits(s), *y = m_logits(alone);
-    NEED(x != NULL && y != NULL);
-    for (unsigned i = 0; i < M_LOGITS; i++) {
-        sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
-        norm += (double)y[i] * y[i];
-    }
-    NEED(sqrt(sum / norm) <= ALLOWED);
+    NEED(apart(y, x) <= ALLOWED);
 }
 
 // Each page has as many users as sessions have it, and all tokens have a place.

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drafts of a second model (check_drafts.py makes the models m and k of one vocabulary): the text is that of
 // m alone, in fewer runs. This is the loop of docs/LLM.md.
-#include "m.h"
+#include "session_need.h"
 
 #include "k.h"
-#include <stdio.h>
-
-#define NEED(ok)                                                                                             \
-    if (!(ok))                                                                                               \
-    return fprintf(stderr, "line %d: %s\n", __LINE__, #ok), 1
 
 enum { N = 6, MORE = 40 };
 
@@ -32,8 +27,7 @@ int main(void)
 {
     int32_t prompt[N];
     int runs = 0;
-    for (int i = 0; i < N; i++)
-        prompt[i] = (7 * i * i + 3 * i + 1) % M_TOKENS;
+    make_tokens(prompt, N);
     NEED(m_open(&s, memory[0], M_SESSION_BYTES, NULL, 0) == 0);
     NEED(m_open(&plain, memory[1], M_SESSION_BYTES, NULL, 0) == 0);
     NEED(k_open(&draft, draft_memory, sizeof draft_memory, NULL, 0) == 0);

@@ -11,17 +11,6 @@
 
 static const char config_name[] = "adapter_config.json", weights_name[] = "adapter_model.safetensors";
 
-// Members that may be absent, null, or so.
-typedef enum Must { NOTHING, NOT_TRUE, EMPTY } Must;
-static const struct {
-    const char *name;
-    Must must;
-} only[] = {
-    {"use_dora", NOT_TRUE},   {"lora_bias", NOT_TRUE},          {"use_qalora", NOT_TRUE},
-    {"alpha_pattern", EMPTY}, {"layer_replication", NOTHING},   {"alora_invocation_tokens", NOTHING},
-    {"arrow_config", NOTHING}, {"use_bdlora", NOTHING},
-};
-
 static LlmAdapterTensor *find(Arena *a, LlmAdapter *adapter, const char *arch, LlmPlace place, bool is_a)
 {
     const uint32_t names = hf_names_of(arch);
@@ -36,17 +25,6 @@ static LlmAdapterTensor *find(Arena *a, LlmAdapter *adapter, const char *arch, L
 }
 
 // --- adapter_config.json ---
-
-static bool check_only(HfFolder *h, const char *name, Must must)
-{
-    const JsonPlace *p = hf_member(h, name);
-    if (p == NULL || (must == NOT_TRUE && cJSON_IsFalse(p->item)) ||
-        (must == EMPTY && cJSON_IsObject(p->item) && p->item->child == NULL))
-        return true;
-    return json_wrong(&h->json, p, must == NOT_TRUE ? "false: rlxc does not support it"
-                                   : must == EMPTY  ? "an empty object: rlxc does not support it"
-                                                    : "no such member: rlxc does not support it");
-}
 
 // Some ways to begin training change the weights of the model too.
 static bool check_start(HfFolder *h)
@@ -87,9 +65,8 @@ static bool read_config(HfFolder *h, LlmAdapter *out)
         return false;
     if (rank != floor(rank) || rank > 65536)
         return json_error(&h->json, h->root, E0115, "expected a whole number from 1 to 65536 at '/r'");
-    for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
-        if (!check_only(h, only[i].name, only[i].must))
-            return false;
+    if (!hf_check_only(h, HF_PEFT))
+        return false;
     out->divides_by_root = hf_bool_at(h, "use_rslora", false);
     p = hf_member(h, "rank_pattern");
     out->rank = p != NULL && p->item->child != NULL ? 0 : (int64_t)rank;

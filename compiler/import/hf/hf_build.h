@@ -23,7 +23,8 @@ typedef enum HfNames {
     HF_HEADS = 1 << 11,   // with HF_MAMBA: they come from the first product
     HF_SPEECH = 1 << 12,  // a decoder that attends to an encoder of sound
     HF_SOUND = 1 << 13,   // that encoder
-    HF_ALL = (1 << 14) - 1
+    HF_ALL = (1 << 14) - 1,
+    HF_PEFT = 1 << 14     // no model: adapter_config.json
 } HfNames;
 
 typedef struct HfModel {
@@ -68,6 +69,8 @@ const JsonPlace *hf_member(HfFolder *h, const char *path);
 // What it says; false where it is not there or of another type.
 bool hf_number_at(HfFolder *h, const char *path, double *out);
 bool hf_bool_at(HfFolder *h, const char *path, bool dflt);
+// Are the members of hf_only.def that such files may have as they must be? False: reported.
+bool hf_check_only(HfFolder *h, uint32_t names);
 const char *hf_text_at(HfFolder *h, const char *path);
 // A number of the model, from a member, computed from several, or by default.
 bool hf_number(HfFolder *h, LlmKey key, uint32_t layer, double *out);

@@ -31,7 +31,15 @@ static const struct {
 #include "compiler/import/hf/hf_keys.def"
 };
 
-typedef enum HfMust { MUST_ABSENT, MUST_TRUE, MUST_FALSE, MUST_ONE, MUST_EMPTY } HfMust;
+typedef enum HfMust {
+    MUST_ABSENT,
+    MUST_TRUE,
+    MUST_FALSE,
+    MUST_ONE,
+    MUST_EMPTY,
+    MUST_OFF,
+    MUST_EMPTY_OBJECT
+} HfMust;
 static const struct {
     const char *path;
     HfMust must;
@@ -117,17 +125,31 @@ const float *hf_list(HfFolder *h, const char *member, uint32_t *n)
 
 static bool check_only(HfFolder *h, const char *path, HfMust must)
 {
-    static const char *const wanted[] = {"no such member: rlxc does not support it", "true", "false", "1",
-                                         "an empty list"};
+    static const char *const wanted[] = {"no such member: rlxc does not support it",
+                                         "true",
+                                         "false",
+                                         "1",
+                                         "an empty list",
+                                         "false: rlxc does not support it",
+                                         "an empty object: rlxc does not support it"};
     const JsonPlace *p = hf_member(h, path);
     if (p == NULL)
         return true;
     const cJSON *item = p->item;
     const bool is_right = (must == MUST_TRUE && cJSON_IsTrue(item)) ||
-                          (must == MUST_FALSE && cJSON_IsFalse(item)) ||
+                          ((must == MUST_FALSE || must == MUST_OFF) && cJSON_IsFalse(item)) ||
                           (must == MUST_ONE && cJSON_IsNumber(item) && item->valuedouble == 1) ||
-                          (must == MUST_EMPTY && cJSON_IsArray(item) && item->child == NULL);
+                          (must == MUST_EMPTY && cJSON_IsArray(item) && item->child == NULL) ||
+                          (must == MUST_EMPTY_OBJECT && cJSON_IsObject(item) && item->child == NULL);
     return is_right || json_wrong(&h->json, p, wanted[must]);
+}
+
+bool hf_check_only(HfFolder *h, uint32_t names)
+{
+    for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
+        if ((only[i].names & names) != 0 && !check_only(h, only[i].path, only[i].must))
+            return false;
+    return true;
 }
 
 static bool has_word(const char *words, const char *word)
@@ -217,11 +239,8 @@ static bool check_quantised(HfFolder *h)
 
 static bool check_members(HfFolder *h)
 {
-    for (uint32_t i = 0; i < sizeof only / sizeof *only; i++)
-        if ((only[i].names & h->model->names) != 0 && !check_only(h, only[i].path, only[i].must))
-            return false;
-    return check_quantised(h) && check_activation(h) && check_numbers(h) && check_layer_types(h) &&
-           check_window_rope(h);
+    return hf_check_only(h, h->model->names) && check_quantised(h) && check_activation(h) &&
+           check_numbers(h) && check_layer_types(h) && check_window_rope(h);
 }
 
 // --- the model ---

@@ -144,11 +144,6 @@ static bool order_rows(LlmBuild *b, const Pair *p, LlmRole role, LlmTensor *t)
 
 // --- products ---
 
-static NodeId number(LlmBuild *b, double v)
-{
-    return b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, v, b->source->span);
-}
-
 // (x A) B, times the parameter and alpha / rank.
 static NodeId add_pair(LlmBuild *b, const Pair *p, NodeId y, NodeId x, LlmRole role, NodeId index)
 {
@@ -169,7 +164,7 @@ static NodeId add_pair(LlmBuild *b, const Pair *p, NodeId y, NodeId x, LlmRole r
     const NodeId scale = b->adapter_scale[p->adapter - b->adapters];
     NodeId h = llm_multiply(
         b, &a, (const NodeId[]){x, llm_tensor_const(b, p->a->name, &a, axes, down + at), index}, p->a->name);
-    h = llm_op2(b, OP_mul, h, llm_op2(b, OP_mul, scale, number(b, p->adapter->alpha / by)));
+    h = llm_op2(b, OP_mul, h, llm_times(b, scale, p->adapter->alpha / by));
     h = llm_multiply(
         b, &v, (const NodeId[]){h, llm_tensor_const(b, p->b->name, &v, axes, up + at), index}, p->b->name);
     return llm_op2(b, OP_add, y, h);

@@ -33,9 +33,7 @@ static NodeId split_heads(LlmBuild *b, NodeId x, int64_t heads, int64_t size, Ll
     x = llm_reshape(b, x, 3, dim);
     if (has_norm && llm_has(b, LLM_HEAD_NORMS))
         x = llm_norm(b, x, norm);
-    const NodeId y = b->failed ? 0 : graph_transpose(b->graph, x, perm);
-    b->failed = y == 0;
-    return y;
+    return llm_turn(b, x, perm);
 }
 
 // A state that has the rows of all tokens before, with the new rows behind them.

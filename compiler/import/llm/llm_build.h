@@ -157,6 +157,7 @@ NodeId llm_times(LlmBuild *b, NodeId x, double factor); // x itself for 1
 NodeId llm_reshape(LlmBuild *b, NodeId x, uint32_t rank, const Dim *dim);
 NodeId llm_gather(LlmBuild *b, NodeId x, NodeId index); // along axis 0
 NodeId llm_slice(LlmBuild *b, NodeId x, int64_t axis, int64_t from, int64_t to);
+NodeId llm_turn(LlmBuild *b, NodeId x, const int64_t *perm); // axes in another order
 NodeId llm_cast(LlmBuild *b, NodeId x, DType type);
 NodeId llm_f32(LlmBuild *b, NodeId x);
 NodeId llm_input(LlmBuild *b, const char *name, uint32_t rank, const Dim *dim); // i64

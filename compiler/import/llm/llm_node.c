@@ -65,6 +65,13 @@ NodeId llm_times(LlmBuild *b, NodeId x, double factor)
     return llm_op2(b, OP_mul, x, graph_scalar(b->graph, DTYPE_f32, factor, b->source->span));
 }
 
+NodeId llm_turn(LlmBuild *b, NodeId x, const int64_t *perm)
+{
+    const NodeId id = b->failed ? 0 : graph_transpose(b->graph, x, perm);
+    b->failed = id == 0;
+    return id;
+}
+
 NodeId llm_reshape(LlmBuild *b, NodeId x, uint32_t rank, const Dim *dim)
 {
     const Shape s = shape_of(rank, dim);

@@ -3,13 +3,6 @@
 // attend to them. Separate because nothing else has a second part or takes anything but tokens.
 #include "compiler/import/llm/llm_build.h"
 
-static NodeId turn(LlmBuild *b, NodeId x, const int64_t *perm)
-{
-    const NodeId y = b->failed ? 0 : graph_transpose(b->graph, x, perm);
-    b->failed = y == 0;
-    return y;
-}
-
 // --- the encoder ---
 
 // A convolution of three steps of time, of x [1, channels, time], and the activation.
@@ -36,7 +29,7 @@ static NodeId embed_sound(LlmBuild *b)
     const NodeId mel = graph_input(b->graph, "mel", DTYPE_f32, &s, b->source->span);
     NodeId x = llm_reshape(b, mel, 3, (const int64_t[]){1, bins, 2 * b->t});
     x = convolve(b, convolve(b, x, LLM_conv1, 1), LLM_conv2, 2);
-    x = turn(b, llm_reshape(b, x, 2, (const int64_t[]){width, b->t}), perm);
+    x = llm_turn(b, llm_reshape(b, x, 2, (const int64_t[]){width, b->t}), perm);
     return llm_op2(b, OP_add, x, llm_table(b, LLM_position_embd, b->t, width));
 }
 
@@ -74,7 +67,7 @@ static NodeId split_heads(LlmBuild *b, NodeId x)
 {
     static const int64_t perm[] = {1, 0, 2};
     const Dim dim[] = {llm_dim(b, x, 0), llm_count(b, LLM_KEY_heads), llm_count(b, LLM_KEY_head_size)};
-    return turn(b, llm_reshape(b, x, 3, dim), perm);
+    return llm_turn(b, llm_reshape(b, x, 3, dim), perm);
 }
 
 // Keys and values depend on the parameter only, so that they are computed when it was set and not again.
@@ -90,6 +83,6 @@ NodeId llm_hear(LlmBuild *b, NodeId x)
     node_src(&attend, q);
     node_src(&attend, k);
     node_src(&attend, v);
-    const NodeId mixed = turn(b, llm_end(b, &attend), perm);
+    const NodeId mixed = llm_turn(b, llm_end(b, &attend), perm);
     return llm_product(b, llm_reshape(b, mixed, 2, dim), LLM_cross_output, llm_count(b, LLM_KEY_width));
 }

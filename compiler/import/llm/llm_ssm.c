@@ -15,13 +15,6 @@ static NodeId number(LlmBuild *b, double v)
     return b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, v, b->source->span);
 }
 
-static NodeId turn(LlmBuild *b, NodeId x, const int64_t *perm)
-{
-    const NodeId y = b->failed ? 0 : graph_transpose(b->graph, x, perm);
-    b->failed = y == 0;
-    return y;
-}
-
 static NodeId multiply(LlmBuild *b, NodeId x, NodeId y)
 {
     NodeBuild n = llm_begin(b, OP_matmul, NULL);
@@ -171,7 +164,7 @@ static NodeId by_heads(LlmBuild *b, const Ssm *s, NodeId x)
     const Dim spread[] = {b->t, s->groups, s->rank / s->groups, s->state};
     const Dim heads[] = {s->rank, b->t, s->state};
     const NodeId all = llm_expand(b, llm_reshape(b, x, 4, groups), 4, spread);
-    return llm_reshape(b, turn(b, all, perm), 3, heads);
+    return llm_reshape(b, llm_turn(b, all, perm), 3, heads);
 }
 
 // exp(t - s) for s <= t of the summed rates [heads, T]: how much of token s is left at token t.
@@ -199,13 +192,13 @@ static NodeId scan_heads(LlmBuild *b, const Ssm *s, NodeId x, const NodeId in_ou
     node_int(&total, A_cumsum_axis, 0);
     const NodeId sums = llm_end(b, &total); // [T, heads]
     const NodeId last = llm_reshape(b, b->failed ? 0 : llm_gather(b, sums, b->last), 3, one);
-    const NodeId by_head = turn(b, sums, swap), at = llm_reshape(b, by_head, 3, column);
-    const NodeId added = llm_op2(b, OP_mul, x, llm_reshape(b, turn(b, step, swap), 3, column));
-    const NodeId scores = llm_op2(b, OP_mul, multiply(b, in_out[1], turn(b, in_out[0], inner)),
+    const NodeId by_head = llm_turn(b, sums, swap), at = llm_reshape(b, by_head, 3, column);
+    const NodeId added = llm_op2(b, OP_mul, x, llm_reshape(b, llm_turn(b, step, swap), 3, column));
+    const NodeId scores = llm_op2(b, OP_mul, multiply(b, in_out[1], llm_turn(b, in_out[0], inner)),
                                   decays(b, s, by_head));
     const NodeId old = llm_op2(b, OP_mul, multiply(b, in_out[1], before), llm_op1(b, OP_exp, at));
     const NodeId left = llm_op1(b, OP_exp, llm_op2(b, OP_sub, last, at));
-    const NodeId new_state = multiply(b, turn(b, in_out[0], inner), llm_op2(b, OP_mul, added, left));
+    const NodeId new_state = multiply(b, llm_turn(b, in_out[0], inner), llm_op2(b, OP_mul, added, left));
     end_state(b, index,
               llm_op2(b, OP_add, new_state, llm_op2(b, OP_mul, before, llm_op1(b, OP_exp, last))));
     return llm_op2(b, OP_add, multiply(b, scores, added), old);
@@ -221,10 +214,10 @@ static NodeId mix_heads(LlmBuild *b, const Ssm *s, NodeId x, NodeId step)
     const NodeId out = by_heads(b, s, llm_slice(b, x, 1, s->inner + n, s->inner + 2 * n));
     const NodeId heads = llm_reshape(b, llm_slice(b, x, 1, 0, s->inner), 3, split);
     step = llm_op1(b, OP_softplus, llm_add_bias(b, step, LLM_ssm_dt, s->rank));
-    const NodeId mixed = scan_heads(b, s, turn(b, heads, perm), (const NodeId[]){in, out}, step);
+    const NodeId mixed = scan_heads(b, s, llm_turn(b, heads, perm), (const NodeId[]){in, out}, step);
     const NodeId share = llm_reshape(b, llm_vector(b, LLM_ssm_d, s->rank), 2, one);
     const NodeId skipped = llm_op2(b, OP_mul, heads, share);
-    return llm_reshape(b, llm_op2(b, OP_add, turn(b, mixed, perm), skipped), 2, flat);
+    return llm_reshape(b, llm_op2(b, OP_add, llm_turn(b, mixed, perm), skipped), 2, flat);
 }
 
 // The norm behind the gate, of each group.

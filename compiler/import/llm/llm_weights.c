@@ -151,13 +151,18 @@ NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index)
     return decode(b, &t, b->failed ? 0 : llm_gather(b, w, index));
 }
 
-static NodeId vector(LlmBuild *b, LlmPlace place, int64_t n)
+// A whole tensor, as f32.
+static NodeId numbers(LlmBuild *b, LlmPlace place, uint32_t rank, const int64_t *dim)
 {
     LlmTensor t;
     if (!need(b, place, &t))
         return 0;
-    const NodeId w = make_const(b, place, &t, 1, &n);
-    return decode(b, &t, w);
+    return decode(b, &t, make_const(b, place, &t, rank, dim));
+}
+
+static NodeId vector(LlmBuild *b, LlmPlace place, int64_t n)
+{
+    return numbers(b, place, 1, &n);
 }
 
 NodeId llm_vector(LlmBuild *b, LlmRole role, int64_t n)
@@ -165,23 +170,14 @@ NodeId llm_vector(LlmBuild *b, LlmRole role, int64_t n)
     return vector(b, weight_of(b, role), n);
 }
 
-static NodeId numbers(LlmBuild *b, LlmRole role, uint32_t rank, const int64_t *dim)
-{
-    LlmTensor t;
-    const LlmPlace place = weight_of(b, role);
-    if (!need(b, place, &t))
-        return 0;
-    return decode(b, &t, make_const(b, place, &t, rank, dim));
-}
-
 NodeId llm_table(LlmBuild *b, LlmRole role, int64_t n, int64_t k)
 {
-    return numbers(b, role, 2, (const int64_t[]){n, k});
+    return numbers(b, weight_of(b, role), 2, (const int64_t[]){n, k});
 }
 
 NodeId llm_filter(LlmBuild *b, LlmRole role, const int64_t dim[3])
 {
-    return numbers(b, role, 3, dim);
+    return numbers(b, weight_of(b, role), 3, dim);
 }
 
 NodeId llm_bias(LlmBuild *b, LlmRole role, int64_t n)
