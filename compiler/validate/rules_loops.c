@@ -57,14 +57,11 @@ static bool split(Loop *l)
 // do { } while (0) in a macro: by the macro's own text.
 static bool is_block_of_macro(const Loop *l)
 {
-    const TreeFile *file = &l->r->tree->files.data[l->all->file];
-    const char *at = file->text + l->all->begin;
-    const size_t n = l->all->begin < file->len ? strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") : 0;
-    const char *define = arena_printf(l->r->arena, "#define %.*s(", (int)n, at);
-    if (l->all->kind != CLANG_DO || n == 0)
+    const Tree *t = l->r->tree;
+    if (l->all->kind != CLANG_DO)
         return false;
-    const char *line = strstr(file->text, define);
-    while (line != NULL) {
+    const char *line = tree_macro(t, &t->files.data[l->all->file], l->all->begin);
+    while (line != NULL && *line != '\0') {
         const char *end = strchr(line, '\n');
         if (end == NULL || end[-1] != '\\')
             return end != NULL && end - line > 10 && strncmp(end - 10, " while (0)", 10) == 0;

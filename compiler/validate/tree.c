@@ -183,24 +183,40 @@ static void finish_operator(Build *b, Node *n)
         vec_push(b->tree->arena, &b->function->changes, n);
 }
 
-// The number that a macro stands for: "#define NAME 4194304u".
-static const char *find_macro(const Tree *t, const TreeFile *f, size_t at)
+static const char *const macro_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
+// The first definition of each macro in capital letters.
+static void find_macros(Tree *t, const char *text)
 {
-    const size_t n = at < f->len ? strspn(f->text + at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") : 0;
-    const char *define = arena_printf(t->arena, "#define %.*s ", (int)n, f->text + at);
-    for (uint32_t i = 0; n != 0 && i < t->n_unsaved; i++) {
-        const char *found = strstr(t->unsaved[i].text, define);
-        if (found != NULL)
-            return found + strlen(define);
+    static const char define[] = "#define ";
+    for (const char *at = strstr(text, define); at != NULL; at = strstr(at, define)) {
+        at += strlen(define);
+        const size_t n = strspn(at, macro_letters);
+        if (n != 0 && !map_get(&t->macros, at, n, NULL))
+            map_put(t->arena, &t->macros, at, n, (uintptr_t)(at + n));
     }
-    return NULL;
+}
+
+const char *tree_macro(const Tree *t, const TreeFile *f, size_t at)
+{
+    uint64_t definition = 0;
+    if (at < f->len)
+        map_get(&t->macros, f->text + at, strspn(f->text + at, macro_letters), &definition);
+    return (const char *)(uintptr_t)definition;
+}
+
+// The number that a macro stands for: "#define NAME 4194304u".
+static const char *find_number(const Tree *t, const TreeFile *f, size_t at)
+{
+    const char *definition = tree_macro(t, f, at);
+    return definition != NULL && *definition == ' ' ? definition + 1 : NULL;
 }
 
 static void finish_integer(const Tree *t, Node *n)
 {
     const TreeFile *f = &t->files.data[n->file];
     const bool is_digit = n->begin < f->len && f->text[n->begin] >= '0' && f->text[n->begin] <= '9';
-    const char *text = is_digit ? f->text + n->begin : find_macro(t, f, n->begin);
+    const char *text = is_digit ? f->text + n->begin : find_number(t, f, n->begin);
     n->value = -1;
     if (text != NULL && text[0] >= '0' && text[0] <= '9') {
         const unsigned long long value = strtoull(text, NULL, 0);
@@ -381,5 +397,7 @@ static int visit_top(ClangCursor cursor, ClangCursor above, void *data)
 void tree_build(Tree *t, void *unit)
 {
     rlx_assert(t->functions.len == 0 && t->globals.len == 0);
+    for (uint32_t i = 0; i < t->n_unsaved; i++)
+        find_macros(t, t->unsaved[i].text);
     t->clang->visit(t->clang->unit_cursor(unit), visit_top, t);
 }

@@ -83,6 +83,7 @@ typedef struct Tree {
     VEC(Decl *) globals;
     VEC(Function *) functions; // defined ones
     Map decls;
+    Map macros; // what stands behind the name of each, in the texts of unsaved files
     uint32_t n_global_asm;
 } Tree;
 
@@ -91,6 +92,8 @@ typedef struct Tree {
 #define VALIDATE_HEADERS "/rlxc/standard"
 
 void tree_build(Tree *t, void *unit);
+// What stands behind the name of the macro at this place of the file; NULL: no macro in capital letters.
+const char *tree_macro(const Tree *t, const TreeFile *f, size_t at);
 // The node without casts (and what does not exist in the tree: parentheses, implicit conversions).
 Node *node_plain(Node *n);
 // Is a inside of (or the same as) b?
