@@ -133,7 +133,7 @@ static inline void rlx_vulkan_link(rlx_vulkan_features *f)
 // a group (codegen/prelude/glsl.inc), which is more than every device has: what kernels are made for.
 #define RLX_VULKAN_F16_TYPE   0u
 #define RLX_VULKAN_BF16_TYPE  1000141000u
-#define RLX_VULKAN_COOP_BYTES 30720u
+#define RLX_VULKAN_COOP_BYTES 49152u
 static inline int rlx_vulkan_has_squares(const rlx_vulkan *v, uint32_t type_of_factors)
 {
     const uint32_t wanted[9] = {16, 16, 16, type_of_factors, type_of_factors, 1,

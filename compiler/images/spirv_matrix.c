@@ -30,6 +30,8 @@ enum {
     OP_STORE_KHR = 4458,
     OP_MUL_ADD_KHR = 4459,
     OP_TYPE_FLOAT = 22,
+    OP_F_MUL = 133,
+    OP_F_DIV = 136,
     CAPABILITY_NV = 5357,
     CAPABILITY_KHR = 6022,
     CAPABILITY_BF16 = 5116,
@@ -226,6 +228,9 @@ static void translate(Pass *p, const uint32_t *at)
     case OP_LOAD:
     case OP_ACCESS_CHAIN:
         put_typed(p, at);
+        break;
+    case OP_F_DIV:
+        put(p, p->is_sum[at[1]] ? OP_F_MUL : OP_F_DIV, at + 1, spirv_length(at) - 1);
         break;
     case OP_LOAD_NV:
         put_access(p, at, OP_LOAD_KHR, 4);

@@ -346,7 +346,7 @@ CallResult interp_simd_put(Call *c)
 
 // --- cooperative matrices ------------------------------------------------------------------------
 
-enum { COOP = 16, COOP_SQUARES = 8, COOP_LINE = COOP * 2, COOP_BY_STEPS_A = 1, COOP_BY_STEPS_B = 2 };
+enum { COOP = 16, COOP_SQUARES = 24, COOP_LINE = COOP * 2, COOP_BY_STEPS_A = 1, COOP_BY_STEPS_B = 2 };
 
 typedef struct CoopSquare {
     float at[COOP * COOP];
@@ -365,23 +365,23 @@ CallResult interp_coop_zero(Call *c)
     if (!call_gathers(c, MATRIX_LANES))
         return CALL_BLOCKED;
     for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES) {
-        const int64_t n = call_int(c, 0, warp);
-        if (n < 1 || n > COOP_SQUARES)
+        const int64_t first = call_int(c, 0, warp), n = call_int(c, 1, warp);
+        if (first < 0 || n < 1 || first + n > COOP_SQUARES)
             return call_fail(c, warp, "%lld squares of sums", (long long)n);
-        for (uint32_t i = 0; i < n; i++)
+        for (int64_t i = first; i < first + n; i++)
             coop_squares(c, warp)[i] = (CoopSquare){.is_there = true};
     }
     return CALL_DONE;
 }
 
-static CallResult share_words(Call *c, uint32_t n)
+CallResult interp_coop_share(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t to = call_shared_address(c, 0, call_int(c, 1, t));
         Elements from;
-        if (!call_elements(c, 2, t, call_int(c, 3, t), n, &from))
+        if (!call_elements(c, 2, t, call_int(c, 3, t), A_WORDS, &from))
             break;
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < A_WORDS; i++)
             if (!shared_write(c, t, machine_group_of(c->m, t), to + (int64_t)i * WORD, &from.r[i], WORD,
                               from.state[i] != ELEMENT_WRITTEN))
                 return CALL_DONE;
@@ -389,14 +389,15 @@ static CallResult share_words(Call *c, uint32_t n)
     return CALL_DONE;
 }
 
-CallResult interp_coop_share(Call *c)
+CallResult interp_coop_put_number(Call *c)
 {
-    return share_words(c, A_WORDS);
-}
-
-CallResult interp_coop_share2(Call *c)
-{
-    return share_words(c, 2);
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const float x = call_f32(c, 2, t);
+        if (!shared_write(c, t, machine_group_of(c->m, t), call_shared_address(c, 0, call_int(c, 1, t)), &x,
+                          WORD, false))
+            break;
+    }
+    return CALL_DONE;
 }
 
 // A square, lines `pitch` bytes apart, each read by a lane: to[line][place in it], or turned.
@@ -423,18 +424,20 @@ static bool read_square(const Call *c, uint32_t warp, DType type, int64_t from, 
 typedef struct CoopProduct {
     int64_t a, b;                            // addresses
     int64_t rows, columns, pitch_a, pitch_b; // squares; bytes
+    int64_t first;                           // square
     bool a_by_steps, b_by_steps;
 } CoopProduct;
 
 static CoopProduct coop_product_of(const Call *c, uint32_t t)
 {
-    const int64_t order = call_int(c, 8, t);
+    const int64_t order = call_int(c, 7, t);
     return (CoopProduct){.a = call_shared_address(c, 0, call_int(c, 1, t)),
-                         .b = call_shared_address(c, 2, call_int(c, 3, t)),
-                         .rows = call_int(c, 4, t),
-                         .columns = call_int(c, 5, t),
-                         .pitch_a = call_int(c, 6, t) * WORD,
-                         .pitch_b = call_int(c, 7, t) * WORD,
+                         .b = call_shared_address(c, 0, call_int(c, 2, t)),
+                         .rows = call_int(c, 3, t),
+                         .columns = call_int(c, 4, t),
+                         .pitch_a = call_int(c, 5, t) * WORD,
+                         .pitch_b = call_int(c, 6, t) * WORD,
+                         .first = call_int(c, 8, t),
                          .a_by_steps = (order & COOP_BY_STEPS_A) != 0,
                          .b_by_steps = (order & COOP_BY_STEPS_B) != 0};
 }
@@ -443,8 +446,8 @@ static bool coop_multiply(const Call *c, uint32_t warp, DType type)
 {
     const CoopProduct p = coop_product_of(c, warp);
     float a[COOP_SQUARES][COOP * COOP], b[COOP * COOP];
-    CoopSquare *sums = coop_squares(c, warp);
-    if (p.rows < 1 || p.columns < 1 || p.rows * p.columns > COOP_SQUARES) {
+    CoopSquare *sums = coop_squares(c, warp) + p.first;
+    if (p.first < 0 || p.rows < 1 || p.columns < 1 || p.first + p.rows * p.columns > COOP_SQUARES) {
         call_fail(c, warp, "%lld x %lld squares of sums", (long long)p.rows, (long long)p.columns);
         return false;
     }
@@ -491,7 +494,8 @@ CallResult interp_coop_product_bf16(Call *c)
 static bool coop_store(const Call *c, uint32_t warp)
 {
     const int64_t i = call_int(c, 0, warp), to = call_shared_address(c, 1, call_int(c, 2, warp));
-    const bool is_by_column = call_int(c, 3, warp) != 0;
+    const int64_t pitch = call_int(c, 3, warp) * WORD;
+    const bool is_by_column = call_int(c, 4, warp) != 0;
     float lines[COOP * COOP];
     if (i < 0 || i >= COOP_SQUARES || !coop_squares(c, warp)[i].is_there) {
         call_fail(c, warp, "no sums in square %lld", (long long)i);
@@ -501,7 +505,7 @@ static bool coop_store(const Call *c, uint32_t warp)
     for (uint32_t e = 0; e < COOP * COOP; e++)
         lines[e] = is_by_column ? from[e % COOP * COOP + e / COOP] : from[e];
     for (uint32_t line = 0; line < COOP; line++)
-        if (!shared_write(c, warp + line, machine_group_of(c->m, warp), to + line * COOP * WORD,
+        if (!shared_write(c, warp + line, machine_group_of(c->m, warp), to + line * pitch,
                           lines + line * COOP, COOP * WORD, false))
             return false;
     return true;
@@ -526,7 +530,27 @@ CallResult interp_coop_get(Call *c)
     return CALL_DONE;
 }
 
-CallResult interp_coop_get_words(Call *c)
+static bool coop_scale(const Call *c, uint32_t warp)
 {
-    return interp_coop_get(c);
+    const int64_t first = call_int(c, 0, warp), n = call_int(c, 1, warp);
+    CoopSquare *sums = coop_squares(c, warp) + first;
+    for (uint32_t line = 0; line < COOP; line++) {
+        const int64_t from = call_shared_address(c, 2, call_int(c, 3, warp)) + line * WORD;
+        float factor = 0;
+        bool poison = false;
+        if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from, &factor, WORD, &poison))
+            return false;
+        if (poison || first < 0 || first + n > COOP_SQUARES) {
+            call_fail(c, warp + line, "a factor that nobody wrote, or squares that there are not");
+            return false;
+        }
+        for (uint32_t e = 0; e < n * COOP; e++)
+            sums[e / COOP].at[line * COOP + e % COOP] *= factor;
+    }
+    return true;
+}
+
+CallResult interp_coop_scale(Call *c)
+{
+    return each_warp(c, coop_scale);
 }

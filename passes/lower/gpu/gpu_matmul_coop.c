@@ -229,7 +229,7 @@ static void place_block(const GpuSimt *s, KRef subgroup, KRef *row, KRef *column
 void gpu_coop_clear(const GpuSimt *s)
 {
     const GpuCoopBlock own = gpu_coop_block(s->shape);
-    k_device(s->k, KDEV_coop_zero, k_index(s->k, own.rows * own.columns));
+    k_device(s->k, KDEV_coop_zero, k_index(s->k, 0), k_index(s->k, own.rows * own.columns));
 }
 
 // Where the team's part of a side begins, of lines from `first` on, at a step.
@@ -256,8 +256,9 @@ void gpu_coop_multiply(const GpuSimt *s, KRef sums)
         k_for(k, k_index(k, 0), k_index(k, s->depth / s->shape.teams), SQUARE, KFOR_UNROLL, "step");
     const bool is_f16 = lower_node(s->l, s->p->a.id)->dtype == DTYPE_f16;
     k_device(k, is_f16 ? KDEV_coop_product : KDEV_coop_product_bf16, s->a.shared,
-             word_at(s, &s->a, row, step), s->b.shared, word_at(s, &s->b, column, step), k_index(k, own.rows),
-             k_index(k, own.columns), k_index(k, s->a.pitch), k_index(k, s->b.pitch), k_index(k, order));
+             word_at(s, &s->a, row, step), word_at(s, &s->b, column, step), k_index(k, own.rows),
+             k_index(k, own.columns), k_index(k, s->a.pitch), k_index(k, s->b.pitch), k_index(k, order),
+             k_index(k, 0));
     k_end(k);
 }
 
@@ -271,7 +272,8 @@ static void put_squares(const GpuSimt *s, int64_t first)
     k_barrier(k);
     for (int64_t i = 0; i < ROUND; i++)
         k_device(k, KDEV_coop_put, k_index(k, first + i), s->a.shared,
-                 k_expr(k, "$ + #", place, i * SQUARE * SQUARE), k_index(k, gpu_simt_is_by_row(s)));
+                 k_expr(k, "$ + #", place, i * SQUARE * SQUARE), k_index(k, SQUARE),
+                 k_index(k, gpu_simt_is_by_row(s)));
     k_barrier(k);
 }
 
