@@ -89,7 +89,9 @@ GpuSimt gpu_coop_begin(const GpuSimt *plain)
     begin_side(&s, &s.a);
     begin_side(&s, &s.b);
     s.b.offset = lines_of(&s, &s.a) * s.a.pitch;
-    rlx_assert(s.b.offset + lines_of(&s, &s.b) * s.b.pitch <= KDEV_COOP_WORDS);
+    const int64_t words = s.b.offset + lines_of(&s, &s.b) * s.b.pitch;
+    s.slice = 2 * words <= KDEV_COOP_WORDS ? words : 0;
+    rlx_assert(words <= KDEV_COOP_WORDS);
     s.a.shared = s.b.shared = k_shared(s.k, DTYPE_f32, KDEV_COOP_WORDS);
     return s;
 }
@@ -206,7 +208,8 @@ void gpu_coop_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
     Kernel *k = s->k;
     const KRef e = open_vectors(s, x);
     const Vector at = vector_of(s, x, e);
-    k_device(k, KDEV_coop_share, x->shared, at.word, x->next[which], k_expr(k, "$ * #", e, CHUNK_WORDS));
+    k_device(k, KDEV_coop_share, x->shared, k_add(k, at.word, s->place), x->next[which],
+             k_expr(k, "$ * #", e, CHUNK_WORDS));
     k_end(k);
 }
 
@@ -237,11 +240,10 @@ static KRef word_at(const GpuSimt *s, const GpuSide *x, KRef first, KRef step)
 {
     Kernel *k = s->k;
     const int64_t teams = s->shape.teams;
-    if (x->is_along_k)
-        return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, teams > 1 ? x->lines : 0, first, x->pitch,
-                      step, x->offset);
-    return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, teams > 1 ? s->depth / teams : 0, step, x->pitch,
-                  first, x->offset);
+    const bool is_along_k = x->is_along_k;
+    const int64_t lines = teams == 1 ? 0 : is_along_k ? x->lines : s->depth / teams;
+    return k_expr(k, "($ * # + $) * # + $ / 2 + # + $", s->team, lines, is_along_k ? first : step, x->pitch,
+                  is_along_k ? step : first, x->offset, s->place);
 }
 
 void gpu_coop_multiply(const GpuSimt *s, KRef sums)
