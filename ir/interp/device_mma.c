@@ -346,7 +346,7 @@ CallResult interp_simd_put(Call *c)
 
 // --- cooperative matrices ------------------------------------------------------------------------
 
-enum { COOP = 16, COOP_SQUARES = 24, COOP_LINE = COOP * 2, COOP_BY_STEPS_A = 1, COOP_BY_STEPS_B = 2 };
+enum { COOP = 16, COOP_SQUARES = 24, COOP_LINE = COOP * 2, COOP_BY_STEPS_A = 1, COOP_BY_STEPS_B = 2, COOP_IS_KEPT = 4, COOP_KEPT = 8 };
 
 typedef struct CoopSquare {
     float at[COOP * COOP];
@@ -358,6 +358,19 @@ static CoopSquare *coop_squares(const Call *c, uint32_t warp)
     const size_t n = machine_threads(c->m) / MATRIX_LANES * COOP_SQUARES;
     CoopSquare *all = machine_state(c->m, KDEV_coop_zero, n * sizeof(CoopSquare));
     return all + warp / MATRIX_LANES * COOP_SQUARES;
+}
+
+// What is kept of a left factor, before it is known which type it has.
+typedef struct CoopKept {
+    uint16_t at[COOP * COOP];
+    bool is_there;
+} CoopKept;
+
+static CoopKept *coop_kept(const Call *c, uint32_t warp)
+{
+    const size_t n = machine_threads(c->m) / MATRIX_LANES * COOP_KEPT;
+    CoopKept *all = machine_state(c->m, KDEV_coop_keep, n * sizeof(CoopKept));
+    return all + warp / MATRIX_LANES * COOP_KEPT;
 }
 
 CallResult interp_coop_zero(Call *c)
@@ -420,18 +433,43 @@ static bool read_square(const Call *c, uint32_t warp, DType type, int64_t from, 
     return true;
 }
 
+static bool coop_keep(const Call *c, uint32_t warp)
+{
+    const int64_t i = call_int(c, 0, warp), from = call_shared_address(c, 1, call_int(c, 2, warp));
+    const int64_t pitch = call_int(c, 3, warp) * WORD;
+    bool poison = false;
+    if (i < 0 || i >= COOP_KEPT) {
+        call_fail(c, warp, "square %lld of those that are kept", (long long)i);
+        return false;
+    }
+    CoopKept *to = &coop_kept(c, warp)[i];
+    for (uint32_t line = 0; line < COOP && !poison; line++)
+        if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from + line * pitch,
+                         to->at + line * COOP, COOP_LINE, &poison))
+            return false;
+    to->is_there = !poison;
+    return true;
+}
+
+CallResult interp_coop_keep(Call *c)
+{
+    return each_warp(c, coop_keep);
+}
+
 // What the operands of coop_product say.
 typedef struct CoopProduct {
     int64_t a, b;                            // addresses
     int64_t rows, columns, pitch_a, pitch_b; // squares; bytes
     int64_t first;                           // square
-    bool a_by_steps, b_by_steps;
+    bool a_by_steps, b_by_steps, a_is_kept;
 } CoopProduct;
 
 static CoopProduct coop_product_of(const Call *c, uint32_t t)
 {
     const int64_t order = call_int(c, 7, t);
-    return (CoopProduct){.a = call_shared_address(c, 0, call_int(c, 1, t)),
+    const bool is_kept = (order & COOP_IS_KEPT) != 0;
+    return (CoopProduct){.a = is_kept ? call_int(c, 1, t) : call_shared_address(c, 0, call_int(c, 1, t)),
+                         .a_is_kept = is_kept,
                          .b = call_shared_address(c, 0, call_int(c, 2, t)),
                          .rows = call_int(c, 3, t),
                          .columns = call_int(c, 4, t),
@@ -440,6 +478,17 @@ static CoopProduct coop_product_of(const Call *c, uint32_t t)
                          .first = call_int(c, 8, t),
                          .a_by_steps = (order & COOP_BY_STEPS_A) != 0,
                          .b_by_steps = (order & COOP_BY_STEPS_B) != 0};
+}
+
+static bool take_kept(const Call *c, uint32_t warp, DType type, int64_t i, float *to)
+{
+    if (i < 0 || i >= COOP_KEPT || !coop_kept(c, warp)[i].is_there) {
+        call_fail(c, warp, "nobody keeps square %lld", (long long)i);
+        return false;
+    }
+    for (uint32_t e = 0; e < COOP * COOP; e++)
+        to[e] = matrix_number(type, coop_kept(c, warp)[i].at[e]);
+    return true;
 }
 
 static bool coop_multiply(const Call *c, uint32_t warp, DType type)
@@ -451,7 +500,10 @@ static bool coop_multiply(const Call *c, uint32_t warp, DType type)
         call_fail(c, warp, "%lld x %lld squares of sums", (long long)p.rows, (long long)p.columns);
         return false;
     }
-    for (int64_t i = 0; i < p.rows; i++)
+    for (int64_t i = 0; i < p.rows && p.a_is_kept; i++)
+        if (!take_kept(c, warp, type, p.a + i, a[i]))
+            return false;
+    for (int64_t i = 0; i < p.rows && !p.a_is_kept; i++)
         if (!read_square(c, warp, type, p.a + i * (p.a_by_steps ? COOP_LINE : COOP * p.pitch_a), p.pitch_a,
                          p.a_by_steps, a[i]))
             return false;

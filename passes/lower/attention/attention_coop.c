@@ -18,7 +18,8 @@ enum {
     TOP_SIZE = 128,
     MOST_KEYS = 64, // of a tile
     LEAST_KEYS = 32,
-    BY_STEPS_B = 2
+    BY_STEPS_B = 2, // of coop_product
+    A_IS_KEPT = 4
 };
 
 static bool is_f16(const AttTiles *x)
@@ -38,14 +39,11 @@ static int64_t wide_pitch(int64_t elements)
     return elements + FOUR;
 }
 
-// Queries, keys, values, and what subgroups have: scores or weights, and a factor for each row.
-static int64_t keys_at(const AttTiles *x)
-{
-    return attention_tile_rows(x) * pitch_of(x->a->size);
-}
+// Keys, values, and what subgroups have: scores or weights, and a factor for each row. At the beginning,
+// queries are there until subgroups keep them as squares.
 static int64_t values_at(const AttTiles *x)
 {
-    return keys_at(x) + attention_tile_keys(x) * pitch_of(x->a->size);
+    return attention_tile_keys(x) * pitch_of(x->a->size);
 }
 static int64_t scores_at(const AttTiles *x)
 {
@@ -63,8 +61,10 @@ static int64_t sums_at(const AttTiles *x)
 static int64_t words_of(const AttTiles *x)
 {
     const int64_t all = scores_at(x) + SUBGROUPS * own_words(x);
+    const int64_t first = attention_tile_rows(x) * pitch_of(x->a->size);
     const int64_t last = sums_at(x) + FOUR * attention_tile_rows(x);
-    return all > last ? all : last;
+    const int64_t most = first > last ? first : last;
+    return all > most ? all : most;
 }
 
 static KRef subgroup_of(const AttTiles *x)
@@ -194,18 +194,20 @@ static int64_t value_squares(const AttTiles *x)
     return x->a->value_size / SQUARE;
 }
 
-// Rows from word a on, by those from word b on, into squares from `first` on.
-static void multiply(const AttTiles *x, KRef a, int64_t pitch_a, int64_t b, int64_t pitch_b, int64_t steps,
-                     int64_t first, int64_t columns, bool by_steps)
+// Step number `step` of a product of the subgroup's rows: a is what is kept, or where they are.
+typedef struct Product {
+    KRef a;
+    int64_t b; // word
+    int64_t pitch_a, pitch_b, first, columns, order;
+} Product;
+
+static void multiply(const AttTiles *x, const Product *p, int64_t step)
 {
     Kernel *k = x->l->k;
-    const KRef step = k_loop(k, steps / SQUARE, KFOR_UNROLL, "step");
-    k_device(k, is_f16(x) ? KDEV_coop_product : KDEV_coop_product_bf16, x->q,
-             k_expr(k, "$ + $ * #", a, step, SQUARE / 2),
-             k_expr(k, "$ * # + #", step, by_steps ? SQUARE * pitch_b : SQUARE / 2, b), k_index(k, 1),
-             k_index(k, columns), k_index(k, pitch_a), k_index(k, pitch_b),
-             k_index(k, by_steps ? BY_STEPS_B : 0), k_index(k, first));
-    k_end(k);
+    const int64_t of_b = (p->order & BY_STEPS_B) != 0 ? SQUARE * p->pitch_b : SQUARE / 2;
+    k_device(k, is_f16(x) ? KDEV_coop_product : KDEV_coop_product_bf16, x->q, p->a,
+             k_index(k, p->b + step * of_b), k_index(k, 1), k_index(k, p->columns), k_index(k, p->pitch_a),
+             k_index(k, p->pitch_b), k_index(k, p->order), k_index(k, p->first));
 }
 
 // Squares from `first` on, one beside the other, where rows are `pitch` words apart.
@@ -218,18 +220,31 @@ static void put_squares(const AttTiles *x, int64_t first, int64_t n, KRef to, in
     sync(x);
 }
 
-static KRef row_of_queries(const AttTiles *x)
+static void keep_queries(const AttTiles *x, KRef end)
 {
-    return k_expr(x->l->k, "$ * #", subgroup_of(x), SQUARE * pitch_of(x->a->size));
+    Kernel *k = x->l->k;
+    const AttCopy queries = {x->a->q, true, attention_tile_rows(x), x->a->size, x->first, end};
+    const KRef words = words_for(x, &queries);
+    const int64_t pitch = pitch_of(x->a->size);
+    fetch_rows(x, &queries, words);
+    put_rows(x, &queries, words, 0);
+    k_barrier(k);
+    for (int64_t i = 0; i < x->a->size / SQUARE; i++)
+        k_device(k, KDEV_coop_keep, k_index(k, i), x->q,
+                 k_expr(k, "$ * # + #", subgroup_of(x), SQUARE * pitch, i * SQUARE / 2), k_index(k, pitch));
 }
 
 static void score(const AttTiles *x, KRef products)
 {
     Kernel *k = x->l->k;
-    const int64_t pitch = pitch_of(x->a->size), wide = wide_pitch(attention_tile_keys(x));
+    const int64_t wide = wide_pitch(attention_tile_keys(x));
     const KRef scores = own_scores(x);
+    Product p = {.pitch_b = pitch_of(x->a->size), .columns = score_squares(x), .order = A_IS_KEPT};
     k_device(k, KDEV_coop_zero, k_index(k, 0), k_index(k, score_squares(x)));
-    multiply(x, row_of_queries(x), pitch, keys_at(x), pitch, x->a->size, 0, score_squares(x), false);
+    for (int64_t step = 0; step < x->a->size / SQUARE; step++) {
+        p.a = k_index(k, step);
+        multiply(x, &p, step);
+    }
     put_squares(x, 0, score_squares(x), scores, wide);
     for (int64_t j = 0; j < x->keys; j += FOUR)
         k_device(k, KDEV_coop_get, products, k_index(k, j), x->q,
@@ -261,8 +276,16 @@ static void add_values(const AttTiles *x)
     Kernel *k = x->l->k;
     k_device(k, KDEV_coop_scale, k_index(k, score_squares(x)), k_index(k, value_squares(x)), x->q,
              own_factors(x));
-    multiply(x, own_scores(x), pitch_of(attention_tile_keys(x)), values_at(x), pitch_of(x->a->value_size),
-             attention_tile_keys(x), score_squares(x), value_squares(x), true);
+    Product p = {.b = values_at(x),
+                 .pitch_a = pitch_of(attention_tile_keys(x)),
+                 .pitch_b = pitch_of(x->a->value_size),
+                 .first = score_squares(x),
+                 .columns = value_squares(x),
+                 .order = BY_STEPS_B};
+    for (int64_t step = 0; step < score_squares(x); step++) {
+        p.a = k_expr(k, "$ + #", own_scores(x), step * SQUARE / 2);
+        multiply(x, &p, step);
+    }
 }
 
 static void fetch_next(const AttTiles *x, KRef first, KRef keys, KRef values)
@@ -278,17 +301,15 @@ static void fetch_next(const AttTiles *x, KRef first, KRef keys, KRef values)
 void attention_coop_keys(const AttTiles *x, KRef end)
 {
     Kernel *k = x->l->k;
-    const AttCopy queries = {x->a->q, true, attention_tile_rows(x), x->a->size, x->first, end};
     const AttCopy of_keys = keys_from(x, x->lo), of_values = values_from(x, x->lo);
-    const KRef own = words_for(x, &queries), keys = words_for(x, &of_keys), values = words_for(x, &of_values);
+    const KRef keys = words_for(x, &of_keys), values = words_for(x, &of_values);
     const KRef products = k_array(k, x->a->type, x->keys);
-    fetch_rows(x, &queries, own);
-    put_rows(x, &queries, own, 0);
+    keep_queries(x, end);
     fetch_next(x, x->lo, keys, values);
     k_device(k, KDEV_coop_zero, k_index(k, score_squares(x)), k_index(k, value_squares(x)));
     const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_ROLL, "j");
     k_barrier(k); // keys and values of the last step were read
-    put_rows(x, &of_keys, keys, keys_at(x));
+    put_rows(x, &of_keys, keys, 0);
     put_rows(x, &of_values, values, values_at(x));
     k_barrier(k);
     fetch_next(x, k_expr(k, "$ + #", first, attention_tile_keys(x)), keys, values);
