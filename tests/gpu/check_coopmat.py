@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Modules of --target vulkan --gpu coopmat: of a product of f16 or bf16, and of an attention, there are two,
-of which the second one is of SPV_KHR_cooperative_matrix: matrices have the types that products want, factors of bf16 are that
-(SPV_KHR_bfloat16), and nothing of the extension that glslang was given is left. What the device at hand
-computes is right, whichever module it takes.
+of which the second one is of SPV_KHR_cooperative_matrix: matrices have the types that products want, factors
+of bf16 are that (SPV_KHR_bfloat16), products by elements are what they are, and nothing of the extension that
+glslang was given is left. What the device at hand computes is right, whichever module it takes.
 Usage: check_coopmat.py RLXC; prints TAP."""
 
 import array

@@ -16,8 +16,7 @@ enum {
     CHUNK_WORDS = 4,
     FOUR = 4,
     TOP_SIZE = 128,
-    MOST_KEYS = 64, // of a tile
-    LEAST_KEYS = 32,
+    KEYS = 32, // of a tile
     BY_STEPS_B = 2, // of coop_product
     A_IS_KEPT = 4
 };
@@ -99,10 +98,8 @@ bool attention_coop_fits(const AttTiles *plain, AttTiles *coop)
     coop->is_coop = true;
     coop->rows = 1;
     coop->lanes = LANES;
-    coop->keys = MOST_KEYS / LANES;
+    coop->keys = KEYS / LANES;
     coop->columns = a->value_size / LANES;
-    if (words_of(coop) > KDEV_COOP_WORDS)
-        coop->keys = LEAST_KEYS / LANES;
     return l->caps->has_coop && k_is_half(q) && lower_node(l, a->k)->dtype == q &&
            lower_node(l, a->v)->dtype == q && a->size % SQUARE == 0 && a->size <= TOP_SIZE &&
            a->value_size % SQUARE == 0 && a->value_size <= TOP_SIZE &&

@@ -16,9 +16,8 @@ enum {
     SQUARE = 16,
     CHUNK = GPU_COOP_RUN, // elements of a vector of shared memory
     CHUNK_WORDS = 4, // the same in words
-    DEEP = 64,       // steps of k of a team in a slice, where that is small
-    FLAT = 32,
-    SMALL = 128, // lines of such a slice, of all teams
+    DEEP = 64,       // steps of k of a team in a slice, or half of them where the memory has no room for as many
+    LINES = 288,     // of a slice that it has room for, of all teams
     ROUND = 2,   // squares of each subgroup that are stored at once
     FOUR = 4,
     MIN_LINES = 8,
@@ -36,7 +35,7 @@ bool gpu_coop_fits(const GpuMatmul *p)
 
 int64_t gpu_coop_depth(GpuShape t)
 {
-    return ((t.rows + t.columns) * t.teams <= SMALL ? DEEP : FLAT) * t.teams;
+    return ((t.rows + t.columns) * t.teams <= LINES ? DEEP : DEEP / 2) * t.teams;
 }
 
 GpuCoopBlock gpu_coop_block(GpuShape t)
@@ -89,9 +88,7 @@ GpuSimt gpu_coop_begin(const GpuSimt *plain)
     begin_side(&s, &s.a);
     begin_side(&s, &s.b);
     s.b.offset = lines_of(&s, &s.a) * s.a.pitch;
-    const int64_t words = s.b.offset + lines_of(&s, &s.b) * s.b.pitch;
-    s.slice = 2 * words <= KDEV_COOP_WORDS ? words : 0;
-    rlx_assert(words <= KDEV_COOP_WORDS);
+    rlx_assert(s.b.offset + lines_of(&s, &s.b) * s.b.pitch <= KDEV_COOP_WORDS);
     s.a.shared = s.b.shared = k_shared(s.k, DTYPE_f32, KDEV_COOP_WORDS);
     return s;
 }
@@ -208,8 +205,7 @@ void gpu_coop_put(const GpuSimt *s, const GpuSide *x, uint32_t which)
     Kernel *k = s->k;
     const KRef e = open_vectors(s, x);
     const Vector at = vector_of(s, x, e);
-    k_device(k, KDEV_coop_share, x->shared, k_add(k, at.word, s->place), x->next[which],
-             k_expr(k, "$ * #", e, CHUNK_WORDS));
+    k_device(k, KDEV_coop_share, x->shared, at.word, x->next[which], k_expr(k, "$ * #", e, CHUNK_WORDS));
     k_end(k);
 }
 
@@ -242,8 +238,8 @@ static KRef word_at(const GpuSimt *s, const GpuSide *x, KRef first, KRef step)
     const int64_t teams = s->shape.teams;
     const bool is_along_k = x->is_along_k;
     const int64_t lines = teams == 1 ? 0 : is_along_k ? x->lines : s->depth / teams;
-    return k_expr(k, "($ * # + $) * # + $ / 2 + # + $", s->team, lines, is_along_k ? first : step, x->pitch,
-                  is_along_k ? step : first, x->offset, s->place);
+    return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, lines, is_along_k ? first : step, x->pitch,
+                  is_along_k ? step : first, x->offset);
 }
 
 void gpu_coop_multiply(const GpuSimt *s, KRef sums)

@@ -99,13 +99,11 @@ static void clear_sums(const GpuSimt *s, KRef sums)
     k_end(k);
 }
 
-// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes. Of two
-// slices in shared memory, the other one is what threads may still multiply.
+// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes.
 static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, uint32_t which)
 {
     Kernel *k = s->k;
-    if (s->slice == 0)
-        k_barrier(k);
+    k_barrier(k);
     gpu_side_put(s, &s->a, which);
     gpu_side_put(s, &s->b, which);
     k_barrier(k);
@@ -128,11 +126,9 @@ static void multiply_slices(const GpuSimt *s, KRef sums)
     for (int64_t i = 0; i < ahead; i++) {
         const KRef own = k_expr(k, "$ + #", from, i * s->depth);
         const bool may_end = i > 0 && ceil_div(words, s->depth) % ahead != 0;
-        GpuSimt one = *s;
         if (may_end)
             k_if(k, k_expr(k, "$ < #", own, words));
-        one.place = s->slice == 0 ? k_index(k, 0) : k_expr(k, "$ / # % 2 * #", own, s->depth, s->slice);
-        multiply_slice(&one, sums, k_expr(k, "$ + #", own, ahead * s->depth), (uint32_t)i);
+        multiply_slice(s, sums, k_expr(k, "$ + #", own, ahead * s->depth), (uint32_t)i);
         if (may_end)
             k_end(k);
     }

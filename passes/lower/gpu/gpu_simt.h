@@ -65,8 +65,6 @@ typedef struct GpuSimt {
     GpuShape shape;
     int64_t depth, pair; // words of k in a slice, elements of a word
     int64_t ahead;       // slices that are on their way while one is multiplied
-    int64_t slice;       // COOP: words of one of two slices in shared memory; 0: there is one
-    KRef place;          // and where the one is that is put and multiplied
     DType word, sum;     // types: of words; of sums, which wrap as u32 where they are of bytes
     KRef zero;           // of bytes: what is outside of the image, as i32
     KRef thread, team, member; // member: of the team
