@@ -151,7 +151,7 @@ static void fetch_rows(const AttTiles *x, const AttCopy *c, KRef words)
     const KRef row = k_expr(k, "$ / #", i, across), column = k_expr(k, "$ % # * #", i, across, CHUNK);
     const KRef from = attention_tile_index(x, c, k_add(k, c->first, row), column, &is_inside);
     k_fetch(k, param, k_expr(k, "$ / 2", from), words, slot, CHUNK_WORDS);
-    for (int64_t e = 0; e < CHUNK_WORDS; e++) {
+    for (int64_t e = 0; is_inside != 0 && e < CHUNK_WORDS; e++) {
         const KRef place = k_expr(k, "$ + #", slot, e);
         k_astore(k, words, place,
                  k_select(k, is_inside, k_aload(k, words, place, 1), k_number(k, DTYPE_u32, 0)));
@@ -173,11 +173,15 @@ static void put_rows(const AttTiles *x, const AttCopy *c, KRef words, int64_t to
 
 static AttCopy keys_from(const AttTiles *x, KRef first)
 {
-    return (AttCopy){x->a->k, false, attention_tile_keys(x), x->a->size, first, x->hi};
+    const KRef end = attention_tile_sees_all(x) ? 0 : x->hi;
+    return (AttCopy){x->a->k, false, attention_tile_keys(x), x->a->size, first, end};
 }
 static AttCopy values_from(const AttTiles *x, KRef first)
 {
-    return (AttCopy){x->a->v, false, attention_tile_keys(x), x->a->value_size, first, x->hi};
+    AttCopy values = keys_from(x, first);
+    values.id = x->a->v;
+    values.size = x->a->value_size;
+    return values;
 }
 
 // --- products ------------------------------------------------------------------------------------

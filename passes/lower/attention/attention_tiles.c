@@ -36,9 +36,9 @@ KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef col
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const KRef last = k_expr(k, "$ + -1", c->end), inside = k_min(k, at, last);
+    const KRef inside = c->end == 0 ? at : k_min(k, at, k_expr(k, "$ + -1", c->end));
     AttRow r = x->row[0];
-    *is_inside = k_lt(k, at, c->end);
+    *is_inside = c->end == 0 ? 0 : k_lt(k, at, c->end);
     r.at.idx[x->a->rank - 2] = inside;
     return c->is_query ? attention_query_index(l, &r, column)
                        : attention_kv_index(l, &r, c->id, inside, column);
@@ -94,18 +94,54 @@ static void emit_products(const Tiles *x, KRef sums)
     k_end(k);
 }
 
-static KRef seen_score(const Tiles *x, int64_t r, KRef key, KRef product)
+// The keys of a tile that row r of the thread sees, and how the products become scores.
+static void emit_scores(const Tiles *x, int64_t r, KRef first, KRef products)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const AttRow *row = &x->row[r];
-    KRef score = attention_score(l, x->a, product);
-    const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
-    if (x->a->mask != 0) {
-        const KRef last = k_expr(k, "$ + -1", x->hi);
-        score = attention_masked(l, x->a, score, attention_mask_at(l, row, k_min(k, key, last)));
+    const KRef last = k_expr(k, "$ + -1", x->hi);
+    for (int64_t j = 0; j < x->keys; j++) {
+        const KRef place = k_index(k, r * x->keys + j);
+        KRef score = attention_score(l, x->a, k_aload(k, products, place, 1));
+        if (x->a->mask != 0) {
+            const KRef key = k_min(k, k_add(k, first, attention_tile_place(x, j)), last);
+            score = attention_masked(l, x->a, score, attention_mask_at(l, &x->row[r], key));
+        }
+        k_astore(k, products, place, score);
     }
-    return k_select(k, is_seen, score, k_number(k, x->a->type, -(double)INFINITY));
+}
+
+static void hide_keys(const Tiles *x, int64_t r, KRef first, KRef scores)
+{
+    Kernel *k = x->l->k;
+    const AttRow *row = &x->row[r];
+    for (int64_t j = 0; j < x->keys; j++) {
+        const KRef key = k_add(k, first, attention_tile_place(x, j)), place = k_index(k, r * x->keys + j);
+        const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
+        k_astore(k, scores, place,
+                 k_select(k, is_seen, k_aload(k, scores, place, 1),
+                          k_number(k, x->a->type, -(double)INFINITY)));
+    }
+}
+
+// Do all rows of the tile see all of these keys?
+static KRef is_whole(const Tiles *x, KRef first)
+{
+    Kernel *k = x->l->k;
+    const Attention *a = x->a;
+    const KRef end = k_expr(k, "$ + #", first, attention_tile_keys(x));
+    Point at = x->row[0].at;
+    at.idx[a->rank - 2] = x->first; // it sees last what all rows see, and the last row first
+    const AttRow top = attention_row(x->l, a, at);
+    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, attention_tile_rows(x) - 1);
+    const AttRow bottom = attention_row(x->l, a, at);
+    return k_expr(k, "$ <= $ & $ <= $", end, top.end, bottom.begin, first);
+}
+
+bool attention_tile_sees_all(const AttTiles *x)
+{
+    const Attention *a = x->a;
+    return a->left < 0 && a->right < 0 && !a->has_live && a->keys % attention_tile_keys(x) == 0;
 }
 
 static void put_weights(const Tiles *x, int64_t r, const KRef *weight, KRef keep)
@@ -128,11 +164,17 @@ void attention_tile_weights(const Tiles *x, KRef first, KRef products)
     const int type = x->a->type;
     const bool is_half = k_is_half(lower_node(x->l, x->a->q)->dtype);
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
+    const KRef whole = is_whole(x, first);
     for (int64_t r = 0; r < x->rows; r++) {
         KRef score[MAX_KEYS], weight[MAX_KEYS], top = lowest;
+        emit_scores(x, r, first, products);
+        if (!attention_tile_sees_all(x)) {
+            k_if(k, k_not(k, whole));
+            hide_keys(x, r, first, products);
+            k_end(k);
+        }
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef key = k_add(k, first, attention_tile_place(x, j));
-            score[j] = seen_score(x, r, key, k_aload(k, products, k_index(k, r * x->keys + j), 1));
+            score[j] = k_aload(k, products, k_index(k, r * x->keys + j), 1);
             top = k_max(k, top, score[j]);
         }
         const KRef old = k_get(k, x->top[r]), all = k_max(k, old, k_team(k, KOP_max, top, x->lanes));
@@ -188,14 +230,7 @@ static void emit_values(const Tiles *x, KRef first)
         add_values(x, false);
         return;
     }
-    // What the first row sees last, and the last row first, all rows see.
-    const KRef end = k_expr(k, "$ + #", first, attention_tile_keys(x));
-    Point at = x->row[0].at;
-    at.idx[a->rank - 2] = x->first;
-    const AttRow top = attention_row(x->l, a, at);
-    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, attention_tile_rows(x) - 1);
-    const AttRow bottom = attention_row(x->l, a, at);
-    k_if(k, k_expr(k, "$ <= $ & $ <= $", end, top.end, bottom.begin, first));
+    k_if(k, is_whole(x, first));
     add_values(x, false);
     k_else(k);
     add_values(x, true);
