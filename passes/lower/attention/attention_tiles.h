@@ -58,7 +58,8 @@ typedef struct AttCopy {
     int64_t rows, size;
     KRef first, end; // behind the end there are zeros; 0: they all are there
 } AttCopy;
-// Element `column` of row `at` of them, or of the last row before the end; *is_inside: is it before that? 0: it is.
+// Element `column` of row `at` of them, or of the last row before the end; *is_inside: is it before that?
+// 0: it is.
 KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef column, KRef *is_inside);
 
 // Do all rows see all keys, of which there are whole tiles, as far as a mask does not hide them?

@@ -16,9 +16,9 @@ enum {
     SQUARE = 16,
     CHUNK = GPU_COOP_RUN, // elements of a vector of shared memory
     CHUNK_WORDS = 4, // the same in words
-    DEEP = 64,       // steps of k of a team in a slice, or half of them where the memory has no room for as many
+    DEEP = 64,       // steps of k of a team in a slice, or half of them where memory has not as much room
     LINES = 288,     // of a slice that it has room for, of all teams
-    ROUND = 2,   // squares of each subgroup that are stored at once
+    ROUND = 2,       // squares of each subgroup that are stored at once
     FOUR = 4,
     MIN_LINES = 8,
     MIN_STEPS = 16
