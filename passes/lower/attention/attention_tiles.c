@@ -94,7 +94,7 @@ static void emit_products(const Tiles *x, KRef sums)
     k_end(k);
 }
 
-// The keys of a tile that row r of the thread sees, and how the products become scores.
+// Products of row r of the thread become scores, with the mask.
 static void emit_scores(const Tiles *x, int64_t r, KRef first, KRef products)
 {
     Lower *l = x->l;
@@ -164,11 +164,11 @@ void attention_tile_weights(const Tiles *x, KRef first, KRef products)
     const int type = x->a->type;
     const bool is_half = k_is_half(lower_node(x->l, x->a->q)->dtype);
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
-    const KRef whole = is_whole(x, first);
+    const KRef whole = attention_tile_sees_all(x) ? 0 : is_whole(x, first);
     for (int64_t r = 0; r < x->rows; r++) {
         KRef score[MAX_KEYS], weight[MAX_KEYS], top = lowest;
         emit_scores(x, r, first, products);
-        if (!attention_tile_sees_all(x)) {
+        if (whole != 0) {
             k_if(k, k_not(k, whole));
             hide_keys(x, r, first, products);
             k_end(k);
