@@ -173,7 +173,7 @@ static inline rlx_gpu_frame rlx_vulkan_frame(rlx_ctx *ctx, rlx_vulkan_record *r)
 // --- contexts ------------------------------------------------------------------------------------
 
 // What a recorded run copies to where the host reads fast, as bytes of the device's memory: all that the host
-// takes, if that fits.
+// takes, if that fits and is more than it reads fast as it is.
 static inline rlx_gpu_span rlx_vulkan_given(const rlx_model *model, const rlx_vulkan_record *r)
 {
     rlx_gpu_span given = {0, 0};
@@ -183,7 +183,8 @@ static inline rlx_gpu_span rlx_vulkan_given(const rlx_model *model, const rlx_vu
     ctx.model = model;
     if (r->device.stage != NULL && model->symbols == NULL)
         given = rlx_gpu_whole(&ctx, 1, &is_waste);
-    if (is_waste || given.end - given.begin > RLX_VULKAN_STAGE)
+    if (is_waste || given.end - given.begin > RLX_VULKAN_STAGE ||
+        (r->device.host != NULL && given.end - given.begin <= RLX_VULKAN_FEW))
         given.begin = given.end = 0;
     given.begin += (size_t)rlx_gpu_program_of(model)->block;
     given.end += (size_t)rlx_gpu_program_of(model)->block;

@@ -69,10 +69,11 @@ static inline int rlx_vulkan_end_list(rlx_vulkan *v)
     rlx_vk_barrier barrier;
     memset(&barrier, 0, sizeof barrier);
     barrier.head.type = 46;
-    barrier.from = 0x40u | 0x1000u;
+    barrier.from = v->has_copied ? 0x40u | 0x1000u : 0x40u;
     barrier.to = 0x2000u; // the host reads
     v->is_recording = 0;
-    v->api.barrier(v->commands, 0x800u | 0x1000u, 0x4000u, 0, 1, &barrier, 0, NULL, 0, NULL);
+    v->api.barrier(v->commands, v->has_copied ? RLX_VULKAN_KERNELS | RLX_VULKAN_COPIES : RLX_VULKAN_KERNELS,
+                   0x4000u, 0, 1, &barrier, 0, NULL, 0, NULL);
     return v->api.end(v->commands) == 0 ? RLX_VULKAN_OK : RLX_VULKAN_FAILED;
 }
 

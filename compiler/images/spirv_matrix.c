@@ -3,7 +3,8 @@
 // the one is what drivers of all vendors know, the other what glslang has known for longer. The difference is
 // that types say what a matrix is used for (left or right factor, or sum), so that the right factors, which
 // the NV types do not tell from left ones, get types of their own: a value is one if a product takes it as
-// such, and so is what it was loaded from and stored to.
+// such, and so is what it was loaded from and stored to. KHR's matrices have products by elements, which GLSL
+// does not: a text says them as quotients, of which no kernel needs the other kind.
 #include "compiler/images/spirv.h"
 #include "compiler/images/spirv_words.h"
 
@@ -30,6 +31,8 @@ enum {
     OP_STORE_KHR = 4458,
     OP_MUL_ADD_KHR = 4459,
     OP_TYPE_FLOAT = 22,
+    OP_F_MUL = 133,
+    OP_F_DIV = 136,
     CAPABILITY_NV = 5357,
     CAPABILITY_KHR = 6022,
     CAPABILITY_BF16 = 5116,
@@ -226,6 +229,9 @@ static void translate(Pass *p, const uint32_t *at)
     case OP_LOAD:
     case OP_ACCESS_CHAIN:
         put_typed(p, at);
+        break;
+    case OP_F_DIV:
+        put(p, p->is_sum[at[1]] ? OP_F_MUL : OP_F_DIV, at + 1, spirv_length(at) - 1); // of matrices
         break;
     case OP_LOAD_NV:
         put_access(p, at, OP_LOAD_KHR, 4);

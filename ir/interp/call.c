@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What state.h gives device functions: their operands, their threads, and messages.
+#include "ir/interp/device_matrix.h"
 #include "ir/interp/machine.h"
 
 #include <string.h>
@@ -121,6 +122,16 @@ bool call_gathers(Call *c, uint32_t width)
     }
     c->strand->gathers = !has_whole_runs(c, width);
     return !c->strand->gathers;
+}
+
+CallResult call_each_warp(Call *c, bool (*fn)(const Call *c, uint32_t warp))
+{
+    if (!call_gathers(c, MATRIX_LANES))
+        return CALL_BLOCKED;
+    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
+        if (!fn(c, warp))
+            break;
+    return CALL_DONE;
 }
 
 uint32_t machine_threads(const Machine *m)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices by warps: mma.sync, simdgroup matrices, cooperative matrices.
+// Products of matrices by warps: mma.sync, simdgroup matrices.
 #include "ir/graph/small_float.h"
 #include "ir/interp/device_matrix.h"
 #include "ir/interp/state.h"
@@ -7,17 +7,6 @@
 #include <string.h>
 
 enum { MMA_ROWS = 16, MMA_COLUMNS = 8, A_WORDS = 4, B_WORDS = 2, SUMS = 4 };
-
-// What warps do together, once all their threads are there. fn: false where it failed.
-static CallResult each_warp(Call *c, bool (*fn)(const Call *c, uint32_t warp))
-{
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!fn(c, warp))
-            break;
-    return CALL_DONE;
-}
 
 // --- mma.sync ------------------------------------------------------------------------------------
 
@@ -221,7 +210,7 @@ static bool multiply_bytes(const Call *c, uint32_t warp)
 
 CallResult interp_mma_bytes(Call *c)
 {
-    return each_warp(c, multiply_bytes);
+    return call_each_warp(c, multiply_bytes);
 }
 
 // --- 8-bit floats for mma.sync of 16-bit ones ----------------------------------------------------
@@ -322,7 +311,7 @@ static bool simd_multiply(const Call *c, uint32_t warp)
 
 CallResult interp_simd_product(Call *c)
 {
-    return each_warp(c, simd_multiply);
+    return call_each_warp(c, simd_multiply);
 }
 
 static bool simd_store(const Call *c, uint32_t warp)
@@ -341,192 +330,5 @@ static bool simd_store(const Call *c, uint32_t warp)
 
 CallResult interp_simd_put(Call *c)
 {
-    return each_warp(c, simd_store);
-}
-
-// --- cooperative matrices ------------------------------------------------------------------------
-
-enum { COOP = 16, COOP_SQUARES = 8, COOP_LINE = COOP * 2, COOP_BY_STEPS_A = 1, COOP_BY_STEPS_B = 2 };
-
-typedef struct CoopSquare {
-    float at[COOP * COOP];
-    bool is_there;
-} CoopSquare;
-
-static CoopSquare *coop_squares(const Call *c, uint32_t warp)
-{
-    const size_t n = machine_threads(c->m) / MATRIX_LANES * COOP_SQUARES;
-    CoopSquare *all = machine_state(c->m, KDEV_coop_zero, n * sizeof(CoopSquare));
-    return all + warp / MATRIX_LANES * COOP_SQUARES;
-}
-
-CallResult interp_coop_zero(Call *c)
-{
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES) {
-        const int64_t n = call_int(c, 0, warp);
-        if (n < 1 || n > COOP_SQUARES)
-            return call_fail(c, warp, "%lld squares of sums", (long long)n);
-        for (uint32_t i = 0; i < n; i++)
-            coop_squares(c, warp)[i] = (CoopSquare){.is_there = true};
-    }
-    return CALL_DONE;
-}
-
-static CallResult share_words(Call *c, uint32_t n)
-{
-    for (uint32_t t = c->begin; t < c->end; t++) {
-        const int64_t to = call_shared_address(c, 0, call_int(c, 1, t));
-        Elements from;
-        if (!call_elements(c, 2, t, call_int(c, 3, t), n, &from))
-            break;
-        for (uint32_t i = 0; i < n; i++)
-            if (!shared_write(c, t, machine_group_of(c->m, t), to + (int64_t)i * WORD, &from.r[i], WORD,
-                              from.state[i] != ELEMENT_WRITTEN))
-                return CALL_DONE;
-    }
-    return CALL_DONE;
-}
-
-CallResult interp_coop_share(Call *c)
-{
-    return share_words(c, A_WORDS);
-}
-
-CallResult interp_coop_share2(Call *c)
-{
-    return share_words(c, 2);
-}
-
-// A square, lines `pitch` bytes apart, each read by a lane: to[line][place in it], or turned.
-static bool read_square(const Call *c, uint32_t warp, DType type, int64_t from, int64_t pitch, bool is_turned,
-                        float *to)
-{
-    for (uint32_t line = 0; line < COOP; line++) {
-        uint16_t bits[COOP];
-        bool poison = false;
-        if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from + line * pitch, bits, COOP_LINE,
-                         &poison))
-            return false;
-        if (poison) {
-            call_fail(c, warp + line, "an operand in shared memory that nobody wrote");
-            return false;
-        }
-        for (uint32_t i = 0; i < COOP; i++)
-            to[is_turned ? i * COOP + line : line * COOP + i] = matrix_number(type, bits[i]);
-    }
-    return true;
-}
-
-// What the operands of coop_product say.
-typedef struct CoopProduct {
-    int64_t a, b;                            // addresses
-    int64_t rows, columns, pitch_a, pitch_b; // squares; bytes
-    bool a_by_steps, b_by_steps;
-} CoopProduct;
-
-static CoopProduct coop_product_of(const Call *c, uint32_t t)
-{
-    const int64_t order = call_int(c, 8, t);
-    return (CoopProduct){.a = call_shared_address(c, 0, call_int(c, 1, t)),
-                         .b = call_shared_address(c, 2, call_int(c, 3, t)),
-                         .rows = call_int(c, 4, t),
-                         .columns = call_int(c, 5, t),
-                         .pitch_a = call_int(c, 6, t) * WORD,
-                         .pitch_b = call_int(c, 7, t) * WORD,
-                         .a_by_steps = (order & COOP_BY_STEPS_A) != 0,
-                         .b_by_steps = (order & COOP_BY_STEPS_B) != 0};
-}
-
-static bool coop_multiply(const Call *c, uint32_t warp, DType type)
-{
-    const CoopProduct p = coop_product_of(c, warp);
-    float a[COOP_SQUARES][COOP * COOP], b[COOP * COOP];
-    CoopSquare *sums = coop_squares(c, warp);
-    if (p.rows < 1 || p.columns < 1 || p.rows * p.columns > COOP_SQUARES) {
-        call_fail(c, warp, "%lld x %lld squares of sums", (long long)p.rows, (long long)p.columns);
-        return false;
-    }
-    for (int64_t i = 0; i < p.rows; i++)
-        if (!read_square(c, warp, type, p.a + i * (p.a_by_steps ? COOP_LINE : COOP * p.pitch_a), p.pitch_a,
-                         p.a_by_steps, a[i]))
-            return false;
-    for (int64_t j = 0; j < p.columns; j++) {
-        if (!read_square(c, warp, type, p.b + j * (p.b_by_steps ? COOP_LINE : COOP * p.pitch_b), p.pitch_b,
-                         !p.b_by_steps, b))
-            return false;
-        for (int64_t i = 0; i < p.rows; i++) {
-            CoopSquare *s = &sums[i * p.columns + j];
-            if (!s->is_there) {
-                call_fail(c, warp, "sums that nobody set to 0");
-                return false;
-            }
-            matrix_product(s->at, a[i], b, (MatrixSize){COOP, COOP, COOP});
-        }
-    }
-    return true;
-}
-
-static bool coop_multiply_f16(const Call *c, uint32_t warp)
-{
-    return coop_multiply(c, warp, DTYPE_f16);
-}
-
-static bool coop_multiply_bf16(const Call *c, uint32_t warp)
-{
-    return coop_multiply(c, warp, DTYPE_bf16);
-}
-
-CallResult interp_coop_product(Call *c)
-{
-    return each_warp(c, coop_multiply_f16);
-}
-
-CallResult interp_coop_product_bf16(Call *c)
-{
-    return each_warp(c, coop_multiply_bf16);
-}
-
-static bool coop_store(const Call *c, uint32_t warp)
-{
-    const int64_t i = call_int(c, 0, warp), to = call_shared_address(c, 1, call_int(c, 2, warp));
-    const bool is_by_column = call_int(c, 3, warp) != 0;
-    float lines[COOP * COOP];
-    if (i < 0 || i >= COOP_SQUARES || !coop_squares(c, warp)[i].is_there) {
-        call_fail(c, warp, "no sums in square %lld", (long long)i);
-        return false;
-    }
-    const float *from = coop_squares(c, warp)[i].at;
-    for (uint32_t e = 0; e < COOP * COOP; e++)
-        lines[e] = is_by_column ? from[e % COOP * COOP + e / COOP] : from[e];
-    for (uint32_t line = 0; line < COOP; line++)
-        if (!shared_write(c, warp + line, machine_group_of(c->m, warp), to + line * COOP * WORD,
-                          lines + line * COOP, COOP * WORD, false))
-            return false;
-    return true;
-}
-
-CallResult interp_coop_put(Call *c)
-{
-    return each_warp(c, coop_store);
-}
-
-CallResult interp_coop_get(Call *c)
-{
-    for (uint32_t t = c->begin; t < c->end; t++) {
-        bool poison = false;
-        Elements to;
-        if (!call_elements(c, 0, t, call_int(c, 1, t), A_WORDS, &to) ||
-            !shared_read(c, t, machine_group_of(c->m, t), call_shared_address(c, 2, call_int(c, 3, t)), to.f,
-                         A_WORDS * WORD, &poison))
-            break;
-        memset(to.state, poison ? ELEMENT_UNWRITTEN : ELEMENT_WRITTEN, A_WORDS);
-    }
-    return CALL_DONE;
-}
-
-CallResult interp_coop_get_words(Call *c)
-{
-    return interp_coop_get(c);
+    return call_each_warp(c, simd_store);
 }

@@ -133,6 +133,11 @@ CallResult interp_warp_sync(Call *c)
     return CALL_DONE;
 }
 
+CallResult interp_coop_sync(Call *c)
+{
+    return interp_warp_sync(c);
+}
+
 // --- counters ------------------------------------------------------------------------------------
 
 CallResult interp_take_number(Call *c)

@@ -53,7 +53,7 @@ KRef k_device_operand(const Kernel *k, const KInst *n, uint32_t i);
 // Is a shared array what only functions of cooperative matrices use? The target's prelude has that memory,
 // and the way of the kernel that uses it has no other arrays.
 bool k_is_coop_memory(const Kernel *k, KRef array);
-enum { KDEV_COOP_WORDS = 4 * 1920 }; // of it: codegen/prelude/glsl.inc, RLX_VULKAN_COOP_BYTES of runtime-lite
+enum { KDEV_COOP_WORDS = 4 * 3072 }; // of it: codegen/prelude/glsl.inc, RLX_VULKAN_COOP_BYTES of runtime-lite
 
 // Operand `operand` of a function of CPUs is an address from which on it reads, or writes, `elements`
 // elements, which depend on the operands in the set `needs`. NULL: it may read and write all of the

@@ -63,10 +63,22 @@ static void fake_dispatch(void *commands, uint32_t x, uint32_t y, uint32_t z)
     say(" d");
 }
 
+static void fake_copy(void *commands, uint64_t from, uint64_t to, uint32_t n, const rlx_vk_copy *copies)
+{
+    (void)commands, (void)from, (void)to, (void)n, (void)copies;
+    say(" c");
+}
+
 static void fake_update(void *commands, uint64_t buffer, uint64_t offset, uint64_t bytes, const void *data)
 {
     (void)commands, (void)buffer, (void)offset, (void)bytes, (void)data;
     say(" u");
+}
+
+static int fake_end(void *commands)
+{
+    (void)commands;
+    return 0;
 }
 
 static rlx_vulkan make_device(void)
@@ -77,11 +89,13 @@ static rlx_vulkan make_device(void)
     v.lists[1] = &n_failed;
     v.api.barrier = fake_barrier;
     v.api.begin = fake_begin;
+    v.api.end = fake_end;
     v.api.wait = fake_wait;
     v.api.use = fake_use;
     v.api.push = fake_push;
     v.api.dispatch = fake_dispatch;
     v.api.update = fake_update;
+    v.api.copy = fake_copy;
     said[0] = '\0';
     return v;
 }
@@ -144,6 +158,49 @@ static void check_empty(void)
     expect(" KC>K d K>K d", "what a launch of no group was to wait for, the next one waits for");
 }
 
+static void check_end(void)
+{
+    rlx_vulkan v = make_device();
+    launch(&v, 1, 2);
+    if (rlx_vulkan_end_list(&v) != RLX_VULKAN_OK || rlx_vulkan_give(&v, 0, 4) != RLX_VULKAN_OK ||
+        rlx_vulkan_end_list(&v) != RLX_VULKAN_OK)
+        say(" failed");
+    expect(" KC>K d K>H KC>C c KC>H", "at the end of a list, the host waits for what there was in it");
+}
+
+// --- families of queues ---
+
+static rlx_vk_queue_family families[4];
+static uint32_t n_families;
+
+static void fake_families(void *physical, uint32_t *n, rlx_vk_queue_family *out)
+{
+    (void)physical;
+    memcpy(out, families, n_families * sizeof *families);
+    *n = n_families;
+}
+
+// Of families with these flags, each of a queue: which one is taken?
+static int family_of(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t flags[3] = {a, b, c};
+    rlx_vulkan v = make_device();
+    v.instance_api.families = fake_families;
+    memset(families, 0, sizeof families);
+    for (n_families = 0; n_families < 3; n_families++) {
+        families[n_families].flags = flags[n_families];
+        families[n_families].count = 1;
+    }
+    return rlx_vulkan_family(&v, NULL);
+}
+
+static void check_families(void)
+{
+    const int is_right = family_of(7, 4, 6) == 2 && family_of(4, 7, 5) == 1 && family_of(4, 4, 5) == -1;
+    n_failed += !is_right;
+    printf("%sok %u - the queue computes, and draws only if all such do\n", is_right ? "" : "not ", ++n_done);
+}
+
 // --- cooperative matrices ------------------------------------------------------------------------
 
 static uint32_t subgroup, shared_bytes;
@@ -179,22 +236,24 @@ static int has_squares(uint32_t lanes, uint32_t bytes, uint32_t type)
 
 static void check_squares(void)
 {
-    const int taken = has_squares(32, 32768, RLX_VULKAN_F16_TYPE);
-    const int refused = !has_squares(32, 16384, RLX_VULKAN_F16_TYPE) &&
-                        !has_squares(64, 32768, RLX_VULKAN_F16_TYPE) &&
-                        !has_squares(32, 32768, RLX_VULKAN_BF16_TYPE);
+    const int taken = has_squares(32, 49152, RLX_VULKAN_F16_TYPE);
+    const int refused = !has_squares(32, 32768, RLX_VULKAN_F16_TYPE) &&
+                        !has_squares(64, 49152, RLX_VULKAN_F16_TYPE) &&
+                        !has_squares(32, 49152, RLX_VULKAN_BF16_TYPE);
     n_failed += !taken || !refused;
-    printf("%sok %u - cooperative matrices need their type, subgroups of 32 and 30 KB of a group\n",
+    printf("%sok %u - cooperative matrices need their type, subgroups of 32 and 48 KB of a group\n",
            taken && refused ? "" : "not ", ++n_done);
 }
 
 int main(void)
 {
-    printf("1..5\n");
+    printf("1..7\n");
     check_kernels();
     check_copies();
     check_many();
     check_empty();
+    check_end();
+    check_families();
     check_squares();
     return n_failed != 0;
 }

@@ -253,34 +253,34 @@ static const char coop[] = "kernel k\n"
                            "  param x: u32 read\n"
                            "  param y: f32 write\n"
                            "  for %1 = 0 .. 1 step 1 group\n"
-                           "    %2 = array f32[256] shared\n"
-                           "    %3 = array f32[192] shared\n"
-                           "    %4 = array u32[4]\n"
-                           "    %5 = thread\n"
-                           "    for %6 = %5 .. 48 step 32\n"
-                           "      %7 = mul index %6 4\n"
-                           "      for %8 = 0 .. 4 step 1 unroll\n"
-                           "        %9 = add index %7 %8\n"
-                           "        %10 = load u32 x[%9]\n"
-                           "        astore %4 %8 %10\n"
+                           "    %2 = array f32[384] shared\n"
+                           "    %3 = array u32[4]\n"
+                           "    %4 = thread\n"
+                           "    for %5 = %4 .. 48 step 32\n"
+                           "      %6 = mul index %5 4\n"
+                           "      for %7 = 0 .. 4 step 1 unroll\n"
+                           "        %8 = add index %6 %7\n"
+                           "        %9 = load u32 x[%8]\n"
+                           "        astore %3 %7 %9\n"
                            "      end\n"
-                           "      device coop_share %2 %7 %4 0\n"
-                           "      for %11 = 0 .. 4 step 1 unroll\n"
-                           "        %12 = add index %7 %11\n"
-                           "        %13 = add index %12 192\n"
-                           "        %14 = load u32 x[%13]\n"
-                           "        astore %4 %11 %14\n"
+                           "      device coop_share %2 %6 %3 0\n"
+                           "      for %10 = 0 .. 4 step 1 unroll\n"
+                           "        %11 = add index %6 %10\n"
+                           "        %12 = add index %11 192\n"
+                           "        %13 = load u32 x[%12]\n"
+                           "        astore %3 %10 %13\n"
                            "      end\n"
-                           "      device coop_share %3 %7 %4 0\n"
+                           "      %14 = add index %6 192\n"
+                           "      device coop_share %2 %14 %3 0\n"
                            "    end\n"
-                           "    device coop_zero 1\n"
+                           "    device coop_zero 0 1\n"
                            "    barrier\n"
-                           "    device coop_product %2 0 %3 0 1 1 12 12 0\n"
+                           "    device coop_product %2 0 192 1 1 12 12 0 0\n"
                            "    barrier\n"
-                           "    device coop_put 0 %2 0 0\n"
+                           "    device coop_put 0 %2 0 16 0\n"
                            "    barrier\n"
                            "    %15 = array f32[4]\n"
-                           "    for %16 = %5 .. 64 step 32\n"
+                           "    for %16 = %4 .. 64 step 32\n"
                            "      %17 = mul index %16 4\n"
                            "      device coop_get %15 0 %2 %17\n"
                            "      for %18 = 0 .. 4 step 1 unroll\n"
@@ -310,15 +310,15 @@ static void test_coop(void **state)
     const float *y = bench_memory(1, 256 * 4, NULL);
     bench_accepted(coop);
     check_coop(y, false, false, false);
-    bench_accepted(bench_changed(coop, "coop_product", "    device coop_product %2 0 %3 0 1 1 12 12 1"));
+    bench_accepted(bench_changed(coop, "coop_product", "    device coop_product %2 0 192 1 1 12 12 1 0"));
     check_coop(y, true, false, false);
-    bench_accepted(bench_changed(coop, "coop_product", "    device coop_product %2 0 %3 0 1 1 12 12 2"));
+    bench_accepted(bench_changed(coop, "coop_product", "    device coop_product %2 0 192 1 1 12 12 2 0"));
     check_coop(y, false, true, false);
-    bench_accepted(bench_changed(coop, "coop_put", "    device coop_put 0 %2 0 1"));
+    bench_accepted(bench_changed(coop, "coop_put", "    device coop_put 0 %2 0 16 1"));
     check_coop(y, false, false, true);
     bench_refused(coop, "    barrier\n", "", "race");
-    bench_refused(coop, "12 12 0\n    barrier", "", "race");
-    bench_refused(coop, "0 %2 0 0\n    barrier", "", "race");
+    bench_refused(coop, "12 12 0 0\n    barrier", "", "race");
+    bench_refused(coop, "0 %2 0 16 0\n    barrier", "", "race");
     bench_refused(coop, "coop_zero", "", "nobody");
 }
 

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many queries of f16 or bf16 with cooperative matrices (Vulkan): the tiles and rows of
-// attention_tiles.c, with 64 keys, of which subgroups multiply queries by keys, and weights by values.
-// Threads see sums where they lie in shared memory: that of products is then where keys or values were.
+// Attention of many queries of f16 or bf16 with cooperative matrices (Vulkan): the rows of attention_tiles.c
+// in larger tiles. A subgroup has 16 queries, for which it multiplies queries by keys and weights by values;
+// its sums of values stay in its squares. Scores and weights go through memory that only the subgroup uses,
+// because nobody says which thread has which element of a matrix: two threads share a row of scores. Groups
+// wait for each other only for keys and values, of which the next ones are on their way meanwhile.
 #include "ir/kernel/device.h"
 #include "passes/lower/attention/attention_tiles.h"
 
-#include <math.h>
-
 enum {
+    LANES = 2, // threads that share a row
     SUBGROUP = 32,
     SUBGROUPS = ATTENTION_TILE_THREADS / SUBGROUP,
     SQUARE = 16,
-    SQUARE_WORDS = SQUARE * SQUARE,
     CHUNK = 8, // elements of a vector of shared memory
     CHUNK_WORDS = 4,
     FOUR = 4,
     TOP_SIZE = 128,
-    VALUES = 64, // columns of the values are a multiple
-    BY_STEPS_B = 2
+    KEYS = 32, // of a tile
+    BY_STEPS_B = 2, // of coop_product
+    A_IS_KEPT = 4
 };
-static const double SMALLEST = 1e-30; // stands for a weight that is too small for its type
 
 static bool is_f16(const AttTiles *x)
 {
@@ -28,29 +28,65 @@ static bool is_f16(const AttTiles *x)
 
 // --- memory --------------------------------------------------------------------------------------
 
-// Words from row to row.
+// Words from row to row: of 16-bit floats, of f32.
 static int64_t pitch_of(int64_t elements)
 {
     return (elements / CHUNK + 1) * CHUNK_WORDS;
 }
-
-// Queries, then weights, then keys or values or sums.
-static int64_t weights_at(const AttTiles *x)
+static int64_t wide_pitch(int64_t elements)
 {
-    return attention_tile_rows(x) * pitch_of(x->a->size);
+    return elements + FOUR;
 }
 
+// Keys, values, and what subgroups have: scores or weights, and a factor for each row. At the beginning,
+// queries are there until subgroups keep them as squares.
 static int64_t values_at(const AttTiles *x)
 {
-    return weights_at(x) + attention_tile_rows(x) * pitch_of(attention_tile_keys(x));
+    return attention_tile_keys(x) * pitch_of(x->a->size);
 }
-
+static int64_t scores_at(const AttTiles *x)
+{
+    return values_at(x) + attention_tile_keys(x) * pitch_of(x->a->value_size);
+}
+static int64_t own_words(const AttTiles *x)
+{
+    return SQUARE * (wide_pitch(attention_tile_keys(x)) + 1);
+}
+// At the end, sums of values are where all else was, and behind them sums of weights.
+static int64_t sums_at(const AttTiles *x)
+{
+    return attention_tile_rows(x) * wide_pitch(x->a->value_size);
+}
 static int64_t words_of(const AttTiles *x)
 {
-    const Attention *a = x->a;
-    const int64_t wide = a->size > a->value_size ? a->size : a->value_size;
-    const int64_t rows = attention_tile_keys(x) * pitch_of(wide), sums = attention_tile_rows(x) * wide;
-    return values_at(x) + (rows > sums ? rows : sums);
+    const int64_t all = scores_at(x) + SUBGROUPS * own_words(x);
+    const int64_t first = attention_tile_rows(x) * pitch_of(x->a->size);
+    const int64_t last = sums_at(x) + FOUR * attention_tile_rows(x);
+    const int64_t most = first > last ? first : last;
+    return all > most ? all : most;
+}
+
+static KRef subgroup_of(const AttTiles *x)
+{
+    return k_expr(x->l->k, "$ / #", x->thread, SUBGROUP);
+}
+static KRef own_scores(const AttTiles *x)
+{
+    return k_expr(x->l->k, "$ * # + #", subgroup_of(x), own_words(x), scores_at(x));
+}
+static KRef own_factors(const AttTiles *x)
+{
+    return k_expr(x->l->k, "$ + #", own_scores(x), SQUARE * wide_pitch(attention_tile_keys(x)));
+}
+// Row of the thread among those of its subgroup.
+static KRef own_row(const AttTiles *x)
+{
+    return k_expr(x->l->k, "$ % #", x->team, SQUARE);
+}
+
+static void sync(const AttTiles *x)
+{
+    k_device_with(x->l->k, KDEV_coop_sync, 0);
 }
 
 bool attention_coop_fits(const AttTiles *plain, AttTiles *coop)
@@ -60,10 +96,13 @@ bool attention_coop_fits(const AttTiles *plain, AttTiles *coop)
     const int q = lower_node(l, a->q)->dtype;
     *coop = *plain;
     coop->is_coop = true;
-    coop->keys = ATTENTION_TILE_KEYS;
+    coop->rows = 1;
+    coop->lanes = LANES;
+    coop->keys = KEYS / LANES;
+    coop->columns = a->value_size / LANES;
     return l->caps->has_coop && k_is_half(q) && lower_node(l, a->k)->dtype == q &&
-           lower_node(l, a->v)->dtype == q && plain->rows == ATTENTION_TILE_ROWS && a->size % SQUARE == 0 &&
-           a->size <= TOP_SIZE && a->value_size % VALUES == 0 && a->value_size <= TOP_SIZE &&
+           lower_node(l, a->v)->dtype == q && a->size % SQUARE == 0 && a->size <= TOP_SIZE &&
+           a->value_size % SQUARE == 0 && a->value_size <= TOP_SIZE &&
            attention_fetch_width(l, a->q) == CHUNK && attention_fetch_width(l, a->k) == CHUNK &&
            attention_fetch_width(l, a->v) == CHUNK && words_of(coop) <= KDEV_COOP_WORDS;
 }
@@ -75,194 +114,288 @@ void attention_coop_begin(AttTiles *x)
 
 // --- tiles ---------------------------------------------------------------------------------------
 
-// By vectors of eight elements.
-void attention_coop_copy(const AttTiles *x, const AttCopy *c)
+// Turns of the threads over the vectors of a tile; in the last one some have none.
+static int64_t vectors_of(const AttCopy *c)
+{
+    return c->rows * c->size / CHUNK;
+}
+static KRef open_vectors(const AttTiles *x, const AttCopy *c, KRef *vector)
 {
     Kernel *k = x->l->k;
-    const int64_t to = c->is_query ? 0 : values_at(x);
+    const KRef e = k_loop(k, ceil_div(vectors_of(c), ATTENTION_TILE_THREADS), KFOR_UNROLL, "e");
+    *vector = k_expr(k, "$ * # + $", e, ATTENTION_TILE_THREADS, x->thread);
+    if (vectors_of(c) % ATTENTION_TILE_THREADS != 0)
+        k_if(k, k_expr(k, "$ < #", *vector, vectors_of(c)));
+    return k_expr(k, "$ * #", e, CHUNK_WORDS);
+}
+static void close_vectors(const AttTiles *x, const AttCopy *c)
+{
+    if (vectors_of(c) % ATTENTION_TILE_THREADS != 0)
+        k_end(x->l->k);
+    k_end(x->l->k);
+}
+
+static KRef words_for(const AttTiles *x, const AttCopy *c)
+{
+    return k_array(x->l->k, DTYPE_u32,
+                   ceil_div(vectors_of(c), ATTENTION_TILE_THREADS) * CHUNK_WORDS);
+}
+
+static void fetch_rows(const AttTiles *x, const AttCopy *c, KRef words)
+{
+    Kernel *k = x->l->k;
     const uint32_t param = lower_param_words(x->l, c->id, DTYPE_u32);
     const int64_t across = c->size / CHUNK;
-    const KRef i =
-        k_for(k, x->thread, k_index(k, c->rows * across), ATTENTION_TILE_THREADS, KFOR_SERIAL, "i");
+    KRef i = 0, is_inside = 0;
+    const KRef slot = open_vectors(x, c, &i);
     const KRef row = k_expr(k, "$ / #", i, across), column = k_expr(k, "$ % # * #", i, across, CHUNK);
-    KRef is_inside = 0;
     const KRef from = attention_tile_index(x, c, k_add(k, c->first, row), column, &is_inside);
-    const KRef words = k_array(k, DTYPE_u32, CHUNK_WORDS);
-    k_fetch(k, param, k_expr(k, "$ / 2", from), words, k_index(k, 0), CHUNK_WORDS);
-    for (int64_t e = 0; e < CHUNK_WORDS; e++)
-        k_astore(k, words, k_index(k, e),
-                 k_select(k, is_inside, k_aload(k, words, k_index(k, e), 1), k_number(k, DTYPE_u32, 0)));
-    k_device(k, KDEV_coop_share, x->q, k_expr(k, "$ * # + $ / 2 + #", row, pitch_of(c->size), column, to),
-             words, k_index(k, 0));
-    k_end(k);
+    k_fetch(k, param, k_expr(k, "$ / 2", from), words, slot, CHUNK_WORDS);
+    for (int64_t e = 0; is_inside != 0 && e < CHUNK_WORDS; e++) {
+        const KRef place = k_expr(k, "$ + #", slot, e);
+        k_astore(k, words, place,
+                 k_select(k, is_inside, k_aload(k, words, place, 1), k_number(k, DTYPE_u32, 0)));
+    }
+    close_vectors(x, c);
+}
+
+static void put_rows(const AttTiles *x, const AttCopy *c, KRef words, int64_t to)
+{
+    Kernel *k = x->l->k;
+    const int64_t across = c->size / CHUNK;
+    KRef i = 0;
+    const KRef slot = open_vectors(x, c, &i);
+    k_device(k, KDEV_coop_share, x->q,
+             k_expr(k, "$ / # * # + $ % # * # + #", i, across, pitch_of(c->size), i, across, CHUNK_WORDS, to),
+             words, slot);
+    close_vectors(x, c);
+}
+
+static AttCopy keys_from(const AttTiles *x, KRef first)
+{
+    const KRef end = attention_tile_sees_all(x) ? 0 : x->hi;
+    return (AttCopy){x->a->k, false, attention_tile_keys(x), x->a->size, first, end};
+}
+static AttCopy values_from(const AttTiles *x, KRef first)
+{
+    AttCopy values = keys_from(x, first);
+    values.id = x->a->v;
+    values.size = x->a->value_size;
+    return values;
 }
 
 // --- products ------------------------------------------------------------------------------------
 
-// A product of the tile's rows: of subgroups, two have 16 rows each, and half of the columns.
-typedef struct TileProduct {
-    int64_t a, pitch_a, b, pitch_b; // words
-    int64_t steps, columns;
-    bool by_steps; // lines of b are steps, else columns
-} TileProduct;
-
-static int64_t squares_of(const TileProduct *p)
+static int64_t score_squares(const AttTiles *x)
 {
-    rlx_assert(p->columns % (2 * SQUARE) == 0);
-    return p->columns / SQUARE / 2;
+    return attention_tile_keys(x) / SQUARE;
+}
+static int64_t value_squares(const AttTiles *x)
+{
+    return x->a->value_size / SQUARE;
 }
 
-// Sums are where keys or values were: squares by rows of them.
-static void multiply(const AttTiles *x, const TileProduct *p)
+// Step number `step` of a product of the subgroup's rows: a is what is kept, or where they are.
+typedef struct Product {
+    KRef a;
+    int64_t b; // word
+    int64_t pitch_a, pitch_b, first, columns, order;
+} Product;
+
+static void multiply(const AttTiles *x, const Product *p, int64_t step)
 {
     Kernel *k = x->l->k;
-    const KRef subgroup = k_expr(k, "$ / #", x->thread, SUBGROUP), one = k_index(k, 1);
-    const KRef row = k_expr(k, "$ / 2", subgroup), half = k_expr(k, "$ % 2", subgroup);
-    const int64_t n = squares_of(p), line = p->by_steps ? SQUARE / 2 : SQUARE * p->pitch_b;
-    const int64_t step_b = p->by_steps ? SQUARE * p->pitch_b : SQUARE / 2;
-    k_device(k, KDEV_coop_zero, k_index(k, n));
-    const KRef step = k_loop(k, p->steps / SQUARE, KFOR_UNROLL, "step");
-    const KRef a = k_expr(k, "$ * # + $ * # + #", row, SQUARE * p->pitch_a, step, SQUARE / 2, p->a);
-    const KRef b = k_expr(k, "$ * # + $ * # + #", half, n * line, step, step_b, p->b);
-    k_device(k, is_f16(x) ? KDEV_coop_product : KDEV_coop_product_bf16, x->q, a, x->q, b, one, k_index(k, n),
-             k_index(k, p->pitch_a), k_index(k, p->pitch_b), k_index(k, p->by_steps ? BY_STEPS_B : 0));
-    k_end(k);
-    k_barrier(k);
-    for (int64_t i = 0; i < n; i++) {
-        const KRef square = k_expr(k, "($ * 2 + $) * # + #", row, half, n, i);
-        k_device(k, KDEV_coop_put, k_index(k, i), x->q,
-                 k_expr(k, "$ * # + #", square, SQUARE_WORDS, values_at(x)), k_index(k, 0));
-    }
-    k_barrier(k);
+    const int64_t of_b = (p->order & BY_STEPS_B) != 0 ? SQUARE * p->pitch_b : SQUARE / 2;
+    k_device(k, is_f16(x) ? KDEV_coop_product : KDEV_coop_product_bf16, x->q, p->a,
+             k_index(k, p->b + step * of_b), k_index(k, 1), k_index(k, p->columns), k_index(k, p->pitch_a),
+             k_index(k, p->pitch_b), k_index(k, p->order), k_index(k, p->first));
 }
 
-// Four neighbouring sums of a row into to[at ...].
-static void take_four(const AttTiles *x, const TileProduct *p, KRef row, KRef column, KRef to, int64_t at)
+// Squares from `first` on, one beside the other, where rows are `pitch` words apart.
+static void put_squares(const AttTiles *x, int64_t first, int64_t n, KRef to, int64_t pitch)
 {
     Kernel *k = x->l->k;
-    const KRef square = k_expr(k, "$ / # * # + $ / #", row, SQUARE, 2 * squares_of(p), column, SQUARE);
-    const KRef place = k_expr(k, "$ * # + $ % # * #", square, SQUARE_WORDS, row, SQUARE, SQUARE);
-    k_device(k, KDEV_coop_get, to, k_index(k, at), x->q,
-             k_expr(k, "$ + $ % # + #", place, column, SQUARE, values_at(x)));
+    for (int64_t i = 0; i < n; i++)
+        k_device(k, KDEV_coop_put, k_index(k, first + i), x->q, k_expr(k, "$ + #", to, i * SQUARE),
+                 k_index(k, pitch), k_index(k, 0));
+    sync(x);
 }
 
-void attention_coop_products(const AttTiles *x, KRef products)
+static void keep_queries(const AttTiles *x, KRef end)
 {
+    Kernel *k = x->l->k;
+    const AttCopy queries = {x->a->q, true, attention_tile_rows(x), x->a->size, x->first, end};
+    const KRef words = words_for(x, &queries);
     const int64_t pitch = pitch_of(x->a->size);
-    const TileProduct p = {.a = 0,
-                           .pitch_a = pitch,
-                           .b = values_at(x),
-                           .pitch_b = pitch,
-                           .steps = x->a->size,
-                           .columns = attention_tile_keys(x)};
-    rlx_assert(x->keys == FOUR);
-    multiply(x, &p);
-    for (int64_t r = 0; r < x->rows; r++)
-        take_four(x, &p, attention_tile_row(x, r), attention_tile_place(x, 0, x->keys), products,
-                  r * x->keys);
+    fetch_rows(x, &queries, words);
+    put_rows(x, &queries, words, 0);
+    k_barrier(k);
+    for (int64_t i = 0; i < x->a->size / SQUARE; i++)
+        k_device(k, KDEV_coop_keep, k_index(k, i), x->q,
+                 k_expr(k, "$ * # + #", subgroup_of(x), SQUARE * pitch, i * SQUARE / 2), k_index(k, pitch));
 }
 
-void attention_coop_put_weights(const AttTiles *x, int64_t r, const KRef *weights)
+static void score(const AttTiles *x, KRef products)
+{
+    Kernel *k = x->l->k;
+    const int64_t wide = wide_pitch(attention_tile_keys(x));
+    const KRef scores = own_scores(x);
+    Product p = {.pitch_b = pitch_of(x->a->size), .columns = score_squares(x), .order = A_IS_KEPT};
+    k_device(k, KDEV_coop_zero, k_index(k, 0), k_index(k, score_squares(x)));
+    for (int64_t step = 0; step < x->a->size / SQUARE; step++) {
+        p.a = k_index(k, step);
+        multiply(x, &p, step);
+    }
+    put_squares(x, 0, score_squares(x), scores, wide);
+    for (int64_t j = 0; j < x->keys; j += FOUR)
+        k_device(k, KDEV_coop_get, products, k_index(k, j), x->q,
+                 k_expr(k, "$ + $ * # + ($ * # + #)", scores, own_row(x), wide, x->lane, x->keys, j));
+    sync(x);
+}
+
+void attention_coop_put_weights(const AttTiles *x, const KRef *weights, KRef keep)
 {
     Kernel *k = x->l->k;
     const KDevice pair = is_f16(x) ? KDEV_coop_pair_f16 : KDEV_coop_pair_bf16;
-    const KRef words = k_array(k, DTYPE_u32, 2);
-    for (int64_t j = 0; j < x->keys; j += 2)
-        k_astore(k, words, k_index(k, j / 2), k_call(k, pair, weights[j], weights[j + 1], 0));
-    const KRef place = k_expr(k, "$ * # + $ * # + #", attention_tile_row(x, r),
-                              pitch_of(attention_tile_keys(x)), x->lane, x->keys / 2, weights_at(x));
-    k_device(k, KDEV_coop_share2, x->q, place, words, k_index(k, 0));
+    const KRef words = k_array(k, DTYPE_u32, CHUNK_WORDS), row = own_row(x);
+    const KRef to = k_expr(k, "$ + $ * # + $ * #", own_scores(x), row, pitch_of(attention_tile_keys(x)),
+                           x->lane, x->keys / 2);
+    for (int64_t j = 0; j < x->keys; j += 2) {
+        k_astore(k, words, k_index(k, j / 2 % CHUNK_WORDS), k_call(k, pair, weights[j], weights[j + 1], 0));
+        if (j % CHUNK == CHUNK - 2)
+            k_device(k, KDEV_coop_share, x->q, k_expr(k, "$ + #", to, (j - j % CHUNK) / 2), words,
+                     k_index(k, 0));
+    }
+    k_if(k, k_expr(k, "$ == 0", x->lane));
+    k_device(k, KDEV_coop_put_number, x->q, k_add(k, own_factors(x), row), keep);
+    k_end(k);
+    sync(x);
 }
 
-// --- values --------------------------------------------------------------------------------------
-
-// A weight as it is in shared memory.
-static KRef weight_at(const AttTiles *x, KRef row, KRef key)
+static void add_values(const AttTiles *x)
 {
     Kernel *k = x->l->k;
-    const KRef words = k_array(k, DTYPE_u32, CHUNK_WORDS);
-    const KRef place = k_expr(k, "$ * # + $ / # * # + #", row, pitch_of(attention_tile_keys(x)), key, CHUNK,
-                              CHUNK_WORDS, weights_at(x));
-    k_device(k, KDEV_coop_get_words, words, k_index(k, 0), x->q, place);
-    const KRef bits = k_aload(k, words, k_expr(k, "$ % # / 2", key, CHUNK), 1);
-    const KRef is_odd = k_expr(k, "$ % 2 == 1", key);
-    const KRef own = k_and(k, k_select(k, is_odd, k_shr(k, bits, k_integer(k, DTYPE_u32, 16)), bits),
-                           k_integer(k, DTYPE_u32, 0xffff));
-    const DType type = is_f16(x) ? DTYPE_f16 : DTYPE_bf16;
-    return k_cast(k, k_bitcast(k, k_cast(k, own, DTYPE_u16), type), DTYPE_f32);
+    k_device(k, KDEV_coop_scale, k_index(k, score_squares(x)), k_index(k, value_squares(x)), x->q,
+             own_factors(x));
+    Product p = {.b = values_at(x),
+                 .pitch_a = pitch_of(attention_tile_keys(x)),
+                 .pitch_b = pitch_of(x->a->value_size),
+                 .first = score_squares(x),
+                 .columns = value_squares(x),
+                 .order = BY_STEPS_B};
+    for (int64_t step = 0; step < score_squares(x); step++) {
+        p.a = k_expr(k, "$ + #", own_scores(x), step * SQUARE / 2);
+        multiply(x, &p, step);
+    }
 }
 
-// What a key counts in a row whose sum is NaN: its weight. One that is 0 may be that of a key that the row
-// sees, too small for its type: then the key counts a little. A mask of numbers is as good as its weights.
-static KRef own_weight(const AttTiles *x, int64_t r, KRef key, KRef weight)
+static void fetch_next(const AttTiles *x, KRef first, KRef keys, KRef values)
+{
+    Kernel *k = x->l->k;
+    const AttCopy of_keys = keys_from(x, first), of_values = values_from(x, first);
+    k_if(k, k_lt(k, first, x->hi));
+    fetch_rows(x, &of_keys, keys);
+    fetch_rows(x, &of_values, values);
+    k_end(k);
+}
+
+void attention_coop_keys(const AttTiles *x, KRef end)
+{
+    Kernel *k = x->l->k;
+    const AttCopy of_keys = keys_from(x, x->lo), of_values = values_from(x, x->lo);
+    const KRef keys = words_for(x, &of_keys), values = words_for(x, &of_values);
+    const KRef products = k_array(k, x->a->type, x->keys);
+    keep_queries(x, end);
+    fetch_next(x, x->lo, keys, values);
+    k_device(k, KDEV_coop_zero, k_index(k, score_squares(x)), k_index(k, value_squares(x)));
+    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_ROLL, "j");
+    k_barrier(k); // keys and values of the last step were read
+    put_rows(x, &of_keys, keys, 0);
+    put_rows(x, &of_values, values, values_at(x));
+    k_barrier(k);
+    fetch_next(x, k_expr(k, "$ + #", first, attention_tile_keys(x)), keys, values);
+    score(x, products);
+    attention_tile_weights(x, first, products);
+    add_values(x);
+    k_end(k);
+    k_barrier(k);
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+static bool hides(const AttTiles *x)
+{
+    return x->a->mask != 0 || x->a->left >= 0 || x->a->right >= 0;
+}
+
+// The sum of the thread's weights where others store its row; NaN where they do not: what a row does not see
+// may be infinite or NaN, and 0 of it is NaN, so that such a row is computed again without that.
+static KRef stored_sum(const AttTiles *x, KRef sum)
+{
+    Kernel *k = x->l->k;
+    if (!hides(x))
+        return sum;
+    const KRef part = k_array(k, DTYPE_f32, FOUR), rest = k_var(k, k_number(k, DTYPE_f32, 0), "rest");
+    const int64_t wide = wide_pitch(x->a->value_size);
+    const KRef c = k_for(k, k_index(k, 0), k_index(k, x->columns), FOUR, KFOR_SERIAL, "c");
+    k_device(k, KDEV_coop_get, part, k_index(k, 0), x->q,
+             k_expr(k, "$ * # + ($ * # + $)", x->team, wide, x->lane, x->columns, c));
+    for (int64_t e = 0; e < FOUR; e++) {
+        const KRef v = k_aload(k, part, k_index(k, e), 1);
+        k_set(k, rest, k_expr(k, "$ + ($ - $)", k_get(k, rest), v, v));
+    }
+    k_end(k);
+    return k_add(k, sum, k_team(k, KOP_add, k_get(k, rest), LANES));
+}
+
+// Four neighbours of a row of the subgroup.
+static void store_four(const AttTiles *x, KRef i, KRef end)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
     const Attention *a = x->a;
-    const AttRow *row = &x->row[r];
-    const KRef zero = k_number(k, DTYPE_f32, 0);
-    KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
-    if (a->mask != 0 && lower_node(l, a->mask)->dtype != DTYPE_bool)
-        return weight;
-    if (a->mask != 0) {
-        const KRef last = k_expr(k, "$ + -1", x->hi);
-        const KRef score = attention_masked(l, a, zero, attention_mask_at(l, row, k_min(k, key, last)));
-        is_seen = k_and(k, is_seen, k_eq(k, score, zero));
-    }
-    return k_select(k, is_seen, k_max(k, weight, k_number(k, DTYPE_f32, SMALLEST)), zero);
+    const int64_t across = a->value_size / FOUR, wide = wide_pitch(a->value_size);
+    const KRef row = k_expr(k, "$ * # + $ / #", subgroup_of(x), SQUARE, i, across);
+    const KRef column = k_expr(k, "$ % # * #", i, across, FOUR);
+    const KRef mix = k_array(k, DTYPE_f32, FOUR), sum = k_array(k, DTYPE_f32, FOUR);
+    Point at = x->row[0].at;
+    at.idx[a->rank - 2] = k_add(k, x->first, row);
+    k_device(k, KDEV_coop_get, mix, k_index(k, 0), x->q, k_expr(k, "$ * # + $", row, wide, column));
+    k_device(k, KDEV_coop_get, sum, k_index(k, 0), x->q, k_expr(k, "$ * # + #", row, FOUR, sums_at(x)));
+    const KRef own = k_aload(k, sum, k_index(k, 0), 1);
+    const KRef is_there = k_lt(k, at.idx[a->rank - 2], end);
+    k_if(k, hides(x) ? k_and(k, is_there, k_eq(k, own, own)) : is_there);
+    for (int64_t e = 0; e < FOUR; e++)
+        attention_store_part(
+            l, a, at,
+            &(AttSums){own, own, k_aload(k, mix, k_index(k, e), 1), k_expr(k, "$ + #", column, e)});
+    k_end(k);
 }
 
-// What a row does not see may be infinite or NaN, and 0 of it is NaN: the sum of a column without that.
-static KRef sum_again(const AttTiles *x, KRef first, int64_t r, KRef column)
-{
-    Kernel *k = x->l->k;
-    const uint32_t param = lower_param(x->l, x->a->v, PARAM_READ);
-    const AttCopy values = {x->a->v, false, attention_tile_keys(x), x->a->value_size, first, x->hi};
-    const KRef sum = k_var(k, k_number(k, DTYPE_f32, 0), "again");
-    const KRef place = k_loop(k, attention_tile_keys(x), KFOR_ROLL, "key");
-    KRef is_inside = 0;
-    const KRef key = k_add(k, first, place);
-    const KRef from = attention_tile_index(x, &values, key, column, &is_inside);
-    const KRef weight = own_weight(x, r, key, weight_at(x, attention_tile_row(x, r), place));
-    k_if(k, k_and(k, is_inside, k_ne(k, weight, k_number(k, DTYPE_f32, 0))));
-    k_set(k, sum, k_fma(k, weight, k_cast(k, k_load(k, param, from, 1, 1), DTYPE_f32), k_get(k, sum)));
-    k_end(k);
-    k_end(k);
-    return k_get(k, sum);
-}
-
-static void add_four(const AttTiles *x, KRef first, int64_t r, int64_t c, KRef sums)
+void attention_coop_store(const AttTiles *x, KRef end)
 {
     Kernel *k = x->l->k;
     const Attention *a = x->a;
-    const bool hides = a->mask != 0 || a->left >= 0 || a->right >= 0;
-    for (int64_t e = 0; e < FOUR; e++) {
-        const KRef at = k_index(k, e), mix = k_index(k, r * x->columns + c + e);
-        if (hides) {
-            const KRef sum = k_aload(k, sums, at, 1);
-            k_if(k, k_ne(k, sum, sum));
-            k_astore(k, sums, at, sum_again(x, first, r, attention_tile_place(x, c + e, x->columns)));
-            k_end(k);
-        }
-        k_astore(k, x->mix, mix, k_add(k, k_aload(k, x->mix, mix, 1), k_aload(k, sums, at, 1)));
-    }
-}
-
-void attention_coop_add_values(const AttTiles *x, KRef first)
-{
-    Kernel *k = x->l->k;
-    const TileProduct p = {.a = weights_at(x),
-                           .pitch_a = pitch_of(attention_tile_keys(x)),
-                           .b = values_at(x),
-                           .pitch_b = pitch_of(x->a->value_size),
-                           .steps = attention_tile_keys(x),
-                           .columns = x->a->value_size,
-                           .by_steps = true};
-    const KRef sums = k_array(k, DTYPE_f32, FOUR);
-    multiply(x, &p);
-    for (int64_t r = 0; r < x->rows; r++)
-        for (int64_t c = 0; c < x->columns; c += FOUR) {
-            take_four(x, &p, attention_tile_row(x, r), attention_tile_place(x, c, x->columns), sums, 0);
-            add_four(x, first, r, c, sums);
-        }
+    const int64_t wide = wide_pitch(a->value_size), fours = SQUARE * a->value_size / FOUR;
+    put_squares(x, score_squares(x), value_squares(x),
+                k_expr(k, "$ * #", subgroup_of(x), SQUARE * wide), wide);
+    const KRef sum = stored_sum(x, k_team(k, KOP_add, k_get(k, x->sum[0]), LANES));
+    k_if(k, k_expr(k, "$ == 0", x->lane));
+    k_device(k, KDEV_coop_put_number, x->q, k_expr(k, "$ * # + #", x->team, FOUR, sums_at(x)), sum);
+    for (int64_t e = 1; e < FOUR; e++)
+        k_device(k, KDEV_coop_put_number, x->q, k_expr(k, "$ * # + #", x->team, FOUR, sums_at(x) + e), sum);
+    k_end(k);
+    sync(x);
+    const KRef i = k_for(k, k_expr(k, "$ % #", x->thread, SUBGROUP), k_index(k, fours), SUBGROUP,
+                         KFOR_SERIAL, "i");
+    store_four(x, i, end);
+    k_end(k);
+    if (!hides(x))
+        return;
+    const KRef query = k_add(k, x->first, x->team);
+    k_if(k, k_expr(k, "$ == 0 & $ < $", x->lane, query, end));
+    k_if(k, k_ne(k, sum, sum));
+    attention_emit_row(x->l, &x->row[0], k_index(k, a->value_size));
+    k_end(k);
+    k_end(k);
 }

@@ -9,8 +9,7 @@
 
 enum {
     THREADS = ATTENTION_TILE_THREADS,
-    TEAM = ATTENTION_TILE_TEAM,
-    TEAMS = ATTENTION_TILE_TEAMS,
+    TEAM = 16,
     MAX_ROWS = ATTENTION_TILE_ROWS,
     MAX_KEYS = ATTENTION_TILE_KEYS,
     MAX_COLUMNS = 16
@@ -37,9 +36,9 @@ KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef col
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const KRef last = k_expr(k, "$ + -1", c->end), inside = k_min(k, at, last);
+    const KRef inside = c->end == 0 ? at : k_min(k, at, k_expr(k, "$ + -1", c->end));
     AttRow r = x->row[0];
-    *is_inside = k_lt(k, at, c->end);
+    *is_inside = c->end == 0 ? 0 : k_lt(k, at, c->end);
     r.at.idx[x->a->rank - 2] = inside;
     return c->is_query ? attention_query_index(l, &r, column)
                        : attention_kv_index(l, &r, c->id, inside, column);
@@ -49,10 +48,6 @@ static void copy_tile(const Tiles *x, const AttCopy *c)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    if (x->is_coop) {
-        attention_coop_copy(x, c);
-        return;
-    }
     const uint8_t width = attention_fetch_width(l, c->id);
     const int64_t fetches = c->size / width;
     const uint32_t param = lower_param(l, c->id, PARAM_READ);
@@ -78,10 +73,6 @@ static void copy_tile(const Tiles *x, const AttCopy *c)
 static void emit_products(const Tiles *x, KRef sums)
 {
     Kernel *k = x->l->k;
-    if (x->is_coop) {
-        attention_coop_products(x, sums);
-        return;
-    }
     for (int64_t i = 0; i < x->rows * x->keys; i++)
         k_astore(k, sums, k_index(k, i), k_number(k, x->a->type, 0));
     const int64_t step = x->a->size % 4 == 0 ? 4 : 1;
@@ -103,49 +94,90 @@ static void emit_products(const Tiles *x, KRef sums)
     k_end(k);
 }
 
-static KRef seen_score(const Tiles *x, int64_t r, KRef key, KRef product)
+// Products of row r of the thread become scores, with the mask.
+static void emit_scores(const Tiles *x, int64_t r, KRef first, KRef products)
 {
     Lower *l = x->l;
     Kernel *k = l->k;
-    const AttRow *row = &x->row[r];
-    KRef score = attention_score(l, x->a, product);
-    const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
-    if (x->a->mask != 0) {
-        const KRef last = k_expr(k, "$ + -1", x->hi);
-        score = attention_masked(l, x->a, score, attention_mask_at(l, row, k_min(k, key, last)));
+    const KRef last = k_expr(k, "$ + -1", x->hi);
+    for (int64_t j = 0; j < x->keys; j++) {
+        const KRef place = k_index(k, r * x->keys + j);
+        KRef score = attention_score(l, x->a, k_aload(k, products, place, 1));
+        if (x->a->mask != 0) {
+            const KRef key = k_min(k, k_add(k, first, attention_tile_place(x, j)), last);
+            score = attention_masked(l, x->a, score, attention_mask_at(l, &x->row[r], key));
+        }
+        k_astore(k, products, place, score);
     }
-    return k_select(k, is_seen, score, k_number(k, x->a->type, -(double)INFINITY));
 }
 
-static void put_weights(const Tiles *x, int64_t r, const KRef *weight)
+static void hide_keys(const Tiles *x, int64_t r, KRef first, KRef scores)
 {
     Kernel *k = x->l->k;
-    if (x->is_coop) {
-        attention_coop_put_weights(x, r, weight);
-        return;
-    }
+    const AttRow *row = &x->row[r];
     for (int64_t j = 0; j < x->keys; j++) {
-        const KRef column = attention_tile_place(x, j, x->keys);
+        const KRef key = k_add(k, first, attention_tile_place(x, j)), place = k_index(k, r * x->keys + j);
+        const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
+        k_astore(k, scores, place,
+                 k_select(k, is_seen, k_aload(k, scores, place, 1),
+                          k_number(k, x->a->type, -(double)INFINITY)));
+    }
+}
+
+// Do all rows of the tile see all of these keys?
+static KRef is_whole(const Tiles *x, KRef first)
+{
+    Kernel *k = x->l->k;
+    const Attention *a = x->a;
+    const KRef end = k_expr(k, "$ + #", first, attention_tile_keys(x));
+    Point at = x->row[0].at;
+    at.idx[a->rank - 2] = x->first; // it sees last what all rows see, and the last row first
+    const AttRow top = attention_row(x->l, a, at);
+    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, attention_tile_rows(x) - 1);
+    const AttRow bottom = attention_row(x->l, a, at);
+    return k_expr(k, "$ <= $ & $ <= $", end, top.end, bottom.begin, first);
+}
+
+bool attention_tile_sees_all(const AttTiles *x)
+{
+    const Attention *a = x->a;
+    return a->left < 0 && a->right < 0 && !a->has_live && a->keys % attention_tile_keys(x) == 0;
+}
+
+static void put_weights(const Tiles *x, int64_t r, const KRef *weight, KRef keep)
+{
+    Kernel *k = x->l->k;
+    for (int64_t j = 0; j < x->keys; j++) {
+        const KRef column = attention_tile_place(x, j);
         k_astore(k, x->weights, k_expr(k, "$ * # + $", attention_tile_row(x, r), weight_pitch(x), column),
                  weight[j]);
     }
+    for (int64_t c = 0; c < x->columns; c++) {
+        const KRef place = k_index(k, r * x->columns + c);
+        k_astore(k, x->mix, place, k_mul(k, k_aload(k, x->mix, place, 1), keep));
+    }
 }
 
-// Products become weights in shared memory; sums so far are scaled to the new maximum.
-static void emit_weights(const Tiles *x, KRef first, KRef products)
+void attention_tile_weights(const Tiles *x, KRef first, KRef products)
 {
     Kernel *k = x->l->k;
     const int type = x->a->type;
     const bool is_half = k_is_half(lower_node(x->l, x->a->q)->dtype);
     const KRef zero = k_number(k, type, 0), lowest = k_number(k, type, -(double)INFINITY);
+    const KRef whole = attention_tile_sees_all(x) ? 0 : is_whole(x, first);
     for (int64_t r = 0; r < x->rows; r++) {
         KRef score[MAX_KEYS], weight[MAX_KEYS], top = lowest;
+        emit_scores(x, r, first, products);
+        if (whole != 0) {
+            k_if(k, k_not(k, whole));
+            hide_keys(x, r, first, products);
+            k_end(k);
+        }
         for (int64_t j = 0; j < x->keys; j++) {
-            const KRef key = k_add(k, first, attention_tile_place(x, j, x->keys));
-            score[j] = seen_score(x, r, key, k_aload(k, products, k_index(k, r * x->keys + j), 1));
+            score[j] = k_aload(k, products, k_index(k, r * x->keys + j), 1);
             top = k_max(k, top, score[j]);
         }
-        const KRef old = k_get(k, x->top[r]), all = k_max(k, old, k_team(k, KOP_max, top, TEAM));
+        const KRef old = k_get(k, x->top[r]), all = k_max(k, old, k_team(k, KOP_max, top, x->lanes));
         const KRef base = k_select(k, k_eq(k, all, lowest), zero, all);
         const KRef keep = attention_exp(x->l, is_half, k_sub(k, old, base));
         KRef sum = k_mul(k, k_get(k, x->sum[r]), keep);
@@ -153,11 +185,10 @@ static void emit_weights(const Tiles *x, KRef first, KRef products)
             weight[j] = k_get(k, k_var(k, attention_exp(x->l, is_half, k_sub(k, score[j], base)), "weight"));
             sum = k_add(k, sum, weight[j]);
         }
-        put_weights(x, r, weight);
-        for (int64_t c = 0; c < x->columns; c++) {
-            const KRef place = k_index(k, r * x->columns + c);
-            k_astore(k, x->mix, place, k_mul(k, k_aload(k, x->mix, place, 1), keep));
-        }
+        if (x->is_coop)
+            attention_coop_put_weights(x, weight, keep);
+        else
+            put_weights(x, r, weight, keep);
         k_set(k, x->sum[r], sum);
         k_set(k, x->top[r], all);
     }
@@ -191,10 +222,6 @@ static void emit_values(const Tiles *x, KRef first)
 {
     Kernel *k = x->l->k;
     const Attention *a = x->a;
-    if (x->is_coop) {
-        attention_coop_add_values(x, first);
-        return;
-    }
     if (a->mask != 0) {
         add_values(x, true);
         return;
@@ -203,14 +230,7 @@ static void emit_values(const Tiles *x, KRef first)
         add_values(x, false);
         return;
     }
-    // What the first row sees last, and the last row first, all rows see.
-    const KRef end = k_expr(k, "$ + #", first, attention_tile_keys(x));
-    Point at = x->row[0].at;
-    at.idx[a->rank - 2] = x->first;
-    const AttRow top = attention_row(x->l, a, at);
-    at.idx[a->rank - 2] = k_expr(k, "$ + #", x->first, attention_tile_rows(x) - 1);
-    const AttRow bottom = attention_row(x->l, a, at);
-    k_if(k, k_expr(k, "$ <= $ & $ <= $", end, top.end, bottom.begin, first));
+    k_if(k, is_whole(x, first));
     add_values(x, false);
     k_else(k);
     add_values(x, true);
@@ -224,13 +244,12 @@ static void emit_keys(const Tiles *x)
     Kernel *k = x->l->k;
     const Attention *a = x->a;
     const KRef products = k_array(k, a->type, x->rows * x->keys);
-    const uint8_t flags = x->is_coop ? KFOR_ROLL : KFOR_SERIAL;
-    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), flags, "j");
+    const KRef first = k_for(k, x->lo, x->hi, attention_tile_keys(x), KFOR_SERIAL, "j");
     k_barrier(k); // the values of the last step were read
     copy_tile(x, &(AttCopy){a->k, false, attention_tile_keys(x), a->size, first, x->hi});
     k_barrier(k);
     emit_products(x, products);
-    emit_weights(x, first, products);
+    attention_tile_weights(x, first, products);
     k_barrier(k); // all products were read
     copy_tile(x, &(AttCopy){a->v, false, attention_tile_keys(x), a->value_size, first, x->hi});
     k_barrier(k);
@@ -244,10 +263,10 @@ static void store_rows(const Tiles *x, KRef end)
     Kernel *k = l->k;
     const Attention *a = x->a;
     for (int64_t r = 0; r < x->rows; r++) {
-        const KRef sum = k_team(k, KOP_add, k_get(k, x->sum[r]), TEAM);
+        const KRef sum = k_team(k, KOP_add, k_get(k, x->sum[r]), x->lanes);
         k_if(k, k_expr(k, "$ + $ < $", x->first, attention_tile_row(x, r), end));
         for (int64_t c = 0; c < x->columns; c++) {
-            const KRef column = attention_tile_place(x, c, x->columns);
+            const KRef column = attention_tile_place(x, c);
             const bool has_end = (c + 1) * TEAM > a->value_size;
             if (has_end)
                 k_if(k, k_expr(k, "$ < #", column, a->value_size));
@@ -273,9 +292,6 @@ static void begin_rows(Tiles *x, Point at, KRef end)
         x->top[r] = k_var(k, k_number(k, a->type, -(double)INFINITY), "top");
         x->sum[r] = k_var(k, k_number(k, a->type, 0), "sum");
     }
-    x->mix = k_array(k, a->type, x->rows * x->columns);
-    for (int64_t i = 0; i < x->rows * x->columns; i++)
-        k_astore(k, x->mix, k_index(k, i), k_number(k, a->type, 0));
     at.idx[a->rank - 2] = x->first;
     x->lo = attention_row(l, a, at).begin;
     at.idx[a->rank - 2] = k_expr(k, "min($ + #, $)", x->first, attention_tile_rows(x) - 1, last);
@@ -287,28 +303,53 @@ static int64_t tiles_of_head(const Tiles *x)
     return ceil_div(x->a->queries, attention_tile_rows(x));
 }
 
-// Tile `number` of all. Causal tiles with many keys come first.
-static void emit_tile(Tiles *x, KRef number)
+// Of the tiles of `all`, number `number`. Causal tiles with many keys come first.
+static Point place_tile(const Tiles *all, KRef number, KRef *first)
 {
-    Lower *l = x->l;
-    Kernel *k = l->k;
-    const Attention *a = x->a;
-    const int64_t n = tiles_of_head(x);
+    Kernel *k = all->l->k;
+    const Attention *a = all->a;
+    const int64_t n = tiles_of_head(all);
     Point at = {.lanes = 1, .count = 1};
-    const KRef i = k_expr(k, "$ % #", number, n);
-    const KRef end = lower_live(l, &a->d.live[a->rank - 2], a->queries);
+    const KRef i = k_expr(k, "$ % #", number, n), tile = a->right >= 0 ? k_expr(k, "# - $", n - 1, i) : i;
     KRef head = k_expr(k, "$ / #", number, n);
     for (uint32_t axis = a->rank - 2; axis-- > 0;) {
         at.idx[axis] = axis == 0 ? head : k_expr(k, "$ % #", head, a->d.extent[axis]);
         head = k_expr(k, "$ / #", head, a->d.extent[axis]);
     }
-    const KRef tile = a->right >= 0 ? k_expr(k, "# - $", n - 1, i) : i;
-    x->first = k_expr(k, "$ * #", tile, attention_tile_rows(x));
-    k_if(k, k_lt(k, x->first, end));
+    *first = k_expr(k, "$ * #", tile, attention_tile_rows(all));
+    return at;
+}
+
+static void emit_tile(Tiles *x, Point at, KRef first)
+{
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const Attention *a = x->a;
+    const KRef end = lower_live(l, &a->d.live[a->rank - 2], a->queries);
+    x->first = first;
+    k_if(k, k_lt(k, first, end));
     begin_rows(x, at, end);
-    copy_tile(x, &(AttCopy){a->q, true, attention_tile_rows(x), a->size, x->first, end});
-    emit_keys(x);
-    store_rows(x, end);
+    if (x->is_coop) {
+        attention_coop_keys(x, end);
+        attention_coop_store(x, end);
+    } else {
+        x->mix = k_array(k, a->type, x->rows * x->columns);
+        for (int64_t i = 0; i < x->rows * x->columns; i++)
+            k_astore(k, x->mix, k_index(k, i), k_number(k, a->type, 0));
+        copy_tile(x, &(AttCopy){a->q, true, attention_tile_rows(x), a->size, first, end});
+        emit_keys(x);
+        store_rows(x, end);
+    }
+    k_end(k);
+}
+
+// The tile of another size that begins at `first`, as parts of it.
+static void emit_parts(Tiles *x, Point at, KRef first, int64_t rows)
+{
+    Kernel *k = x->l->k;
+    const KRef part = k_for(k, k_index(k, 0), k_index(k, rows), attention_tile_rows(x), KFOR_ROLL, "part");
+    k_barrier(k); // the queries of the last one were read
+    emit_tile(x, at, k_add(k, first, part));
     k_end(k);
 }
 
@@ -317,8 +358,8 @@ static void begin_tiles(Tiles *x)
 {
     Kernel *k = x->l->k;
     x->thread = k_thread(k);
-    x->lane = k_expr(k, "$ % #", x->thread, TEAM);
-    x->team = k_expr(k, "$ / #", x->thread, TEAM);
+    x->lane = k_expr(k, "$ % #", x->thread, x->lanes);
+    x->team = k_expr(k, "$ / #", x->thread, x->lanes);
     if (x->is_coop) {
         attention_coop_begin(x);
         return;
@@ -334,7 +375,7 @@ static bool plan_tiles(Lower *l, const Attention *a, Tiles *x)
     static const struct {
         int64_t rows, keys;
     } sizes[] = {{4, 2}, {4, 1}, {2, 1}, {1, 1}};
-    *x = (Tiles){.l = l, .a = a};
+    *x = (Tiles){.l = l, .a = a, .lanes = TEAM};
     x->columns = ceil_div(a->value_size, TEAM);
     x->pitch = (a->size > x->columns * TEAM ? a->size : x->columns * TEAM) + 1;
     if (l->caps->shared_bytes == 0 || a->type != DTYPE_f32 || a->splits > 0 || a->keys == 0 ||
@@ -364,20 +405,25 @@ bool attention_lower_tiles(Lower *l, const Attention *a)
     if (!plan_tiles(l, a, &x))
         return false;
     const bool has_coop = attention_coop_fits(&x, &coop);
+    const Tiles *all = has_coop ? &coop : &x;
+    KRef first = 0;
     k_set_group(k, THREADS);
-    const KRef tile = k_for_group(k, all_tiles(&x), "tile");
+    const KRef tile = k_for_group(k, all_tiles(all), "tile");
+    const Point at = place_tile(all, tile, &first);
     if (has_coop) {
         begin_tiles(&coop);
         const KRef asked = k_call(k, KDEV_has_coop, 0, 0, 0);
         k_if(k, asked);
-        emit_tile(&coop, tile);
+        emit_tile(&coop, at, first);
         k_end(k);
         k_if(k, k_not(k, asked));
-    }
-    begin_tiles(&x);
-    emit_tile(&x, tile);
-    if (has_coop)
+        begin_tiles(&x);
+        emit_parts(&x, at, first, attention_tile_rows(&coop));
         k_end(k);
+    } else {
+        begin_tiles(&x);
+        emit_tile(&x, at, first);
+    }
     k_end(k);
     return true;
 }

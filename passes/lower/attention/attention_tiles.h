@@ -7,17 +7,16 @@
 
 enum {
     ATTENTION_TILE_THREADS = 128,
-    ATTENTION_TILE_TEAM = 16, // threads that share a row
-    ATTENTION_TILE_TEAMS = ATTENTION_TILE_THREADS / ATTENTION_TILE_TEAM,
-    ATTENTION_TILE_ROWS = 4, // of a thread, at most
-    ATTENTION_TILE_KEYS = 4
+    ATTENTION_TILE_ROWS = 4,  // of a thread, at most
+    ATTENTION_TILE_KEYS = 32,
 };
 
 typedef struct AttTiles {
     Lower *l;
     const Attention *a;
-    bool is_coop;    // subgroups multiply, and the thread's keys and columns are neighbours
-    int64_t rows;    // of a thread; its team has these of the tile: row * TEAMS + team
+    bool is_coop;    // subgroups multiply, and the thread's keys are neighbours
+    uint32_t lanes;  // threads that share a row: a team
+    int64_t rows;    // of a thread; its team has these of the tile: row * teams + team
     int64_t keys;    // of a thread
     int64_t columns; // of a thread, of the values
     int64_t pitch;   // of queries, keys and values in shared memory
@@ -29,23 +28,27 @@ typedef struct AttTiles {
     KRef top[ATTENTION_TILE_ROWS], sum[ATTENTION_TILE_ROWS], mix; // variables; array
 } AttTiles;
 
+static inline int64_t attention_tile_teams(const AttTiles *x)
+{
+    return ATTENTION_TILE_THREADS / x->lanes;
+}
 static inline int64_t attention_tile_rows(const AttTiles *x)
 {
-    return x->rows * ATTENTION_TILE_TEAMS;
+    return x->rows * attention_tile_teams(x);
 }
 static inline int64_t attention_tile_keys(const AttTiles *x)
 {
-    return x->keys * ATTENTION_TILE_TEAM;
+    return x->keys * x->lanes;
 }
-// Row r of the thread in the tile; number j of its keys there, or of its columns, of which a thread has n.
+// Row r of the thread in the tile; number j of its keys there, or without is_coop of its columns.
 static inline KRef attention_tile_row(const AttTiles *x, int64_t r)
 {
-    return k_expr(x->l->k, "$ + #", x->team, r * ATTENTION_TILE_TEAMS);
+    return k_expr(x->l->k, "$ + #", x->team, r * attention_tile_teams(x));
 }
-static inline KRef attention_tile_place(const AttTiles *x, int64_t j, int64_t n)
+static inline KRef attention_tile_place(const AttTiles *x, int64_t j)
 {
-    return x->is_coop ? k_expr(x->l->k, "$ * # + #", x->lane, n, j)
-                      : k_expr(x->l->k, "$ + #", x->lane, j * ATTENTION_TILE_TEAM);
+    return x->is_coop ? k_expr(x->l->k, "$ * # + #", x->lane, x->keys, j)
+                      : k_expr(x->l->k, "$ + #", x->lane, j * x->lanes);
 }
 
 // The rows of a tile of queries, keys or values.
@@ -53,21 +56,26 @@ typedef struct AttCopy {
     NodeId id;
     bool is_query;
     int64_t rows, size;
-    KRef first, end; // behind the end there are zeros
+    KRef first, end; // behind the end there are zeros; 0: they all are there
 } AttCopy;
 // Element `column` of row `at` of them, or of the last row before the end; *is_inside: is it before that?
+// 0: it is.
 KRef attention_tile_index(const AttTiles *x, const AttCopy *c, KRef at, KRef column, KRef *is_inside);
+
+// Do all rows see all keys, of which there are whole tiles, as far as a mask does not hide them?
+bool attention_tile_sees_all(const AttTiles *x);
+// Products become weights in shared memory; sums so far are scaled to the new maximum.
+void attention_tile_weights(const AttTiles *x, KRef first, KRef products);
 
 // --- attention_coop.c ----------------------------------------------------------------------------
 
 // Can the tiles have cooperative matrices? Then *coop is how.
 bool attention_coop_fits(const AttTiles *plain, AttTiles *coop);
 void attention_coop_begin(AttTiles *x);
-void attention_coop_copy(const AttTiles *x, const AttCopy *c);
-// Products of queries and keys into products[row][key] of the thread; values of the tile of keys, by the
-// weights that it has put, are added to the thread's mix. Both end with a barrier behind what they read.
-void attention_coop_products(const AttTiles *x, KRef products);
-void attention_coop_put_weights(const AttTiles *x, int64_t r, const KRef *weights);
-void attention_coop_add_values(const AttTiles *x, KRef first);
+// The products of all keys that the tile sees, and what comes of them. Ends with a barrier.
+void attention_coop_keys(const AttTiles *x, KRef end);
+// The weights of the thread's row, and the factor of its sums so far.
+void attention_coop_put_weights(const AttTiles *x, const KRef *weights, KRef keep);
+void attention_coop_store(const AttTiles *x, KRef end);
 
 #endif

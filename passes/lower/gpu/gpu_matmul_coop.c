@@ -16,10 +16,9 @@ enum {
     SQUARE = 16,
     CHUNK = GPU_COOP_RUN, // elements of a vector of shared memory
     CHUNK_WORDS = 4, // the same in words
-    DEEP = 64,       // steps of k of a team in a slice, where that is small
-    FLAT = 32,
-    SMALL = 128, // lines of such a slice, of all teams
-    ROUND = 2,   // squares of each subgroup that are stored at once
+    DEEP = 64,       // steps of k of a team in a slice, or half of them where memory has not as much room
+    LINES = 288,     // of a slice that it has room for, of all teams
+    ROUND = 2,       // squares of each subgroup that are stored at once
     FOUR = 4,
     MIN_LINES = 8,
     MIN_STEPS = 16
@@ -36,7 +35,7 @@ bool gpu_coop_fits(const GpuMatmul *p)
 
 int64_t gpu_coop_depth(GpuShape t)
 {
-    return ((t.rows + t.columns) * t.teams <= SMALL ? DEEP : FLAT) * t.teams;
+    return ((t.rows + t.columns) * t.teams <= LINES ? DEEP : DEEP / 2) * t.teams;
 }
 
 GpuCoopBlock gpu_coop_block(GpuShape t)
@@ -229,7 +228,7 @@ static void place_block(const GpuSimt *s, KRef subgroup, KRef *row, KRef *column
 void gpu_coop_clear(const GpuSimt *s)
 {
     const GpuCoopBlock own = gpu_coop_block(s->shape);
-    k_device(s->k, KDEV_coop_zero, k_index(s->k, own.rows * own.columns));
+    k_device(s->k, KDEV_coop_zero, k_index(s->k, 0), k_index(s->k, own.rows * own.columns));
 }
 
 // Where the team's part of a side begins, of lines from `first` on, at a step.
@@ -237,11 +236,10 @@ static KRef word_at(const GpuSimt *s, const GpuSide *x, KRef first, KRef step)
 {
     Kernel *k = s->k;
     const int64_t teams = s->shape.teams;
-    if (x->is_along_k)
-        return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, teams > 1 ? x->lines : 0, first, x->pitch,
-                      step, x->offset);
-    return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, teams > 1 ? s->depth / teams : 0, step, x->pitch,
-                  first, x->offset);
+    const bool is_along_k = x->is_along_k;
+    const int64_t lines = teams == 1 ? 0 : is_along_k ? x->lines : s->depth / teams;
+    return k_expr(k, "($ * # + $) * # + $ / 2 + #", s->team, lines, is_along_k ? first : step, x->pitch,
+                  is_along_k ? step : first, x->offset);
 }
 
 void gpu_coop_multiply(const GpuSimt *s, KRef sums)
@@ -256,8 +254,9 @@ void gpu_coop_multiply(const GpuSimt *s, KRef sums)
         k_for(k, k_index(k, 0), k_index(k, s->depth / s->shape.teams), SQUARE, KFOR_UNROLL, "step");
     const bool is_f16 = lower_node(s->l, s->p->a.id)->dtype == DTYPE_f16;
     k_device(k, is_f16 ? KDEV_coop_product : KDEV_coop_product_bf16, s->a.shared,
-             word_at(s, &s->a, row, step), s->b.shared, word_at(s, &s->b, column, step), k_index(k, own.rows),
-             k_index(k, own.columns), k_index(k, s->a.pitch), k_index(k, s->b.pitch), k_index(k, order));
+             word_at(s, &s->a, row, step), word_at(s, &s->b, column, step), k_index(k, own.rows),
+             k_index(k, own.columns), k_index(k, s->a.pitch), k_index(k, s->b.pitch), k_index(k, order),
+             k_index(k, 0));
     k_end(k);
 }
 
@@ -271,7 +270,8 @@ static void put_squares(const GpuSimt *s, int64_t first)
     k_barrier(k);
     for (int64_t i = 0; i < ROUND; i++)
         k_device(k, KDEV_coop_put, k_index(k, first + i), s->a.shared,
-                 k_expr(k, "$ + #", place, i * SQUARE * SQUARE), k_index(k, gpu_simt_is_by_row(s)));
+                 k_expr(k, "$ + #", place, i * SQUARE * SQUARE), k_index(k, SQUARE),
+                 k_index(k, gpu_simt_is_by_row(s)));
     k_barrier(k);
 }
 
