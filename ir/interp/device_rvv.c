@@ -95,14 +95,14 @@ static int64_t window_sum(Words *a, const Block *b, int64_t pixel, int64_t j)
 // --- depthwise -----------------------------------------------------------------------------------
 
 typedef struct Head {
-    int64_t rows, columns, row_pitch, column_pitch, high;
+    int64_t rows, columns, row_pitch, column_pitch, high, shared;
 } Head;
 
 static Head head_of(Words *a)
 {
     const int64_t at = call_int(a->c, 8, a->t) * RVV_HEAD;
     return (Head){words_read(a, 2, at), words_read(a, 2, at + 1), words_read(a, 2, at + 2),
-                  words_read(a, 2, at + 3), words_read(a, 2, at + 4)};
+                  words_read(a, 2, at + 3), words_read(a, 2, at + 4), words_read(a, 2, at + 5)};
 }
 
 static int64_t deep_sum(Words *a, const Block *b, int64_t pixel, int64_t j)
@@ -111,7 +111,7 @@ static int64_t deep_sum(Words *a, const Block *b, int64_t pixel, int64_t j)
     uint32_t sum = (uint32_t)words_read(a, 2, b->w + j);
     for (int64_t i = 0; i < h.rows * h.columns && !a->is_wrong; i++) {
         const int64_t x = pixel * call_int(a->c, 6, a->t) + i / h.columns * h.row_pitch +
-                          i % h.columns * h.column_pitch + b->first + j;
+                          i % h.columns * h.column_pitch + (b->first + j) / h.shared;
         sum += product(a, b, x, i, j);
     }
     return (int32_t)sum;
