@@ -74,6 +74,12 @@ static int64_t deep_bytes(const int64_t *v)
     return 4 * v[3];
 }
 
+// mve_wide: of one pixel.
+static int64_t span(const int64_t *v)
+{
+    return v[3];
+}
+
 // rvv_bytes and rvv_deep: of one pixel.
 static int64_t lanes_of_pixel(const int64_t *v)
 {
@@ -187,6 +193,7 @@ static const KDeviceAccess accesses[] = {
     {KDEV_mve_columns_i8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7, 0, false},
     {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7, 0, false},
     {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7, 0, false},
+    {KDEV_mve_wide, 0, OF_DEEP, true, span, 4, 6, 5, 7, 0, false},
     {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0, 0, false},
     {KDEV_rvv_sums, 1, OF_SUMS, false, window, 5, 6, 0, 0, 0, false},
     {KDEV_rvv_bytes, 1, OF_WINDOWS, false, window, 5, 8, 0, 0, 0, false},
