@@ -223,12 +223,12 @@ static int32_t deep_sum(Words *a, int64_t w, int64_t j, int64_t from)
 static void deep_pixel(Words *a, int64_t y, int64_t from)
 {
     int64_t w = MVE_DEEP_HEAD;
-    for (int64_t i = 0; i < call_int(a->c, 3, a->t) * MVE_BLOCK && !a->is_wrong; i++) {
+    for (int64_t i = 0; i < words_read(a, 2, MVE_WORDS + 2) * MVE_BLOCK && !a->is_wrong; i++) {
         a->is_poison = false;
         const int32_t sum = deep_sum(a, w, i % MVE_BLOCK, from + i * 4);
         int64_t tail = w + MVE_BLOCK + MVE_INPUTS;
         const int8_t v = byte_of(a, &tail, i % MVE_BLOCK, sum, call_int(a->c, 8, a->t));
-        words_write_byte(a, 0, y + i, v);
+        words_write_byte(a, 0, y + i * words_read(a, 2, MVE_WORDS + 3), v);
         w = i % MVE_BLOCK == MVE_BLOCK - 1 ? tail : w;
     }
 }
@@ -242,11 +242,16 @@ CallResult interp_mve_deep(Call *c)
         for (int64_t i = 0; i < pixels * rows && !a.is_wrong; i++) {
             const int64_t row = i / pixels, pixel = i % pixels;
             deep_pixel(&a, row * call_int(c, 7, t) + pixel * call_int(c, 6, t), from);
-            from += words_read(&a, 2, MVE_WORDS) +
-                    (pixel == pixels - 1 ? words_read(&a, 2, MVE_WORDS + 1) : 0);
+            from +=
+                words_read(&a, 2, MVE_WORDS) + (pixel == pixels - 1 ? words_read(&a, 2, MVE_WORDS + 1) : 0);
         }
     }
     return CALL_DONE;
+}
+
+CallResult interp_mve_apart(Call *c)
+{
+    return interp_mve_deep(c);
 }
 
 // Channel j of a block of mve_wide, whose words begin at w. from: as of deep_sum.

@@ -37,10 +37,10 @@ static int64_t row_bytes(const Deep *s)
     return planes(s) * s->columns * COLUMN_BYTES;
 }
 
-// Weights in registers, and channels of the result that follow each other?
+// Are weights in registers?
 static bool is_narrow(const Deep *s)
 {
-    return s->vectors == 1 && s->c.oc == 1;
+    return s->vectors == 1;
 }
 
 // --- sets of channels ----------------------------------------------------------------------------
@@ -135,6 +135,8 @@ static void pack_head(const Deep *s, int64_t set, unsigned char **out)
     if (is_narrow(s)) {
         byte_put_word(out, step);
         byte_put_word(out, row_bytes(s) - c->w_out * step);
+        byte_put_word(out, head[0]);
+        byte_put_word(out, c->oc);
     }
 }
 
@@ -176,6 +178,12 @@ static void emit_columns(const Deep *s, const Columns *v)
              v->pitch, k_index(k, s->zero));
 }
 
+// For columns of the input.
+static KDevice of_input(const Deep *s)
+{
+    return int_conv_is_signed(&s->c) ? KDEV_mve_columns_i8 : KDEV_mve_columns_u8;
+}
+
 // Of output row `row` of a strip, whose planes begin at column `to`; x: index of its first channel in the
 // input's row 0; top: the input row of its first tap.
 typedef struct Row {
@@ -200,7 +208,7 @@ static void emit_group(const Deep *s, const Row *r, KRef group)
     const KRef there = s->groups == 1 || c->kh % MVE_ROWS == 0
                            ? taps.n
                            : k_expr(k, "min($, max(0, # - $ * # - $))", taps.n, c->kh, group, MVE_ROWS, taps.lo);
-    emit_columns(s, &(Columns){.function = int_conv_is_signed(c) ? KDEV_mve_columns_i8 : KDEV_mve_columns_u8,
+    emit_columns(s, &(Columns){.function = of_input(s),
                                .to = index_of(s, r, group, s->first),
                                .x = k_address(k, s->x, x),
                                .n = r->n,
@@ -220,11 +228,12 @@ static void emit_flat(const Deep *s, const Row *r, KRef plane)
     const KRef at = k_expr(k, "$ + ($ + #) * #", r->top, plane, MVE_ROWS * s->groups, c->dh);
     const KRef is_there = k_expr(k, "0 <= $ & $ < #", at, at, c->in_h);
     const KRef from = k_expr(k, "$ + $ * # + #", r->x, at, c->stride_h, (s->first - c->pad_w) * c->stride_w);
+    const bool is_full = c->group % MVE_CHANNELS == 0; // a run for each column, else a pixel
+    const KRef n = k_index(k, s->last - s->first), one = k_index(k, 1), step = k_index(k, c->stride_w);
     k_if(k, is_there);
     k_device(k, int_conv_is_signed(c) ? KDEV_byte_window_i8 : KDEV_byte_window_u8,
              k_address(k, s->row, k_index(k, s->first * MVE_CHANNELS)), k_address(k, s->x, from), r->n,
-             k_index(k, 1), zero, k_index(k, s->last - s->first), k_index(k, c->stride_w),
-             k_index(k, MVE_CHANNELS));
+             is_full ? n : one, step, is_full ? one : n, step, k_index(k, MVE_CHANNELS));
     k_end(k);
     emit_columns(s, &(Columns){.function = KDEV_mve_columns_i8,
                                .to = index_of(s, r, k_expr(k, "$ + #", plane, s->groups), 0),
@@ -263,7 +272,7 @@ static void emit_borders(const Deep *s)
     Kernel *k = c->l->k;
     const KRef zero = k_index(k, 0);
     if (s->last - s->first < s->columns && s->groups > 0)
-        emit_columns(s, &(Columns){.function = KDEV_mve_columns_i8,
+        emit_columns(s, &(Columns){.function = of_input(s),
                                    .to = zero,
                                    .x = k_address(k, s->x, zero),
                                    .n = k_index(k, MVE_CHANNELS),
@@ -294,13 +303,14 @@ static void emit_outputs(const Deep *s, const IntPixel *p, KRef set, KRef first,
         int_result_at(&one, s->d, p, k_add(k, begin, o), 0),
         k_address(k, s->t, k_index(k, 0)),
         k_address(k, s->weights, k_expr(k, "($ * # + $) * #", set, c->oc, o, s->set_words)),
-        is_narrow(s) ? k_expr(k, "$ / #", n, MVE_BLOCK) : k_expr(k, "($ - 1) * # + 1", n, c->oc),
+        k_expr(k, "($ - 1) * # + 1", n, c->oc),
         k_index(k, c->w_out),
         rows,
         k_index(k, pitch),
         k_index(k, c->w_out * pitch),
         k_index(k, is_narrow(s) ? byte_scales_high(&s->scales) : s->vectors * MVE_INPUTS)};
-    k_device_list(k, is_narrow(s) ? KDEV_mve_deep : KDEV_mve_wide, s->scales.shift, operands);
+    const KDevice function = !is_narrow(s) ? KDEV_mve_wide : c->oc == 1 ? KDEV_mve_deep : KDEV_mve_apart;
+    k_device_list(k, function, s->scales.shift, operands);
     lower_close(c->l, opened);
     int_ends_emit(c, &s->scales.ends,
                   &(IntBytes){int_result_at(&one, s->d, p, begin, 0), k_expr(k, "$ * #", n, c->oc),
@@ -350,7 +360,7 @@ static bool fits(const Deep *s)
     const TargetCaps *caps = c->l->caps;
     return caps->byte_vectors == BYTE_VECTORS_MVE && caps->threads <= 1 && int_conv_knows_bias(c) &&
            int_conv_knows_zero(c) && c->ic == 1 && c->oc > 0 && c->group >= MVE_BLOCK && c->stride_c == 1 &&
-           c->w_out >= MIN_PIXELS && !int_conv_has_live_axes(c, s->d) &&
+           c->w_out >= MIN_PIXELS && 2 * c->group * c->oc <= UINT16_MAX && !int_conv_has_live_axes(c, s->d) &&
            int_conv_has_byte_weights(c, s->values);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv of one input channel a group for microcontrollers with the vectors of RISC-V (ir/kernel/rvv.h):
-// depthwise convolutions of any multiplier, one channel of the result a lane. Pixels whose windows are inside of the input are read where
-// they are; the windows of others, and of inputs without a sign, are copied first, four at a time.
+// depthwise convolutions of any multiplier, one channel of the result a lane. Pixels whose windows are inside
+// of the input are read where they are; the windows of others, and of inputs without a sign, are copied first, four at a time.
 #include "ir/kernel/rvv.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_byte_scale.h"
@@ -199,8 +199,8 @@ static bool fits(const Deep *s)
     enum { FEWEST = 4, MOST = 8192 }; // channels; bytes of a window
     const IntConv *c = s->c;
     return c->l->caps->byte_vectors == BYTE_VECTORS_RVV && byte_windows_fit(&s->v) && c->ic == 1 &&
-           c->oc <= RVV_MOST_SHARED && c->group > 1 && c->group * c->oc >= FEWEST && c->stride_c == 1 && s->v.to <= MOST &&
-           !int_conv_has_live_axes(c, s->v.d) && int_conv_has_byte_weights(c, s->values);
+           c->oc <= RVV_MOST_SHARED && c->group > 1 && c->group * c->oc >= FEWEST && c->stride_c == 1 &&
+           s->v.to <= MOST && !int_conv_has_live_axes(c, s->v.d) && int_conv_has_byte_weights(c, s->values);
 }
 
 static void add_params(Deep *s)
