@@ -205,9 +205,9 @@ static void emit_group(const Deep *s, const Row *r, KRef group)
     const KRef from = k_expr(k, "$ + ($ + $ * #) * # + #", r->x, top, taps.lo, c->dh, c->stride_h,
                              (s->first - c->pad_w) * c->stride_w);
     const KRef x = k_select(k, k_expr(k, "0 < $", taps.n), from, k_index(k, 0));
-    const KRef there = s->groups == 1 || c->kh % MVE_ROWS == 0
-                           ? taps.n
-                           : k_expr(k, "min($, max(0, # - $ * # - $))", taps.n, c->kh, group, MVE_ROWS, taps.lo);
+    const KRef left = k_expr(k, "max(0, # - $ * # - $)", c->kh, group, MVE_ROWS, taps.lo);
+    const KRef there =
+        s->groups == 1 || c->kh % MVE_ROWS == 0 ? taps.n : k_expr(k, "min($, $)", taps.n, left);
     emit_columns(s, &(Columns){.function = of_input(s),
                                .to = index_of(s, r, group, s->first),
                                .x = k_address(k, s->x, x),

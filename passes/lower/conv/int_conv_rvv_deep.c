@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv of one input channel a group for microcontrollers with the vectors of RISC-V (ir/kernel/rvv.h):
 // depthwise convolutions of any multiplier, one channel of the result a lane. Pixels whose windows are inside
-// of the input are read where they are; the windows of others, and of inputs without a sign, are copied first, four at a time.
+// of the input are read where they are; the windows of others, and of inputs without a sign, are copied
+// first, four at a time.
 #include "ir/kernel/rvv.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_byte_scale.h"
