@@ -127,7 +127,10 @@ static int8_t byte_of(Words *a, int64_t *tail, int64_t j, int64_t sum, int64_t h
     const int32_t first = words_read(a, 2, *tail);
     uint64_t start = (uint64_t)high << 32;
     int64_t at = *tail;
-    if (first < 0) {
+    if (first == INT32_MIN) {
+        sum += (uint32_t)sum << words_read(a, 2, at + 1 + j) >> 31;
+        at += 1 + MVE_BLOCK;
+    } else if (first < 0) {
         const int64_t n = -1 - (int64_t)first, factors = at + 1 + n * MVE_EXCEPTION;
         int64_t counts = sum;
         for (int64_t i = 0; i < n && !a->is_wrong; i++)
@@ -138,7 +141,7 @@ static int8_t byte_of(Words *a, int64_t *tail, int64_t j, int64_t sum, int64_t h
         start = (uint64_t)(int64_t)words_read(a, 2, factors + 2 * MVE_BLOCK + j) << 32 | low;
         at = factors;
     }
-    *tail = at + (first < 0 ? MVE_OWN_TAIL : MVE_BLOCK);
+    *tail = at + (first < 0 && first != INT32_MIN ? MVE_OWN_TAIL : MVE_BLOCK);
     const int64_t product = sum * words_read(a, 2, at + j);
     const int64_t v = ((int64_t)((uint64_t)product + start) >> 32) + half;
     return words_saturated(v >> shift);

@@ -68,7 +68,10 @@ static int8_t byte_of(Words *a, const Block *b, int64_t tail, int64_t j, int64_t
     const int64_t shift = a->c->constant, half = INT64_C(1) << (shift - 1), n = b->lanes;
     uint64_t start = (uint64_t)high << 32;
     const int32_t first = words_read(a, 2, tail);
-    if (first < 0) {
+    if (first == INT32_MIN) {
+        sum += (uint32_t)sum << words_read(a, 2, tail + 1 + j) >> 31;
+        tail += 1 + n;
+    } else if (first < 0) {
         int64_t at = tail + 1;
         for (int64_t e = -1 - (int64_t)first; e > 0 && !a->is_wrong; e--, at += 2 * n)
             if (words_read(a, 2, at + j) == sum)
@@ -84,6 +87,8 @@ static int8_t byte_of(Words *a, const Block *b, int64_t tail, int64_t j, int64_t
 static int64_t words_of_tail(Words *a, const Block *b, int64_t tail)
 {
     const int64_t first = words_read(a, 2, tail);
+    if (first == INT32_MIN)
+        return 1 + 2 * b->lanes;
     return first < 0 ? 1 + (2 * (-1 - first) + 3) * b->lanes : b->lanes;
 }
 

@@ -23,7 +23,8 @@
 //   the four factors, which are not negative, where all starts are (high + 2^(N - 1)) * 2^32 (that is
 //   added by instructions which round); or -1 - e, then e times four sums and what counts in their
 //   stead, channel by channel, the factors, and of each start the complement of the lower half and
-//   the upper half, less 2^(N - 1).
+//   the upper half, less 2^(N - 1); or -2^31, then for each channel how far left of its place a bit of the
+//   sum has to go to become the sign, and the factors: that bit is added to the sum before it is scaled.
 // * mve_bytes1_N(y, x, w, n, blocks, high): of the pixel of mve_sums1.
 //
 // Depthwise: columns of four rows, of 16 channels, a word for each channel.

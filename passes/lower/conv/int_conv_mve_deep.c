@@ -113,7 +113,7 @@ static void pack_block(const Deep *s, int64_t first, int64_t o, unsigned char **
     if (!is_narrow(s))
         byte_put_word(out, 4 * (MVE_BLOCK + s->vectors * MVE_INPUTS + byte_tail_words(&s->scales, first)));
     for (int64_t j = 0; j < MVE_BLOCK; j++)
-        byte_put_word(out, s->begin[(first + j) * shared + o]);
+        byte_put_word(out, s->begin[(first + j) * shared + o] + s->scales.moved);
     for (int64_t v = 0; v < s->vectors; v++)
         for (int64_t j = 0; j < MVE_BLOCK * MVE_INPUTS; j++) {
             const int64_t channel = (first + j / MVE_INPUTS) * shared + o;

@@ -51,7 +51,7 @@ static void pack_block(const Deep *s, int64_t set, int64_t first, unsigned char 
 {
     const int64_t n = lanes(s, first), at = set * s->v.c.oc + first, weights = taps(s) * n;
     for (int64_t j = 0; j < n; j++)
-        byte_put_word(out, s->begin[at + j]);
+        byte_put_word(out, s->begin[at + j] + s->scales.moved);
     for (int64_t i = 0; i < weights; i++)
         *(*out)++ = (unsigned char)s->values[(at + i % n) * taps(s) + i / n];
     for (int64_t i = weights; i % 4 != 0; i++)
