@@ -8,7 +8,7 @@
 #include "passes/lower/conv/int_conv_byte_scale.h"
 #include "passes/lower/conv/int_conv_byte_windows.h"
 
-enum { WINDOW_BYTES = 2304, SET = 64, MAX_PIXELS = 4, HEADS = 2 };
+enum { WINDOW_BYTES = 2304, SET = 64, HEADS = 2 };
 
 typedef struct Deep {
     ByteWindows v; // of all channels of a set at once
@@ -186,10 +186,11 @@ static void emit(const Deep *s)
 
 // --- which convolutions --------------------------------------------------------------------------
 
-// Inputs whose channels are computed together: all of them, or a divisor of many. shared: channels of each.
-static int64_t set_of(int64_t inputs, int64_t shared)
+// Inputs whose channels are computed together: all of them, or a divisor of many. shared: channels of each,
+// most: channels.
+static int64_t set_of(int64_t inputs, int64_t shared, int64_t most)
 {
-    for (int64_t n = SET / shared; n > 0 && inputs * shared > SET; n--)
+    for (int64_t n = most / shared; n > 0 && inputs * shared > most; n--)
         if (inputs % n == 0 && n * shared % RVV_LANES == 0)
             return n;
     return inputs;
@@ -207,8 +208,6 @@ static bool fits(const Deep *s)
 static void add_params(Deep *s)
 {
     Lower *l = s->c->l;
-    const int64_t fit = WINDOW_BYTES / s->v.to;
-    s->v.pixels = fit < 1 ? 1 : fit < MAX_PIXELS ? fit : MAX_PIXELS;
     s->v.x = lower_param(l, s->c->x, PARAM_READ);
     if (!s->v.is_inside || !int_conv_is_signed(s->c))
         s->v.window = lower_param_scratch(l, "window", DTYPE_i8, (uint64_t)(s->v.pixels * s->v.to));
@@ -221,12 +220,15 @@ static void add_params(Deep *s)
                                     (uint64_t)(s->v.c.group * s->set_words) * 4);
 }
 
-bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+// How many channels and copied windows are in memory at a time, at most. Fewer take less scratch memory.
+typedef struct Way {
+    int64_t channels, pixels;
+} Way;
+
+static bool lower_in_way(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside, Way way)
 {
-    if (c->ic != 1 || c->oc == 0)
-        return false;
     IntConv sets = *c;
-    sets.ic = set_of(c->group, c->oc);
+    sets.ic = set_of(c->group, c->oc, way.channels);
     sets.oc = sets.ic * c->oc;
     sets.group = c->group / sets.ic;
     Deep s = {.v = byte_windows_of(&sets, d, is_inside, 1), .c = c, .values = values};
@@ -234,8 +236,19 @@ bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values,
     if (!fits(&s) || !byte_scales_find(c, d, &s.scales) || !lower_take(c->l))
         return false;
     s.v.to = byte_windows_length(&s.v);
+    const int64_t fit = WINDOW_BYTES / s.v.to;
+    s.v.pixels = fit < 1 ? 1 : fit < way.pixels ? fit : way.pixels;
     s.v.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     add_params(&s);
     emit(&s);
     return true;
+}
+
+bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    static const Way ways[] = {{SET, 4}, {SET, 1}, {RVV_LANES, 1}};
+    for (uint32_t i = 0; i < sizeof ways / sizeof *ways && c->ic == 1 && c->oc > 0; i++)
+        if (lower_in_way(c, d, values, is_inside, ways[i]))
+            return true;
+    return false;
 }
