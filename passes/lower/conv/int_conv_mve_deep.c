@@ -18,8 +18,8 @@ typedef struct Deep {
     const int64_t *begin;  // what sums begin with, by channel
     ByteScales scales;     // of the channels in our order: first, all inputs' first ones
     int64_t zero;          // of the input, as a byte with a sign
-    int64_t columns;       // of a row, with borders
-    int64_t first, last;   // those of them that exist: first .. last - 1
+    int64_t part, parts;   // outputs of a row at a time, and how often
+    int64_t columns;       // that they read, with borders
     int64_t groups, flat;  // planes of four rows, and of one
     int64_t vectors;       // of a window
     int64_t strip;         // output rows at a time
@@ -134,7 +134,7 @@ static void pack_head(const Deep *s, int64_t set, unsigned char **out)
         byte_put_word(out, offset_of(s, i));
     if (is_narrow(s)) {
         byte_put_word(out, step);
-        byte_put_word(out, row_bytes(s) - c->w_out * step);
+        byte_put_word(out, row_bytes(s) - s->part * step);
         byte_put_word(out, head[0]);
         byte_put_word(out, c->oc);
     }
@@ -184,15 +184,34 @@ static KDevice of_input(const Deep *s)
     return int_conv_is_signed(&s->c) ? KDEV_mve_columns_i8 : KDEV_mve_columns_u8;
 }
 
-// Of output row `row` of a strip, whose planes begin at column `to`; x: index of its first channel in the
-// input's row 0; top: the input row of its first tap.
+// Of a row of outputs, whose planes begin at plane `to`; x: index of its first channel in the input's row 0;
+// top, left: the input's row and column of its first tap. Of the columns, first .. last - 1 exist.
 typedef struct Row {
-    KRef to, x, n, top;
+    KRef to, x, n, top, left, first, last;
 } Row;
 
-static KRef index_of(const Deep *s, const Row *r, KRef plane, int64_t column)
+static KRef index_of(const Deep *s, const Row *r, KRef plane, KRef column)
 {
-    return k_expr(s->c.l->k, "(($ + $) * # + #) * #", r->to, plane, s->columns, column, MVE_CHANNELS);
+    return k_expr(s->c.l->k, "(($ + $) * # + $) * #", r->to, plane, s->columns, column, MVE_CHANNELS);
+}
+
+// Columns that do not exist.
+static void emit_zeros(const Deep *s, KRef to, KRef count)
+{
+    Kernel *k = s->c.l->k;
+    const KRef zero = k_index(k, 0);
+    int64_t n = -1;
+    if (k_is_const(k, count, &n) && n == 0)
+        return;
+    emit_columns(s, &(Columns){.function = of_input(s),
+                               .to = to,
+                               .x = k_address(k, s->x, zero),
+                               .n = k_index(k, MVE_CHANNELS),
+                               .count = count,
+                               .step = zero,
+                               .lo = zero,
+                               .rows = zero,
+                               .pitch = zero});
 }
 
 static void emit_group(const Deep *s, const Row *r, KRef group)
@@ -202,21 +221,33 @@ static void emit_group(const Deep *s, const Row *r, KRef group)
     const int64_t rows = s->groups == 1 && c->kh < MVE_ROWS ? c->kh : MVE_ROWS;
     const KRef top = k_expr(k, "$ + $ * #", r->top, group, MVE_ROWS * c->dh);
     const ByteTaps taps = byte_taps_inside(k, top, rows, c->dh, c->in_h);
-    const KRef from = k_expr(k, "$ + ($ + $ * #) * # + #", r->x, top, taps.lo, c->dh, c->stride_h,
-                             (s->first - c->pad_w) * c->stride_w);
+    const KRef from = k_expr(k, "$ + ($ + $ * #) * # + ($ + $) * #", r->x, top, taps.lo, c->dh, c->stride_h,
+                             r->left, r->first, c->stride_w);
     const KRef x = k_select(k, k_expr(k, "0 < $", taps.n), from, k_index(k, 0));
     const KRef left = k_expr(k, "max(0, # - $ * # - $)", c->kh, group, MVE_ROWS, taps.lo);
     const KRef there =
         s->groups == 1 || c->kh % MVE_ROWS == 0 ? taps.n : k_expr(k, "min($, $)", taps.n, left);
+    if (s->parts > 1) {
+        emit_zeros(s, index_of(s, r, group, k_index(k, 0)), r->first);
+        emit_zeros(s, index_of(s, r, group, r->last), k_expr(k, "# - $", s->columns, r->last));
+    }
     emit_columns(s, &(Columns){.function = of_input(s),
-                               .to = index_of(s, r, group, s->first),
+                               .to = index_of(s, r, group, r->first),
                                .x = k_address(k, s->x, x),
                                .n = r->n,
-                               .count = k_index(k, s->last - s->first),
+                               .count = k_sub(k, r->last, r->first),
                                .step = k_index(k, c->stride_w),
                                .lo = taps.lo,
                                .rows = there,
                                .pitch = k_index(k, c->dh * c->stride_h)});
+}
+
+static void emit_zero_row(const Deep *s)
+{
+    const IntConv *c = &s->c;
+    Kernel *k = c->l->k;
+    k_device(k, KDEV_byte_fill, k_address(k, s->row, k_index(k, 0)),
+             k_index(k, (s->columns + (MVE_ROWS - 1) * c->dw) * MVE_CHANNELS), k_index(k, s->zero));
 }
 
 // A row is copied with its borders; then four columns of it, dw apart, are interleaved.
@@ -227,16 +258,19 @@ static void emit_flat(const Deep *s, const Row *r, KRef plane)
     const KRef zero = k_index(k, 0);
     const KRef at = k_expr(k, "$ + ($ + #) * #", r->top, plane, MVE_ROWS * s->groups, c->dh);
     const KRef is_there = k_expr(k, "0 <= $ & $ < #", at, at, c->in_h);
-    const KRef from = k_expr(k, "$ + $ * # + #", r->x, at, c->stride_h, (s->first - c->pad_w) * c->stride_w);
+    const KRef from =
+        k_expr(k, "$ + $ * # + ($ + $) * #", r->x, at, c->stride_h, r->left, r->first, c->stride_w);
     const bool is_full = c->group % MVE_CHANNELS == 0; // a run for each column, else a pixel
-    const KRef n = k_index(k, s->last - s->first), one = k_index(k, 1), step = k_index(k, c->stride_w);
+    const KRef n = k_sub(k, r->last, r->first), one = k_index(k, 1), step = k_index(k, c->stride_w);
+    if (s->parts > 1)
+        emit_zero_row(s);
     k_if(k, is_there);
     k_device(k, int_conv_is_signed(c) ? KDEV_byte_window_i8 : KDEV_byte_window_u8,
-             k_address(k, s->row, k_index(k, s->first * MVE_CHANNELS)), k_address(k, s->x, from), r->n,
+             k_address(k, s->row, k_expr(k, "$ * #", r->first, MVE_CHANNELS)), k_address(k, s->x, from), r->n,
              is_full ? n : one, step, is_full ? one : n, step, k_index(k, MVE_CHANNELS));
     k_end(k);
     emit_columns(s, &(Columns){.function = KDEV_mve_columns_i8,
-                               .to = index_of(s, r, k_expr(k, "$ + #", plane, s->groups), 0),
+                               .to = index_of(s, r, k_expr(k, "$ + #", plane, s->groups), zero),
                                .x = k_address(k, s->row, zero),
                                .n = k_index(k, MVE_CHANNELS),
                                .count = k_index(k, s->columns),
@@ -246,15 +280,23 @@ static void emit_flat(const Deep *s, const Row *r, KRef plane)
                                .pitch = k_index(k, c->dw * MVE_CHANNELS)});
 }
 
-// A row of outputs: `row` of the strip that begins at output row y. x: index of its first channel.
-static void emit_row(const Deep *s, KRef y, KRef row, KRef x, KRef n)
+// Outputs from (y, column) on, in `rows` rows of an image.
+typedef struct Part {
+    KRef image, y, column, rows;
+} Part;
+
+// The planes of row `row` of outputs. x: index of its first channel.
+static void emit_row(const Deep *s, const Part *p, KRef row, KRef x, KRef n)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
-    const Row r = {.to = k_expr(k, "$ * #", row, planes(s)),
-                   .x = x,
-                   .n = n,
-                   .top = k_expr(k, "($ + $) * # + #", y, row, c->sh, -c->pad_h)};
+    Row r = {.to = k_expr(k, "$ * #", row, planes(s)),
+             .x = x,
+             .n = n,
+             .top = k_expr(k, "($ + $) * # + #", p->y, row, c->sh, -c->pad_h),
+             .left = k_expr(k, "$ * # + #", p->column, c->sw, -c->pad_w)};
+    r.last = k_expr(k, "max(0, min(#, # - $))", s->columns, c->in_w, r.left);
+    r.first = k_expr(k, "min($, max(0, 0 - $))", r.last, r.left);
     uint32_t opened = 0;
     if (s->groups > 0)
         emit_group(s, &r, lower_open_count(k, s->groups, KFOR_SERIAL, "group", &opened));
@@ -265,37 +307,28 @@ static void emit_row(const Deep *s, KRef y, KRef row, KRef x, KRef n)
     lower_close(c->l, opened);
 }
 
-// Borders stay.
+// Where rows are computed as a whole, borders stay.
 static void emit_borders(const Deep *s)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
-    const KRef zero = k_index(k, 0);
-    if (s->last - s->first < s->columns && s->groups > 0)
-        emit_columns(s, &(Columns){.function = of_input(s),
-                                   .to = zero,
-                                   .x = k_address(k, s->x, zero),
-                                   .n = k_index(k, MVE_CHANNELS),
-                                   .count = k_index(k, s->strip * planes(s) * s->columns),
-                                   .step = zero,
-                                   .lo = zero,
-                                   .rows = zero,
-                                   .pitch = zero});
-    if (s->flat > 0)
-        k_device(k, KDEV_byte_fill, k_address(k, s->row, zero),
-                 k_index(k, (s->columns + (MVE_ROWS - 1) * c->dw) * MVE_CHANNELS), k_index(k, s->zero));
+    if (s->parts == 1 && (c->pad_w > 0 || c->pad_w + c->in_w < s->columns) && s->groups > 0)
+        emit_zeros(s, k_index(k, 0), k_index(k, s->strip * planes(s) * s->columns));
+    if (s->parts == 1 && s->flat > 0)
+        emit_zero_row(s);
 }
 
 // --- loops ---------------------------------------------------------------------------------------
 
 // The outputs of n inputs' channels from `first` on.
-static void emit_outputs(const Deep *s, const IntPixel *p, KRef set, KRef first, KRef n, KRef rows)
+static void emit_outputs(const Deep *s, const Part *part, KRef set, KRef first, KRef n)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
     const int64_t pitch = int_conv_result(c, s->d)->stride[s->d->rank - 1];
     IntConv one = *c; // channels of the result are counted one by one
     one.oc = 1;
+    const IntPixel at = {.at = conv_point(s->d, part->image, first, part->y, part->column)}, *p = &at;
     uint32_t opened = 0;
     const KRef begin = k_expr(k, "$ * #", first, c->oc);
     const KRef o = lower_open_count(k, c->oc, KFOR_SERIAL, "o", &opened);
@@ -304,8 +337,8 @@ static void emit_outputs(const Deep *s, const IntPixel *p, KRef set, KRef first,
         k_address(k, s->t, k_index(k, 0)),
         k_address(k, s->weights, k_expr(k, "($ * # + $) * #", set, c->oc, o, s->set_words)),
         k_expr(k, "($ - 1) * # + 1", n, c->oc),
-        k_index(k, c->w_out),
-        rows,
+        k_index(k, s->part),
+        part->rows,
         k_index(k, pitch),
         k_index(k, c->w_out * pitch),
         k_index(k, is_narrow(s) ? byte_scales_high(&s->scales) : s->vectors * MVE_INPUTS)};
@@ -314,11 +347,11 @@ static void emit_outputs(const Deep *s, const IntPixel *p, KRef set, KRef first,
     lower_close(c->l, opened);
     int_ends_emit(c, &s->scales.ends,
                   &(IntBytes){int_result_at(&one, s->d, p, begin, 0), k_expr(k, "$ * #", n, c->oc),
-                              k_expr(k, "$ * #", rows, c->w_out), pitch});
+                              k_expr(k, "$ * #", part->rows, s->part), pitch});
 }
 
-// 16 channels of a strip, or what is left of them.
-static void emit_set(const Deep *s, KRef image, KRef y, KRef rows, KRef set)
+// 16 channels, or what is left of them.
+static void emit_set(const Deep *s, const Part *p, KRef set)
 {
     const IntConv *c = &s->c;
     Kernel *k = c->l->k;
@@ -328,12 +361,11 @@ static void emit_set(const Deep *s, KRef image, KRef y, KRef rows, KRef set)
                                 MVE_CHANNELS);
     const KRef at = k_expr(k, "$ * #", set, MVE_CHANNELS);
     const KRef first = c->group % MVE_BLOCK == 0 ? at : k_expr(k, "min($, #)", at, c->group - MVE_BLOCK);
-    const KRef x = k_expr(k, "$ * # + $", image, c->stride_n, first);
-    const KRef row = s->strip == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), rows, 1, KFOR_SERIAL, "i");
-    emit_row(s, y, row, x, n);
+    const KRef x = k_expr(k, "$ * # + $", p->image, c->stride_n, first);
+    const KRef row = s->strip == 1 ? k_index(k, 0) : k_for(k, k_index(k, 0), p->rows, 1, KFOR_SERIAL, "i");
+    emit_row(s, p, row, x, n);
     lower_close(c->l, s->strip > 1);
-    const IntPixel p = {.at = conv_point(s->d, image, first, y, k_index(k, 0))};
-    emit_outputs(s, &p, set, first, n, rows);
+    emit_outputs(s, p, set, first, n);
 }
 
 static void emit(const Deep *s)
@@ -342,13 +374,14 @@ static void emit(const Deep *s)
     Kernel *k = c->l->k;
     uint32_t opened = 0;
     emit_borders(s);
-    const KRef image = lower_open_count(k, c->n, KFOR_PARALLEL, "image", &opened);
+    Part p = {.image = lower_open_count(k, c->n, KFOR_PARALLEL, "image", &opened)};
     const KRef strip = lower_open_count(k, ceil_div(c->h, s->strip), KFOR_PARALLEL, "strip", &opened);
-    const KRef y = k_expr(k, "$ * #", strip, s->strip);
-    const KRef rows =
-        c->h % s->strip == 0 ? k_index(k, s->strip) : k_expr(k, "min(#, # - $)", s->strip, c->h, y);
+    p.y = k_expr(k, "$ * #", strip, s->strip);
+    p.rows = c->h % s->strip == 0 ? k_index(k, s->strip) : k_expr(k, "min(#, # - $)", s->strip, c->h, p.y);
+    const KRef part = lower_open_count(k, s->parts, KFOR_SERIAL, "part", &opened);
+    p.column = k_expr(k, "min($ * #, #)", part, s->part, c->w_out - s->part); // some twice
     const KRef set = lower_open_count(k, sets(s), KFOR_SERIAL, "set", &opened);
-    emit_set(s, image, y, rows, set);
+    emit_set(s, &p, set);
     lower_close(c->l, opened);
 }
 
@@ -376,17 +409,20 @@ static void choose_planes(Deep *s)
     s->vectors = s->flat > 0 ? apart : joined;
 }
 
-// False: the rows are too long.
+// False: windows are too long.
 static bool measure(Deep *s)
 {
     const IntConv *c = &s->c;
-    s->columns = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1;
-    s->first = c->pad_w;
-    s->last = c->pad_w + c->in_w < s->columns ? c->pad_w + c->in_w : s->columns;
     choose_planes(s);
-    const int64_t row = row_bytes(s), most = STRIP_BYTES / row;
-    s->strip = most < 1 ? 1 : most < c->h ? most : c->h;
-    return s->first < s->last && row <= MAX_BYTES;
+    const int64_t more = (c->kw - 1) * c->dw + 1, room = MAX_BYTES / (planes(s) * COLUMN_BYTES) - more;
+    if (room < 0)
+        return false;
+    s->parts = ceil_div(c->w_out, room / c->sw + 1);
+    s->part = ceil_div(c->w_out, s->parts);
+    s->columns = (s->part - 1) * c->sw + more;
+    const int64_t most = STRIP_BYTES / row_bytes(s);
+    s->strip = s->parts > 1 || most < 1 ? 1 : most < c->h ? most : c->h;
+    return s->part >= MIN_PIXELS && c->in_w > 0;
 }
 
 // The scales of the channels in the order in which sets have them.

@@ -43,8 +43,8 @@ bool int_scale_fits(const RequantScale *c, int64_t shift, int64_t limit)
     for (uint32_t i = 0; i < c->n_exceptions; i++)
         if (int_scale_instead(c, i) == 0)
             return false;
-    return c->shift == shift && c->even == 0 && c->factor >= 0 && c->factor <= INT32_MAX && c->start > -limit &&
-           c->start < limit;
+    return c->shift == shift && c->even == 0 && c->factor >= 0 && c->factor <= INT32_MAX &&
+           c->start > -limit && c->start < limit;
 }
 
 int64_t int_scales_high(const RequantScale *scale, int64_t n)
