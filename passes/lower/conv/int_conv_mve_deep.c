@@ -387,13 +387,20 @@ static void emit(const Deep *s)
 
 // --- which convolutions --------------------------------------------------------------------------
 
+// Results of mve_wide are written to places that halves of words say.
+static bool are_near(const Deep *s)
+{
+    const int64_t pitch = int_conv_result(&s->c, s->d)->stride[s->d->rank - 1];
+    return is_narrow(s) || pitch + MVE_BLOCK * s->c.oc <= UINT16_MAX;
+}
+
 static bool fits(const Deep *s)
 {
     const IntConv *c = &s->c;
     const TargetCaps *caps = c->l->caps;
     return caps->byte_vectors == BYTE_VECTORS_MVE && caps->threads <= 1 && int_conv_knows_bias(c) &&
            int_conv_knows_zero(c) && c->ic == 1 && c->oc > 0 && c->group >= MVE_BLOCK && c->stride_c == 1 &&
-           c->w_out >= MIN_PIXELS && 2 * c->group * c->oc <= UINT16_MAX && !int_conv_has_live_axes(c, s->d) &&
+           c->w_out >= MIN_PIXELS && !int_conv_has_live_axes(c, s->d) &&
            int_conv_has_byte_weights(c, s->values);
 }
 
@@ -459,7 +466,8 @@ bool int_conv_mve_deep(const IntConv *c, const Domain *d, const int32_t *values)
     Lower *l = c->l;
     Deep s = {.c = *c, .d = d, .values = values};
     s.scales = (ByteScales){.groups = c->oc, .channels = c->group, .block = MVE_BLOCK};
-    if (!fits(&s) || !measure(&s) || !byte_scales_find(c, d, &s.scales) || !lower_take(l))
+    if (!fits(&s) || !measure(&s) || !are_near(&s) || !byte_scales_find(c, d, &s.scales) ||
+        !lower_take(l))
         return false;
     s.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     add_params(&s);
