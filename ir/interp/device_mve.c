@@ -127,7 +127,10 @@ static int8_t byte_of(Words *a, int64_t *tail, int64_t j, int64_t sum, int64_t h
     const int32_t first = words_read(a, 2, *tail);
     uint64_t start = (uint64_t)high << 32;
     int64_t at = *tail;
-    if (first < 0) {
+    if (first == INT32_MIN) {
+        sum += (uint32_t)sum << words_read(a, 2, at + 1 + j) >> 31;
+        at += 1 + MVE_BLOCK;
+    } else if (first < 0) {
         const int64_t n = -1 - (int64_t)first, factors = at + 1 + n * MVE_EXCEPTION;
         int64_t counts = sum;
         for (int64_t i = 0; i < n && !a->is_wrong; i++)
@@ -138,7 +141,7 @@ static int8_t byte_of(Words *a, int64_t *tail, int64_t j, int64_t sum, int64_t h
         start = (uint64_t)(int64_t)words_read(a, 2, factors + 2 * MVE_BLOCK + j) << 32 | low;
         at = factors;
     }
-    *tail = at + (first < 0 ? MVE_OWN_TAIL : MVE_BLOCK);
+    *tail = at + (first < 0 && first != INT32_MIN ? MVE_OWN_TAIL : MVE_BLOCK);
     const int64_t product = sum * words_read(a, 2, at + j);
     const int64_t v = ((int64_t)((uint64_t)product + start) >> 32) + half;
     return words_saturated(v >> shift);
@@ -223,12 +226,12 @@ static int32_t deep_sum(Words *a, int64_t w, int64_t j, int64_t from)
 static void deep_pixel(Words *a, int64_t y, int64_t from)
 {
     int64_t w = MVE_DEEP_HEAD;
-    for (int64_t i = 0; i < call_int(a->c, 3, a->t) * MVE_BLOCK && !a->is_wrong; i++) {
+    for (int64_t i = 0; i < words_read(a, 2, MVE_WORDS + 2) * MVE_BLOCK && !a->is_wrong; i++) {
         a->is_poison = false;
         const int32_t sum = deep_sum(a, w, i % MVE_BLOCK, from + i * 4);
         int64_t tail = w + MVE_BLOCK + MVE_INPUTS;
         const int8_t v = byte_of(a, &tail, i % MVE_BLOCK, sum, call_int(a->c, 8, a->t));
-        words_write_byte(a, 0, y + i, v);
+        words_write_byte(a, 0, y + i * words_read(a, 2, MVE_WORDS + 3), v);
         w = i % MVE_BLOCK == MVE_BLOCK - 1 ? tail : w;
     }
 }
@@ -242,8 +245,58 @@ CallResult interp_mve_deep(Call *c)
         for (int64_t i = 0; i < pixels * rows && !a.is_wrong; i++) {
             const int64_t row = i / pixels, pixel = i % pixels;
             deep_pixel(&a, row * call_int(c, 7, t) + pixel * call_int(c, 6, t), from);
-            from += words_read(&a, 2, MVE_COLUMNS) +
-                    (pixel == pixels - 1 ? words_read(&a, 2, MVE_COLUMNS + 1) : 0);
+            from +=
+                words_read(&a, 2, MVE_WORDS) + (pixel == pixels - 1 ? words_read(&a, 2, MVE_WORDS + 1) : 0);
+        }
+    }
+    return CALL_DONE;
+}
+
+CallResult interp_mve_apart(Call *c)
+{
+    return interp_mve_deep(c);
+}
+
+// Channel j of a block of mve_wide, whose words begin at w. from: as of deep_sum.
+static int32_t wide_sum(Words *a, int64_t w, int64_t j, int64_t from)
+{
+    uint32_t sum = (uint32_t)words_read(a, 2, w + j);
+    for (int64_t i = 0; i < call_int(a->c, 8, a->t) && !a->is_wrong; i++) {
+        const int64_t at = from + words_read(a, 2, MVE_WIDE_HEAD + i / 4) + i % 4;
+        const int64_t step = i / MVE_INPUTS * MVE_BLOCK + j;
+        const int32_t weight =
+            words_read_byte(a, 2, (w + MVE_BLOCK) * 4 + step * MVE_INPUTS + i % MVE_INPUTS, DTYPE_i8);
+        if (weight != 0)
+            sum += (uint32_t)(words_read_byte(a, 1, at, DTYPE_i8) * weight);
+    }
+    return (int32_t)sum;
+}
+
+// A block of a pixel, whose words begin at w.
+static void wide_block(Words *a, int64_t w, int64_t y, int64_t from)
+{
+    for (int64_t j = 0; j < MVE_BLOCK && !a->is_wrong; j++) {
+        a->is_poison = false;
+        int64_t tail = w + MVE_BLOCK + call_int(a->c, 8, a->t) / MVE_INPUTS * MVE_BLOCK * MVE_INPUTS / 4;
+        const int32_t sum = wide_sum(a, w, j, from + j * 4);
+        const int8_t v = byte_of(a, &tail, j, sum, words_read(a, 2, 4));
+        words_write_byte(a, 0, y + j * words_read(a, 2, 1), v);
+    }
+}
+
+CallResult interp_mve_wide(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        Words a = {.c = c, .t = t};
+        const int64_t pixels = call_int(c, 4, t), rows = call_int(c, 5, t);
+        int64_t w = MVE_WIDE_HEAD + call_int(c, 8, t) / 4;
+        for (int64_t b = 0; b < words_read(&a, 2, 0) && !a.is_wrong; b++) {
+            for (int64_t i = 0; i < pixels * rows && !a.is_wrong; i++) {
+                const int64_t y = i / pixels * call_int(c, 7, t) + i % pixels * call_int(c, 6, t),
+                              from = i / pixels * words_read(&a, 2, 3) + i % pixels * words_read(&a, 2, 2);
+                wide_block(&a, w + 1, y + b * MVE_BLOCK * words_read(&a, 2, 1), from + b * MVE_BLOCK * 4);
+            }
+            w += 1 + words_read(&a, 2, w) / 4;
         }
     }
     return CALL_DONE;

@@ -68,7 +68,10 @@ static int8_t byte_of(Words *a, const Block *b, int64_t tail, int64_t j, int64_t
     const int64_t shift = a->c->constant, half = INT64_C(1) << (shift - 1), n = b->lanes;
     uint64_t start = (uint64_t)high << 32;
     const int32_t first = words_read(a, 2, tail);
-    if (first < 0) {
+    if (first == INT32_MIN) {
+        sum += (uint32_t)sum << words_read(a, 2, tail + 1 + j) >> 31;
+        tail += 1 + n;
+    } else if (first < 0) {
         int64_t at = tail + 1;
         for (int64_t e = -1 - (int64_t)first; e > 0 && !a->is_wrong; e--, at += 2 * n)
             if (words_read(a, 2, at + j) == sum)
@@ -84,6 +87,8 @@ static int8_t byte_of(Words *a, const Block *b, int64_t tail, int64_t j, int64_t
 static int64_t words_of_tail(Words *a, const Block *b, int64_t tail)
 {
     const int64_t first = words_read(a, 2, tail);
+    if (first == INT32_MIN)
+        return 1 + 2 * b->lanes;
     return first < 0 ? 1 + (2 * (-1 - first) + 3) * b->lanes : b->lanes;
 }
 
@@ -95,14 +100,14 @@ static int64_t window_sum(Words *a, const Block *b, int64_t pixel, int64_t j)
 // --- depthwise -----------------------------------------------------------------------------------
 
 typedef struct Head {
-    int64_t rows, columns, row_pitch, column_pitch, high;
+    int64_t rows, columns, row_pitch, column_pitch, high, shared;
 } Head;
 
 static Head head_of(Words *a)
 {
     const int64_t at = call_int(a->c, 8, a->t) * RVV_HEAD;
     return (Head){words_read(a, 2, at), words_read(a, 2, at + 1), words_read(a, 2, at + 2),
-                  words_read(a, 2, at + 3), words_read(a, 2, at + 4)};
+                  words_read(a, 2, at + 3), words_read(a, 2, at + 4), words_read(a, 2, at + 5)};
 }
 
 static int64_t deep_sum(Words *a, const Block *b, int64_t pixel, int64_t j)
@@ -111,7 +116,7 @@ static int64_t deep_sum(Words *a, const Block *b, int64_t pixel, int64_t j)
     uint32_t sum = (uint32_t)words_read(a, 2, b->w + j);
     for (int64_t i = 0; i < h.rows * h.columns && !a->is_wrong; i++) {
         const int64_t x = pixel * call_int(a->c, 6, a->t) + i / h.columns * h.row_pitch +
-                          i % h.columns * h.column_pitch + b->first + j;
+                          i % h.columns * h.column_pitch + (b->first + j) / h.shared;
         sum += product(a, b, x, i, j);
     }
     return (int32_t)sum;

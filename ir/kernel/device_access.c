@@ -68,10 +68,10 @@ static int64_t channels(const int64_t *v)
     return v[2];
 }
 
-// mve_deep: of one pixel, four channels a block.
-static int64_t deep_bytes(const int64_t *v)
+// mve_deep, mve_apart and mve_wide: of one pixel.
+static int64_t span(const int64_t *v)
 {
-    return 4 * v[3];
+    return v[3];
 }
 
 // rvv_bytes and rvv_deep: of one pixel.
@@ -186,7 +186,9 @@ static const KDeviceAccess accesses[] = {
     {KDEV_mve_bytes1, 0, OF_BYTES, true, bytes, 0, 0, 0, 0, 0, false},
     {KDEV_mve_columns_i8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7, 0, false},
     {KDEV_mve_columns_u8, 1, OF_COLUMNS, false, channels, 3, 4, 6, 7, 0, false},
-    {KDEV_mve_deep, 0, OF_DEEP, true, deep_bytes, 4, 6, 5, 7, 0, false},
+    {KDEV_mve_deep, 0, OF_DEEP, true, span, 4, 6, 5, 7, 0, false},
+    {KDEV_mve_apart, 0, OF_DEEP, true, span, 4, 6, 5, 7, 0, false},
+    {KDEV_mve_wide, 0, OF_DEEP, true, span, 4, 6, 5, 7, 0, false},
     {KDEV_mve_bytes2, 0, OF_PIXELS, true, bytes, 5, 6, 0, 0, 0, false},
     {KDEV_rvv_sums, 1, OF_SUMS, false, window, 5, 6, 0, 0, 0, false},
     {KDEV_rvv_bytes, 1, OF_WINDOWS, false, window, 5, 8, 0, 0, 0, false},

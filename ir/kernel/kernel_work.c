@@ -254,7 +254,9 @@ static const VectorWork vectors[] = {
     {KDEV_mve_sums1, WORK_singles, 3, {4, -1, -1}, 1, true, {16, 0, 16}, {0, 16, 64}, 0},
     {KDEV_mve_bytes2, WORK_pairs, 3, {4, 5, -1}, 0.5, true, {8, 0, 32}, {0, 32, 64}, 0},
     {KDEV_mve_bytes1, WORK_singles, 3, {4, -1, -1}, 1, true, {4, 0, 32}, {0, 16, 64}, 0},
-    {KDEV_mve_deep, WORK_rows, -1, {3, 4, 5}, 1, false, {4, 64, 8}, {0}, 0},
+    {KDEV_mve_deep, WORK_rows, -1, {3, 4, 5}, 0.25, false, {4, 64, 8}, {0}, 0},
+    {KDEV_mve_apart, WORK_rows, -1, {3, 4, 5}, 0.25, false, {4, 64, 8}, {0}, 0},
+    {KDEV_mve_wide, WORK_rows, 8, {3, 4, 5}, 0.25, false, {4, 0, 8}, {0, 64, 32}, 0},
     // Of a block and of four pixels; windows of rvv_deep are taken for those of nine taps.
     {KDEV_rvv_sums, WORK_pairs, 3, {4, 5, -1}, 1. / 64, true, {256, 0, 64}, {0, 64, 256}, 5},
     {KDEV_rvv_bytes, WORK_pairs, 3, {4, 5, -1}, 1. / 64, true, {64, 0, 128}, {0, 64, 256}, 5},

@@ -393,6 +393,46 @@ static bool take_product(Match *m, int64_t *values)
     return take(m, OP_cast, DTYPE_i64) && m->at == m->sum;
 }
 
+// Of a scale with its starts in two values that differ by 1 at most, of which the even (odd: the odd) one
+// counts. False: they differ elsewhere than at halves, or what counts there is not the even number before
+// the start's multiple of it is added.
+static bool find_even(RequantScale *low, const RequantScale *high, int64_t odd)
+{
+    const int64_t zone = (high->start - low->start) / 2, middle = low->start + zone;
+    const int64_t half = INT64_C(1) << (31 + low->shift);
+    int64_t bits = 0;
+    while (bits < 31 && low->factor > INT64_C(1) << bits)
+        bits++;
+    low->start = middle;
+    low->even = 32 + low->shift - bits;
+    return high->shift == low->shift && high->factor == low->factor && low->factor == INT64_C(1) << bits &&
+           0 < zone && zone < low->factor && middle % half == 0 && middle / half % 2 != 0 &&
+           ((middle - half) / (2 * half) + odd) % 2 == 0 && low->even >= 2 && low->even < 32;
+}
+
+// Passes a choice between two such values, and the product behind them; is_one: there was a choice.
+static bool take_choice(Match *m, int64_t *values, bool *is_one)
+{
+    const Node *n = node_at(m), *both = graph_node(m->g, n->src[1]);
+    *is_one = is_op(m, m->at, OP_add, DTYPE_i32) && both->op == OP_bit_and;
+    if (!*is_one)
+        return true;
+    const Node *parity = graph_node(m->g, both->src[0]), *step = graph_node(m->g, both->src[1]);
+    const int64_t odd = both->src[0] != n->src[0];
+    if (step->op != OP_sub || step->src[1] != n->src[0] ||
+        (odd != 0 &&
+         (parity->op != OP_add || parity->src[0] != n->src[0] || !is_number(m, parity->src[1], 1))))
+        return false;
+    Match high = *m;
+    high.at = step->src[0];
+    high.scale = ARENA_ARRAY(m->g->arena, RequantScale, m->n);
+    m->at = n->src[0];
+    bool is_found = take_product(&high, values) && take_product(m, values);
+    for (int64_t o = 0; is_found && o < m->n; o++)
+        is_found = m->scale[o].n_exceptions == 0 && find_even(&m->scale[o], &high.scale[o], odd);
+    return is_found;
+}
+
 // clamp(value, least, most) as a byte
 static bool take_ends(Match *m, RequantEnds *ends)
 {
@@ -415,7 +455,9 @@ RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum
         return NULL;
     m.scale = ARENA_ARRAY(a, RequantScale, m.n);
     int64_t *values = ARENA_ARRAY(a, int64_t, m.n);
-    if (!take_exceptions(&m, values) || node_at(&m)->n_src != 2 || !take_product(&m, values))
+    bool is_choice = false;
+    if (!take_exceptions(&m, values) || node_at(&m)->n_src != 2 || !take_choice(&m, values, &is_choice) ||
+        (!is_choice && !take_product(&m, values)))
         return NULL;
     for (int64_t o = 0; ends->is_unsigned && o < m.n; o++)
         m.scale[o].start -= INT64_C(128) * (INT64_C(1) << (32 + m.scale[o].shift));

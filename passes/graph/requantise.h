@@ -8,9 +8,10 @@
 enum { REQUANT_MOST = 16 }; // exceptions
 
 // (sum * factor + start) >> 32 + shift, from -128 to 127; for the sums that are exceptions, `added` more
-// before the clamp.
+// before the clamp. even: not 0 where halves become the even number, which powers of two as factors need:
+// then the sum counts less 1, and with bit `even` of that added.
 typedef struct RequantScale {
-    int64_t factor, start, shift;
+    int64_t factor, start, shift, even;
     uint32_t n_exceptions;
     int64_t exception[REQUANT_MOST], added[REQUANT_MOST];
 } RequantScale;

@@ -9,7 +9,8 @@ may be off.
 
 Our network has what convolutional networks for microcontrollers have: a first layer with a border, a
 depthwise and a pointwise one, an activation, a residual, a dense layer, and scales for each channel. The
-others are those of MLPerf Tiny, where they lie beside the tree.
+others are layers of many kinds, random ones among them, and those of MLPerf Tiny, where they lie beside the
+tree.
 Usage: check_firmware.py RLXC [--update]   --update: rewrites golden.txt for the compilers of this machine"""
 
 import json
@@ -26,6 +27,7 @@ import typing
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "../common"), str(HERE / "../../tools/bench")]
 import mcu_rig
+import random_layers
 import rotation
 import tap
 
@@ -39,6 +41,7 @@ ELSEWHERE = [("kws_ref_model", cpu)
              for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafcv")]
 ELSEWHERE += [(name, cpu) for name in INT8[1:]
               for cpu in ("cortex-m4", "cortex-m55", "rv32imafcv")]
+UNCOUNTED = "layers"  # a network that is another one each day
 WITH_FUNCTIONS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "rv32imafcv")  # of device.def
 FLOATS = re.compile(r"__aeabi_(?:f|ui2f|i2f|l2f|ul2f|f2)\w*|__(?:add|sub|mul|div)[sd]f3|\brintf|\bexpf")
 # Instructions on floats: of Arm (vadd.f32, vcvt.s32.f32) and of RISC-V (fadd.s, fcvt.w.s).
@@ -235,6 +238,12 @@ def shapes():
     return net.text(net.add(f"concat({', '.join(results)}) {{axis = 1}}"))
 
 
+def layers():
+    """Random layers (random_layers.py)."""
+    ends_of = {"i8": (*CLAMPED, Ends()), "u8": UNSIGNED}
+    return random_layers.network(Net(), random.Random(rotation.DAY), 12, ends_of, DECIMALS)
+
+
 def on_this_machine(work, model):
     """What the network gives in floats, from the same program without a board."""
     mcu_rig.check([RLXC, "compile", model, "-o", work, "--name", "net", "--no-validate", "--arena", "static",
@@ -292,6 +301,8 @@ class Cases:
 
     def judge(self, name, folder, run, kernels):
         """Compares with golden.txt. Gives what is wrong, and why something was not looked at."""
+        if name[0] == UNCOUNTED:
+            return [], ""
         if self.rig.plugin is None:
             return [], "no counts: this QEMU has no plugins"
         found = self.figures(folder, run.said, kernels, (run.total(0), run.total(1)))
@@ -491,6 +502,7 @@ def run_all(work):
     check_float_steps(work, cases.machines)
     own = [run_own(cases, "windows", windows())]
     run_own(cases, "decimals", decimals())
+    run_own(cases, UNCOUNTED, layers(), (*WITH_FUNCTIONS, "cortex-m0plus"))
     check_parts(work, run_own(cases, "shapes", shapes(), WITH_FUNCTIONS)[0])
     model, sources = run_own(cases, "net", network())
     own.append((model, sources))

@@ -114,7 +114,9 @@ typedef struct IntScales {
     int64_t high, shift;                       // what the others share: (sum * factor >> 32) + high >> shift
     int64_t n_exceptions;                      // of a channel, at most
     RequantEnds ends;
+    bool has_even;                             // channels have RequantScale.even
     uint32_t factors, own, starts, exceptions; // params
+    uint32_t evens;
 } IntScales;
 // False: there are none, or they need more than that.
 bool int_scales_find(const IntConv *c, IntScales *s);
@@ -123,7 +125,7 @@ bool int_scales_find(const IntConv *c, IntScales *s);
 KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel);
 // The numbers of a channel, as variables; start is 0 if it has none of its own.
 typedef struct IntScale {
-    KRef factor, start, exception[REQUANT_MOST], added[REQUANT_MOST];
+    KRef factor, start, even, exception[REQUANT_MOST], added[REQUANT_MOST];
 } IntScale;
 // own: as above; 0 also where it is known to be 0.
 IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own);

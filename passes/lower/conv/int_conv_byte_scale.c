@@ -32,6 +32,8 @@ static Tail tail_of(const ByteScales *s, int64_t first)
 int64_t byte_tail_words(const ByteScales *s, int64_t first)
 {
     const Tail t = tail_of(s, first);
+    if (s->moved != 0)
+        return 1 + 2 * lanes(s, first);
     return t.is_own ? 1 + (2 * t.n_exceptions + 3) * lanes(s, first) : lanes(s, first);
 }
 
@@ -56,6 +58,11 @@ void byte_pack_tail(const ByteScales *s, int64_t group, int64_t first, unsigned 
     const Tail t = tail_of(s, first);
     const int64_t n = lanes(s, first);
     const RequantScale *channel = &s->of[group * s->channels + first];
+    if (s->moved != 0) { // bit `even` moves to the sign, and down
+        byte_put_word(out, INT32_MIN);
+        for (int64_t j = 0; j < n; j++)
+            byte_put_word(out, 31 - channel[j].even);
+    }
     if (t.is_own)
         byte_put_word(out, -1 - (int64_t)t.n_exceptions);
     for (uint32_t i = 0; i < t.n_exceptions; i++)
@@ -81,6 +88,12 @@ static bool is_result_even(const IntConv *c, const Domain *d)
            (c->n == 1 || y->stride[0] == c->h * c->w_out * pitch);
 }
 
+// Has the channel nothing of its own but halves that become even?
+static bool is_even(const ByteScales *s, const RequantScale *c)
+{
+    return c->even > 0 && c->shift == s->shift && c->factor <= INT32_MAX && !int_scale_is_own(c, s->high);
+}
+
 bool byte_scales_find(const IntConv *c, const Domain *d, ByteScales *s)
 {
     const Lower *l = c->l;
@@ -91,9 +104,10 @@ bool byte_scales_find(const IntConv *c, const Domain *d, ByteScales *s)
         return false;
     s->shift = s->of[0].shift;
     s->high = int_scales_high(s->of, n);
+    s->moved = n > 0 && s->of[0].even > 0 ? -1 : 0;
     bool fits =
         s->shift >= 1 && s->shift <= BYTES_MAX_SHIFT && s->high >= INT32_MIN / 2 && s->high <= INT32_MAX / 2;
     for (int64_t i = 0; i < n && fits; i++)
-        fits = int_scale_fits(&s->of[i], s->shift, INT64_C(1) << 54);
+        fits = s->moved != 0 ? is_even(s, &s->of[i]) : int_scale_fits(&s->of[i], s->shift, INT64_C(1) << 54);
     return fits;
 }

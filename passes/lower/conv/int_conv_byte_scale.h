@@ -11,6 +11,7 @@ typedef struct ByteScales {
     int64_t groups, channels; // channels of a group
     int64_t block; // channels that are packed together; only the last block of a group may have fewer
     int64_t shift, high;
+    int64_t moved; // what is added to what sums begin with
     RequantEnds ends;
 } ByteScales;
 

@@ -35,8 +35,9 @@ static int64_t words_of_sums(const Mve *s)
 
 static void pack_sums(const Mve *s, int64_t group, int64_t first, unsigned char **out)
 {
+    const int64_t moved = first < s->bytes ? s->scales.moved : 0;
     for (int64_t j = 0; j < MVE_BLOCK; j++)
-        byte_put_word(out, first + j < s->v.c.oc ? s->begin[group * s->v.c.oc + first + j] : 0);
+        byte_put_word(out, first + j < s->v.c.oc ? s->begin[group * s->v.c.oc + first + j] + moved : 0);
     for (int64_t step = 0; step < mve_padded(byte_windows_length(&s->v)); step += MVE_INPUTS)
         for (int64_t j = 0; j < MVE_BLOCK * MVE_INPUTS; j++) {
             const int64_t at[] = {group, first + j / MVE_INPUTS, step + j % MVE_INPUTS};

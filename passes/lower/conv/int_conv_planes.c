@@ -127,7 +127,7 @@ typedef struct Channel {
     KRef weights;               // index of the first tap
     KRef begin;
     IntScale scale;
-    KRef word[MAX_TAPS]; // by tap, where all rows stand in the text; 0: not used
+    KRef word[UNROLLED_TAPS]; // by tap, where all rows stand in the text; 0: not used
 } Channel;
 
 static bool is_unrolled(const Planes *p)
@@ -144,9 +144,11 @@ static void load_words(const Planes *p, Channel *at)
 {
     Step step[2 * MAX_TAPS];
     const IntConv *c = &p->c;
+    if (!is_unrolled(p))
+        return;
     for (int64_t i = 0; i < c->kh * c->kw; i++)
         at->word[i] = 0;
-    for (int64_t outputs = 1; outputs <= OUTPUTS && is_unrolled(p); outputs++) {
+    for (int64_t outputs = 1; outputs <= OUTPUTS; outputs++) {
         const bool is_used = outputs == 1 ? c->w_out % OUTPUTS != 0 : c->w_out >= OUTPUTS;
         const uint32_t n = is_used ? steps_of(p, outputs, step) : 0;
         for (int64_t r = 0; r < c->kh; r++)

@@ -51,7 +51,8 @@ static void pack(const void *ctx, void *bytes)
         for (int64_t o = 0; o < s->v.c.oc; o += RVV_LANES) {
             const int64_t n = lanes(s, o);
             for (int64_t j = 0; j < n; j++)
-                byte_put_word(&out, s->begin[g * s->v.c.oc + o + j]);
+                byte_put_word(&out,
+                              s->begin[g * s->v.c.oc + o + j] + (s->is_bytes ? s->scales.moved : 0));
             for (int64_t i = 0; i < padded_length(s) * n; i++) {
                 const int64_t at[] = {g, o + i % n, i / n};
                 *out++ = (unsigned char)byte_windows_weight(&s->v, s->values, at);

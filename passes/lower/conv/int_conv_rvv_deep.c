@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv of one input channel a group for microcontrollers with the vectors of RISC-V (ir/kernel/rvv.h):
-// depthwise convolutions, one channel a lane. Pixels whose windows are inside of the input are read where
-// they are; the windows of others, and of inputs without a sign, are copied first, four at a time.
+// depthwise convolutions of any multiplier, one channel of the result a lane. Pixels whose windows are inside
+// of the input are read where they are; the windows of others, and of inputs without a sign, are copied
+// first, four at a time.
 #include "ir/kernel/rvv.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_byte_scale.h"
 #include "passes/lower/conv/int_conv_byte_windows.h"
 
-enum { WINDOW_BYTES = 2304, SET = 64, MAX_PIXELS = 4, HEADS = 2 };
+enum { WINDOW_BYTES = 2304, SET = 64, HEADS = 2 };
 
 typedef struct Deep {
     ByteWindows v; // of all channels of a set at once
@@ -28,7 +29,7 @@ static int64_t taps(const Deep *s)
 
 static int64_t lanes(const Deep *s, int64_t first)
 {
-    const int64_t left = s->v.c.ic - first;
+    const int64_t left = s->v.c.oc - first;
     return left < RVV_LANES ? left : RVV_LANES;
 }
 
@@ -39,7 +40,7 @@ static void pack_heads(const Deep *s, unsigned char **out)
                                        {c->kw * s->v.c.ic, s->v.c.ic}};
     for (uint32_t i = 0; i < HEADS; i++) {
         const int64_t words[RVV_HEAD] = {c->kh, c->kw, pitches[i][0], pitches[i][1],
-                                         byte_scales_high(&s->scales)};
+                                         byte_scales_high(&s->scales), s->v.c.oc / s->v.c.ic};
         for (uint32_t j = 0; j < RVV_HEAD; j++)
             byte_put_word(out, words[j]);
     }
@@ -48,9 +49,9 @@ static void pack_heads(const Deep *s, unsigned char **out)
 // The block of a set that begins at channel `first` of it.
 static void pack_block(const Deep *s, int64_t set, int64_t first, unsigned char **out)
 {
-    const int64_t n = lanes(s, first), at = set * s->v.c.ic + first, weights = taps(s) * n;
+    const int64_t n = lanes(s, first), at = set * s->v.c.oc + first, weights = taps(s) * n;
     for (int64_t j = 0; j < n; j++)
-        byte_put_word(out, s->begin[at + j]);
+        byte_put_word(out, s->begin[at + j] + s->scales.moved);
     for (int64_t i = 0; i < weights; i++)
         *(*out)++ = (unsigned char)s->values[(at + i % n) * taps(s) + i / n];
     for (int64_t i = weights; i % 4 != 0; i++)
@@ -64,7 +65,7 @@ static void pack(const void *ctx, void *bytes)
     unsigned char *out = bytes;
     for (int64_t set = 0; set < s->v.c.group; set++) {
         pack_heads(s, &out);
-        for (int64_t i = 0; i < s->v.c.ic; i += RVV_LANES)
+        for (int64_t i = 0; i < s->v.c.oc; i += RVV_LANES)
             pack_block(s, set, i, &out);
     }
 }
@@ -72,7 +73,7 @@ static void pack(const void *ctx, void *bytes)
 static int64_t words_of_set(const Deep *s)
 {
     int64_t words = HEADS * RVV_HEAD;
-    for (int64_t i = 0; i < s->v.c.ic; i += RVV_LANES)
+    for (int64_t i = 0; i < s->v.c.oc; i += RVV_LANES)
         words += lanes(s, i) + ceil_div(taps(s) * lanes(s, i), 4) + byte_tail_words(&s->scales, i);
     return words;
 }
@@ -109,14 +110,14 @@ static void emit_call(const Deep *s, const Row *r, const IntPixel *p, KRef pixel
         int_result_at(&s->v.c, s->v.d, p, r->set, 0),
         head == 0 ? k_address(k, s->v.x, p->x) : k_address(k, s->v.window, k_index(k, 0)),
         k_address(k, s->weights, k_expr(k, "$ * #", r->set, s->set_words)),
-        k_index(k, ic),
+        k_index(k, s->v.c.oc),
         pixels,
         k_index(k, pitch),
         k_index(k, steps[head]),
         k_index(k, reach[head]),
         k_index(k, head)};
     k_device_list(k, KDEV_rvv_deep, s->scales.shift, operands);
-    int_ends_emit(c, &s->scales.ends, &(IntBytes){operands[0], k_index(k, ic), pixels, pitch});
+    int_ends_emit(c, &s->scales.ends, &(IntBytes){operands[0], operands[3], pixels, pitch});
 }
 
 // Pixels of a row from `begin` to end - 1 by copies of their windows.
@@ -185,13 +186,14 @@ static void emit(const Deep *s)
 
 // --- which convolutions --------------------------------------------------------------------------
 
-// Channels that are computed together: all of them, or a divisor of many.
-static int64_t set_of(int64_t channels)
+// Inputs whose channels are computed together: all of them, or a divisor of many. shared: channels of each,
+// most: channels.
+static int64_t set_of(int64_t inputs, int64_t shared, int64_t most)
 {
-    for (int64_t n = SET; n >= RVV_LANES && channels > SET; n -= RVV_LANES)
-        if (channels % n == 0)
+    for (int64_t n = most / shared; n > 0 && inputs * shared > most; n--)
+        if (inputs % n == 0 && n * shared % RVV_LANES == 0)
             return n;
-    return channels;
+    return inputs;
 }
 
 static bool fits(const Deep *s)
@@ -199,15 +201,13 @@ static bool fits(const Deep *s)
     enum { FEWEST = 4, MOST = 8192 }; // channels; bytes of a window
     const IntConv *c = s->c;
     return c->l->caps->byte_vectors == BYTE_VECTORS_RVV && byte_windows_fit(&s->v) && c->ic == 1 &&
-           c->oc == 1 && c->group >= FEWEST && c->stride_c == 1 && s->v.to <= MOST &&
-           !int_conv_has_live_axes(c, s->v.d) && int_conv_has_byte_weights(c, s->values);
+           c->oc <= RVV_MOST_SHARED && c->group > 1 && c->group * c->oc >= FEWEST && c->stride_c == 1 &&
+           s->v.to <= MOST && !int_conv_has_live_axes(c, s->v.d) && int_conv_has_byte_weights(c, s->values);
 }
 
 static void add_params(Deep *s)
 {
     Lower *l = s->c->l;
-    const int64_t fit = WINDOW_BYTES / s->v.to;
-    s->v.pixels = fit < 1 ? 1 : fit < MAX_PIXELS ? fit : MAX_PIXELS;
     s->v.x = lower_param(l, s->c->x, PARAM_READ);
     if (!s->v.is_inside || !int_conv_is_signed(s->c))
         s->v.window = lower_param_scratch(l, "window", DTYPE_i8, (uint64_t)(s->v.pixels * s->v.to));
@@ -220,20 +220,35 @@ static void add_params(Deep *s)
                                     (uint64_t)(s->v.c.group * s->set_words) * 4);
 }
 
-bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+// How many channels and copied windows are in memory at a time, at most. Fewer take less scratch memory.
+typedef struct Way {
+    int64_t channels, pixels;
+} Way;
+
+static bool lower_in_way(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside, Way way)
 {
-    if (c->ic != 1 || c->oc != 1)
-        return false;
     IntConv sets = *c;
-    sets.ic = sets.oc = set_of(c->group);
+    sets.ic = set_of(c->group, c->oc, way.channels);
+    sets.oc = sets.ic * c->oc;
     sets.group = c->group / sets.ic;
     Deep s = {.v = byte_windows_of(&sets, d, is_inside, 1), .c = c, .values = values};
-    s.scales = (ByteScales){.groups = sets.group, .channels = sets.ic, .block = RVV_LANES};
+    s.scales = (ByteScales){.groups = sets.group, .channels = sets.oc, .block = RVV_LANES};
     if (!fits(&s) || !byte_scales_find(c, d, &s.scales) || !lower_take(c->l))
         return false;
     s.v.to = byte_windows_length(&s.v);
+    const int64_t fit = WINDOW_BYTES / s.v.to;
+    s.v.pixels = fit < 1 ? 1 : fit < way.pixels ? fit : way.pixels;
     s.v.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     add_params(&s);
     emit(&s);
     return true;
+}
+
+bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    static const Way ways[] = {{SET, 4}, {SET, 1}, {RVV_LANES, 1}};
+    for (uint32_t i = 0; i < sizeof ways / sizeof *ways && c->ic == 1 && c->oc > 0; i++)
+        if (lower_in_way(c, d, values, is_inside, ways[i]))
+            return true;
+    return false;
 }

@@ -43,8 +43,8 @@ bool int_scale_fits(const RequantScale *c, int64_t shift, int64_t limit)
     for (uint32_t i = 0; i < c->n_exceptions; i++)
         if (int_scale_instead(c, i) == 0)
             return false;
-    return c->shift == shift && c->factor >= 0 && c->factor <= INT32_MAX && c->start > -limit &&
-           c->start < limit;
+    return c->shift == shift && c->even == 0 && c->factor >= 0 && c->factor <= INT32_MAX &&
+           c->start > -limit && c->start < limit;
 }
 
 int64_t int_scales_high(const RequantScale *scale, int64_t n)
@@ -87,6 +87,15 @@ static void add_own(const IntConv *c, IntScales *s)
         s->exceptions = lower_param_data(l, "exceptions", DTYPE_i32, exception, (uint64_t)(s->n_own * k) * 8);
 }
 
+static void add_evens(const IntConv *c, IntScales *s)
+{
+    Lower *l = c->l;
+    int32_t *even = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)s->n);
+    for (int64_t i = 0; i < s->n; i++)
+        even[i] = (int32_t)s->of[i].even;
+    s->evens = lower_param_data(l, "evens", DTYPE_i32, even, (uint64_t)s->n * 4);
+}
+
 bool int_scales_find(const IntConv *c, IntScales *s)
 {
     Lower *l = c->l;
@@ -101,6 +110,7 @@ bool int_scales_find(const IntConv *c, IntScales *s)
     for (int64_t i = 0; i < n; i++) {
         const RequantScale *of = &s->of[i];
         s->n_own += int_scale_is_own(of, s->high);
+        s->has_even = s->has_even || of->even > 0;
         s->n_exceptions = of->n_exceptions > s->n_exceptions ? of->n_exceptions : s->n_exceptions;
         factor[i] = (int32_t)of->factor;
         if (of->shift != s->shift || of->factor != factor[i])
@@ -109,6 +119,8 @@ bool int_scales_find(const IntConv *c, IntScales *s)
     if (s->n_own > MAX_OWN || s->shift > 31 || s->high < INT32_MIN || s->high > INT32_MAX)
         return false;
     s->factors = lower_param_data(l, "factors", DTYPE_i32, factor, (uint64_t)n * 4);
+    if (s->has_even)
+        add_evens(c, s);
     if (s->n_own > 0)
         add_own(c, s);
     return true;
@@ -139,6 +151,8 @@ IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRe
 {
     Kernel *k = c->l->k;
     IntScale of = {.factor = k_var(k, k_load(k, s->factors, channel, 1, 1), "factor")};
+    if (s->has_even)
+        of.even = k_var(k, k_load(k, s->evens, channel, 1, 1), "even");
     if (own == 0)
         return of;
     const KRef at = k_expr(k, "$ - 1", own);
@@ -181,6 +195,11 @@ static KRef scaled(const IntConv *c, const IntScales *s, const IntScale *of, KRe
 {
     Kernel *k = c->l->k;
     const KRef factor = k_get(k, of->factor), high = k_integer(k, DTYPE_i32, s->high);
+    if (of->even != 0) {
+        sum = k_sub(k, sum, k_integer(k, DTYPE_i32, 1));
+        const KRef bit = k_and(k, k_shr(k, sum, k_get(k, of->even)), k_integer(k, DTYPE_i32, 1));
+        sum = k_add(k, sum, bit);
+    }
     const bool is_narrow = c->l->caps->is_narrow;
     if (of->start == 0)
         return saturated(
