@@ -537,8 +537,11 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     Dsp s;
     if (!int_dsp_begin(&s, c, d, values, is_inside))
         return false;
-    s.may_be_points = lower_take(c->l);
     const bool has_point = c->kh == 1 && c->kw == 1; // else the loop over pixels stays here anyway
+    s.has_rows = c->w_out % 2 == 0;
+    s.may_be_points = lower_take(c->l);
+    if (!s.may_be_points && has_point && !s.has_rows)
+        s.may_be_points = s.has_rows = lower_take(c->l);
     if (!s.may_be_points && !(has_point && lower_take(c->l)) && !int_eight_choose(&s))
         return false;
     int_dsp_settle(&s);

@@ -45,7 +45,8 @@ typedef struct Dsp {
     int64_t ahead;      // int_conv_ahead.c: windows lie behind their pixels in the result, of so many words;
     KRef base;          // where they begin
     KRef eight;         // the sums of a block
-    bool may_be_points; // int_conv_points.c may take it
+    bool may_be_points; // int_conv_points.c may take it,
+    bool has_rows;      // row by row
     KRef zero;
 } Dsp;
 

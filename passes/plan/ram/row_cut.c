@@ -44,6 +44,16 @@ typedef struct RowChoices {
     bool is_all;
 } RowChoices;
 
+// Where one way adds up rows as they come, no group waits for all of them.
+static void join_by_sums(RowWays *w)
+{
+    bool has_sum = false;
+    for (uint32_t i = 0; i < w->n; i++)
+        has_sum = has_sum || (w->way[i].is_sum && w->way[i].out != 0);
+    for (uint32_t i = 0; i < w->n && has_sum; i++)
+        w->way[i].out = w->way[i].is_sum ? w->way[i].out : 0;
+}
+
 // By instructions. The lowering offers what it takes for fast first, and what follows must be faster by more
 // than an estimate of a single kernel is usually off.
 static RowWays ways_of(const Rows *r, uint32_t kernel)
@@ -66,6 +76,7 @@ static RowWays ways_of(const Rows *r, uint32_t kernel)
             w.way[at] = w.way[at - 1];
         w.way[at] = s;
     }
+    join_by_sums(&w);
     return w;
 }
 
@@ -211,7 +222,7 @@ static uint64_t peak_of(const Rows *r, const RowGroup *g)
 static uint64_t peak_alone(const Rows *r, uint32_t kernel, RowStage *s)
 {
     if (s->alone == 0)
-        s->alone = value_bytes(r, kernel, kernel, NULL) + s->scratch - saved_alone(r, kernel, s);
+        s->alone = value_bytes(r, kernel, kernel, NULL) + s->scratch + s->kept - saved_alone(r, kernel, s);
     return s->alone;
 }
 

@@ -149,9 +149,12 @@ static uint32_t value_param(Joined *j, const PlanArg *arg, const KParam *param)
     return param_for(j, &a, &p);
 }
 
-// The parameter of the joined kernel for parameter i of a kernel; *window: the stage whose rows it has.
-static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *window)
+// The parameter of the joined kernel for parameter i of a stage; *window: the stage whose rows it has. A sum
+// has scratch memory of its own.
+static uint32_t param_of(Joined *j, uint32_t stage, uint32_t i, uint32_t *window)
 {
+    const PlanKernel *k = j->g->stage[stage]->kernel;
+    const bool is_sum = j->g->stage[stage]->is_sum;
     const PlanArg *a = &k->args.data[i];
     const KParam *p = &k->kernel->params.data[i];
     *window = window_of(j, a->buf);
@@ -159,7 +162,7 @@ static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *w
         return lent_param(j, *window, p);
     if (*window != UINT32_MAX)
         return own_param(j, j->buf[*window], p, p->dtype);
-    return rows_is_scratch(j->plan, k, a) ? scratch_param(j, k, i) : value_param(j, a, p);
+    return rows_is_scratch(j->plan, k, a) && !is_sum ? scratch_param(j, k, i) : value_param(j, a, p);
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ static void copy_stage(Joined *j, uint32_t stage)
     c.window = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
     c.given = ARENA_ARRAY(j->scratch, int64_t, k->args.len);
     for (uint32_t i = 0; i < k->args.len; i++) {
-        c.param[i] = param_of(j, k, i, &c.window[i]);
+        c.param[i] = param_of(j, stage, i, &c.window[i]);
         c.given[i] = given_elements(j, stage, i);
     }
     for (KRef r = 1; r < c.from->insts.len; r++)

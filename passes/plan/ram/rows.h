@@ -30,7 +30,9 @@ typedef struct RowStage {
     int64_t rows, pitch; // of its result, in bytes from row to row
     bool *loops;         // by instruction: those over rows, which no other one is in
     int64_t first, span; // row q is made by their iterations [first + q * span, first + (q + 1) * span)
-    uint64_t scratch;    // bytes
+    bool is_sum;         // its result is there after its last row, and has no rows (pitch 0)
+    uint64_t scratch;    // bytes that it needs while it makes a row
+    uint64_t kept;       // of a sum: what it keeps from row to row
     VEC(RowUse) uses;    // of the arena, without scratch memory
     struct RowStage *coarser; // the same with fewer rows of more bytes, as far as they were asked for
 } RowStage;
