@@ -87,11 +87,12 @@ def checked(command, **more):
 class Net:
     """IR text, layer by layer. A value is its name and [channels, rows, columns]. Each third network also
     joins values along channels, and has factors that are powers of two or round decimals. Some end with a
-    mean over the image."""
+    mean over the image, and have blocks that widen their input before a depthwise convolution."""
 
     def __init__(self, seed):
         self.rng, self.has_more = random.Random(seed), seed % 3 == 1
         self.has_window, self.has_mean = seed % 4 == 2, seed % 8 == 4
+        self.has_blocks = self.has_window
         self.lines, self.n = [], 0
 
     def add(self, text):
@@ -133,8 +134,19 @@ class Net:
         total = self.add(f"round({self.add(f'add({wide[0]}, {wide[1]})')})")
         return self.add(f"cast({total}) {{to = i8}}"), a[1]
 
+    def block(self, value):
+        """As those of MobileNetV2: where RAM is short, parts of the wide value are computed again."""
+        rng = self.rng
+        wide = rng.choice([8, 16, 24, 48])
+        size, stride = rng.choice([3, 3, 5]), rng.choice([1, 1, 2])
+        value = self.conv(value, wide, [1, 1], [1, 1], [0, 0, 0, 0], False)
+        value = self.conv(value, wide, [size, size], [stride, stride], [size // 2] * 4, True)
+        return self.conv(value, rng.choice([4, 8]), [1, 1], [1, 1], [0, 0, 0, 0], False)
+
     def layer(self, value, before):
         rng, (c, h, w) = self.rng, value[1]
+        if self.has_blocks and min(h, w) >= 5 and rng.random() < 0.3:
+            return self.block(value)
         same = [v for v in before if v[1] == value[1] and v[0] != value[0]]
         near = [v for v in before if v[1][1:] == [h, w] and v[1][0] + c <= 24 and v[0] != value[0]]
         if self.has_more and near and rng.random() < 0.2:

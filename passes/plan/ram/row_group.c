@@ -112,7 +112,7 @@ static bool is_inner(const Rows *r, const RowGroup *g, BufId b)
             if (k->args.data[j].buf == b && (k->args.data[j].byte_offset != 0 || k->args.data[j].below != 0))
                 return false;
     }
-    return !r->lasts[b] && r->first[b] >= g->first && r->last[b] < g->first + g->n;
+    return !r->lasts[b] && r->first[b] >= g->first && r->last[b] < g->first + g->span;
 }
 
 static void find_window(RowGroup *g, uint32_t stage)
@@ -207,7 +207,7 @@ static void lend(const Rows *r, RowGroup *g)
 
 bool rows_group(const Rows *r, RowGroup *g)
 {
-    rlx_assert(g->n >= 1 && g->n <= ROWS_MAX_STAGES && g->first + g->n <= r->plan->kernels.len);
+    rlx_assert(g->n >= 1 && g->n <= ROWS_MAX_STAGES && g->first + g->span <= r->plan->kernels.len);
     for (uint32_t i = 0; i < g->n; i++) {
         const RowStage *s = g->stage[i];
         if (s->out == 0 || !set_time(r, g, i))

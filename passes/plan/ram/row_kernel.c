@@ -339,6 +339,7 @@ static void add_facts(Joined *j)
             vec_push(j->plan->arena, &pk->body, k->body.data[b]);
         pk->flops += k->flops;
         pk->macs += k->macs;
+        pk->again += k->again;
         pk->read_bytes += k->read_bytes;
         pk->write_bytes += k->write_bytes;
         j->to->comment = i == 0 ? k->kernel->comment
@@ -348,7 +349,7 @@ static void add_facts(Joined *j)
 
 void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
 {
-    rlx_assert((g->n >= 2 || g->is_given) && g->first + g->n <= p->kernels.len);
+    rlx_assert((g->span >= 2 || g->is_given) && g->first + g->span <= p->kernels.len);
     PlanKernel pk = {0};
     const Kernel *first = g->stage[0]->kernel->kernel;
     Joined j = {.plan = p, .g = g, .scratch = scratch, .pk = &pk};
@@ -361,7 +362,7 @@ void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
     if (wrong != NULL)
         diag_bug(j.to->name, (int)g->first, wrong);
     p->kernels.data[g->first] = pk;
-    for (uint32_t i = g->first + 1; i + g->n - 1 < p->kernels.len; i++)
-        p->kernels.data[i] = p->kernels.data[i + g->n - 1];
-    p->kernels.len -= g->n - 1;
+    for (uint32_t i = g->first + 1; i + g->span - 1 < p->kernels.len; i++)
+        p->kernels.data[i] = p->kernels.data[i + g->span - 1];
+    p->kernels.len -= g->span - 1;
 }
