@@ -99,12 +99,24 @@ void facts_bound_json(const PlanBound *b, Str *out)
                plan_bound_is_optimal(b) ? "true" : "false");
 }
 
+// Multiply-adds that are computed again, so that values need not be there as a whole.
+static uint64_t macs_again(const Plan *p)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->kernels.len; i++)
+        sum += p->kernels.data[i].again;
+    return sum;
+}
+
 void facts_schedule_text(const Plan *p, Str *out)
 {
     if (p->schedule_cost.cost == 0)
         return;
     str_add(out, "schedule chosen for its memory: ");
     facts_bound_text(&p->schedule_cost, "instructions by estimate", "schedule of these kernels", out);
+    const unsigned long long again = macs_again(p);
+    if (again != 0)
+        str_printf(out, "  %llu multiply-adds are computed again, so that values need not be whole\n", again);
 }
 
 void facts_schedule_json(const Plan *p, Str *out)
@@ -113,5 +125,5 @@ void facts_schedule_json(const Plan *p, Str *out)
         return;
     str_add(out, "  \"schedule_instructions\": ");
     facts_bound_json(&p->schedule_cost, out);
-    str_add(out, ",\n");
+    str_printf(out, ",\n  \"multiply_adds_again\": %llu,\n", (unsigned long long)macs_again(p));
 }

@@ -162,10 +162,10 @@ static void add_device_bytes(Walk *w, const KInst *n, double times)
     }
 }
 
-// Pairs of pixels, each of which reads all weights.
+// Pairs of pixels, each of which reads all weights. A pixel without a partner takes what a pair does.
 static void add_points(Walk *w, const KInst *n, double times)
 {
-    const double pairs = times * known(w, n, 4) / 2, length = known(w, n, 5), channels = known(w, n, 6);
+    const double pairs = times * ceil(known(w, n, 4) / 2), length = known(w, n, 5), channels = known(w, n, 6);
     const KInst *weights = k_inst(w->k, k_device_operand(w->k, n, 2));
     w->work.n[WORK_copied] += pairs * length;
     w->work.n[WORK_pairs] += pairs * length / 2 * channels / 4;

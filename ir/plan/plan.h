@@ -246,6 +246,9 @@ typedef struct PlanKernel {
     const Loc *results;       // of a loop: places of all its results; 0 = nobody wants it
     PlanLoop *loop;           // NULL: a plain kernel
     struct PlanKernel *other; // another way, with less scratch memory; the memory plan chooses. NULL: none
+    struct PlanKernel *merged; // it with the kernel before it, whose value is never there as a whole: a way
+                               // that takes less memory and computes parts of that value again. NULL: none
+    uint64_t again;            // of macs, those that are computed again
     PlanThreads threads;
     PlanDispatch launch;
     uint32_t skipped_by;  // bit s: nothing that set s of Plan.sets wants depends on it

@@ -389,8 +389,14 @@ static void lower_body(Lower *l)
         border_fill(l);
 }
 
-// False: none of the ways that need scratch memory was taken.
-static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, uint32_t refused)
+// A way to lower a kernel.
+typedef struct Way {
+    uint32_t refused;        // Lower.refused
+    const PlanKernel *maker; // Lower.maker
+} Way;
+
+// False: none of the ways that need scratch memory was taken, or none that could be merged with the maker.
+static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, Way way)
 {
     Pass *p = f->pass;
     rlx_assert(pk->kernel == NULL && pk->root != 0);
@@ -406,7 +412,8 @@ static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, uint32_
                .constant_bytes = f->constant_bytes,
                .whole = f->whole,
                .lasting = f->lasting,
-               .refused = refused};
+               .refused = way.refused,
+               .maker = way.maker};
     l.k = kernel_new(p->perm, "");
     l.k->has_sat = l.caps->has_sat;
     l.k->has_dsp = l.caps->has_dsp;
@@ -419,7 +426,49 @@ static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, uint32_
     const char *wrong = kernel_verify(l.k);
     if (wrong != NULL)
         diag_bug(l.k->name, (int)index, wrong);
-    return l.has_taken;
+    return l.has_taken && (way.maker == NULL || l.is_merged);
+}
+
+// May the kernel make, piece by piece, what the one before it makes? It reads that as the operand of its
+// anchor only.
+static const PlanKernel *maker_of(const Pass *p, uint32_t index)
+{
+    const PlanKernel *k = &p->plan->kernels.data[index], *maker = k - 1;
+    if (!pass_is_serial(p) || index == 0 || k->anchor == 0 || maker->anchor == 0 || k->stages.len != 0 ||
+        maker->stages.len != 0 || k->copy.src != 0 || maker->copy.src != 0)
+        return NULL;
+    for (uint32_t i = 0; i < k->body.len; i++) {
+        const Node *n = graph_node(p->plan->graph, k->body.data[i]);
+        for (uint32_t j = 0; j < n->n_src; j++)
+            if (n->src[j] == maker->root && (k->body.data[i] != k->anchor || j != 0))
+                return NULL;
+    }
+    const Node *anchor = graph_node(p->plan->graph, k->anchor);
+    const bool is_like = anchor->op == graph_node(p->plan->graph, maker->anchor)->op;
+    return is_like && p->plan->caps->has_dsp && anchor->src[0] == maker->root ? maker : NULL;
+}
+
+// The ways in which the kernel, as it was before it was lowered, also makes what its maker does.
+static PlanKernel *lower_merged(const Facts *f, const PlanKernel *bare, uint32_t index)
+{
+    Plan *plan = f->pass->plan;
+    PlanKernel *first = NULL, **to = &first;
+    const PlanKernel *maker = maker_of(f->pass, index);
+    for (uint32_t refused = 0; maker != NULL; refused++) {
+        PlanKernel *k = ARENA_NEW(plan->arena, PlanKernel);
+        *k = *bare;
+        if (!lower_kernel(f, k, index, (Way){refused, maker}))
+            break;
+        k->body.data = NULL;
+        k->body.len = k->body.cap = 0;
+        for (uint32_t i = 0; i < maker->body.len; i++)
+            vec_push(plan->arena, &k->body, maker->body.data[i]);
+        for (uint32_t i = 0; i < bare->body.len; i++)
+            vec_push(plan->arena, &k->body, bare->body.data[i]);
+        *to = k;
+        to = &k->other;
+    }
+    return first;
 }
 
 // The kernel, and where the memory plan chooses, it in all other ways.
@@ -429,13 +478,14 @@ static void lower_ways(const Facts *f, uint32_t index)
     const PlanKernel bare = plan->kernels.data[index];
     PlanKernel *last = &plan->kernels.data[index];
     const uint32_t n_packings = plan->prepare.packings.len;
-    bool has_more = lower_kernel(f, last, index, 0) && pass_is_serial(f->pass);
+    bool has_more = lower_kernel(f, last, index, (Way){0}) && pass_is_serial(f->pass);
     for (uint32_t refused = 1; has_more && plan->prepare.packings.len == n_packings; refused++) {
         PlanKernel *other = ARENA_NEW(plan->arena, PlanKernel);
         *other = bare;
-        has_more = lower_kernel(f, other, index, refused);
+        has_more = lower_kernel(f, other, index, (Way){refused, NULL});
         last = last->other = other;
     }
+    plan->kernels.data[index].merged = lower_merged(f, &bare, index);
 }
 
 static uint64_t count_constant_bytes(const Graph *g)

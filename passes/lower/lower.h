@@ -71,6 +71,8 @@ typedef struct Lower {
     const bool *lasting;     // by node: made of parameters and constants only (prepare.h); NULL: none is
     uint32_t refused;        // ways to compute that are still refused (lower_take)
     bool has_taken;          // one was taken
+    const PlanKernel *maker; // the kernel before it, which this one is merged with; NULL: none
+    bool is_merged;          // the schedule makes what the maker would have made
 } Lower;
 
 // a / b rounded up; a is not negative, and b is positive.

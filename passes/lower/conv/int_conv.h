@@ -66,6 +66,8 @@ typedef struct IntTile {
     KRef acc[INT_MAX_ACC];
 } IntTile;
 
+// The convolution that the kernel's anchor is.
+IntConv int_conv_of(Lower *l);
 // Channels of the block of weights that begins at channel `first` of a group, padding included.
 int64_t int_conv_width(const IntConv *c, int64_t first);
 // Joins pixels where they follow each other everywhere, and chooses the tile.

@@ -9,6 +9,8 @@
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/operand.h"
 
+#include <string.h>
+
 enum {
     LIMIT = 1 << 23, // sums of odd channels lie between -LIMIT and LIMIT
     CHUNK = 4,       // blocks whose sums are in memory at a time
@@ -126,13 +128,29 @@ static void pack(const void *ctx, void *bytes)
 {
     const Dsp *s = ctx;
     uint32_t *out = bytes;
+    if (s->block_words != 0)
+        memset(bytes, 0, (size_t)s->group_words * sizeof *out);
     for (int64_t g = 0; g < s->c.group; g++)
         for (const BlockRun *r = s->run; r < s->run + s->n_runs; r++)
             for (int64_t b = 0; b < int_dsp_blocks(r); b++) {
                 pack_block(s, g, r, b, &out);
                 if (r->is_bytes)
                     pack_tail(s, g, r->first + b * r->each, &out);
+                if (s->block_words != 0)
+                    out = (uint32_t *)bytes + (b + 1) * s->block_words;
             }
+}
+
+bool int_dsp_space_blocks(Dsp *s)
+{
+    int64_t tail = 0;
+    if (s->scale == NULL || s->c.group != 1 || s->n_runs != 1 || !s->run[0].is_bytes)
+        return false;
+    for (int64_t o = 0; o < s->c.oc; o += s->width)
+        tail = words_of_tail(s, o) > tail ? words_of_tail(s, o) : tail;
+    s->block_words = words_of_sums(s) + tail;
+    s->group_words = int_dsp_blocks(&s->run[0]) * s->block_words;
+    return true;
 }
 
 // --- windows -------------------------------------------------------------------------------------
@@ -537,8 +555,11 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     Dsp s;
     if (!int_dsp_begin(&s, c, d, values, is_inside))
         return false;
-    s.may_be_points = lower_take(c->l);
     const bool has_point = c->kh == 1 && c->kw == 1; // else the loop over pixels stays here anyway
+    s.has_rows = c->w_out % 2 == 0;
+    s.may_be_points = lower_take(c->l);
+    if (!s.may_be_points && has_point && !s.has_rows)
+        s.may_be_points = s.has_rows = lower_take(c->l);
     if (!s.may_be_points && !(has_point && lower_take(c->l)) && !int_eight_choose(&s))
         return false;
     int_dsp_settle(&s);

@@ -37,6 +37,7 @@ typedef struct Dsp {
     int64_t steps;                     // words of a window
     int64_t width;                     // channels of a block
     int64_t group_words;               // of weights
+    int64_t block_words;               // int_dsp_space_blocks; 0: blocks have as many as they need
     uint32_t x, weights, window, sums; // params
     bool is_eight;                     // int_conv_eight.c computes,
     bool is_copied;                    // from a copy of the window,
@@ -45,7 +46,8 @@ typedef struct Dsp {
     int64_t ahead;      // int_conv_ahead.c: windows lie behind their pixels in the result, of so many words;
     KRef base;          // where they begin
     KRef eight;         // the sums of a block
-    bool may_be_points; // int_conv_points.c may take it
+    bool may_be_points; // int_conv_points.c may take it,
+    bool has_rows;      // row by row
     KRef zero;
 } Dsp;
 
@@ -75,6 +77,8 @@ void int_dsp_params(Dsp *s);
 void int_dsp_emit(Dsp *s, int64_t first, int64_t n);
 // The address of the words of a block; at: its number in the run.
 KRef int_dsp_words(const Dsp *s, const Blocks *b, KRef at);
+// Gives all blocks as many words; false: not all channels are bytes of one group.
+bool int_dsp_space_blocks(Dsp *s);
 // A block, whose sums are those of number `at`. No result is stored twice: a residual may lie where it is.
 void int_dsp_store(const Dsp *s, const Blocks *b, KRef block, KRef at);
 

@@ -9,6 +9,7 @@
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
+#include "passes/lower/conv/int_conv_made.h"
 #include "passes/lower/operand.h"
 
 enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4, SIGN = 128 };
@@ -30,6 +31,7 @@ typedef struct Planes {
     const IntScales *scales; // NULL: nodes say what becomes of sums
     uint32_t begin;          // 1 + the param that sums begin with; 0: the bias, or nothing
     KRef offset;             // has_pairs: what is added to the inputs, in both halves
+    IntMade *made;           // NULL: the input is in memory
 } Planes;
 
 // --- taps of a row -------------------------------------------------------------------------------
@@ -401,7 +403,7 @@ static void gather_bytes(const Planes *p, KRef x, KRef to)
 }
 
 // Rows of the planes from the input's row `first` on, which may be outside.
-static void gather(const Planes *p, KRef x, KRef first, KRef n_rows)
+static void gather(const Planes *p, KRef image, KRef block, KRef first, KRef n_rows)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
@@ -413,8 +415,12 @@ static void gather(const Planes *p, KRef x, KRef first, KRef n_rows)
     const KRef row = k_expr(k, "$ + $", first, r), to = k_expr(k, "$ * #", r, pitch);
     if (!is_whole)
         k_if(k, k_expr(k, "(0 <= $) & ($ < #)", row, row, c->in_h));
-    (p->has_pairs ? gather_pairs : gather_bytes)(p, k_expr(k, "$ + $ * #", x, row, c->stride_h / p->width),
-                                                 to);
+    if (p->made != NULL)
+        int_made_row(p->made, row, block);
+    const KRef x = p->made != NULL ? k_index(k, 0)
+                                   : k_expr(k, "$ * # + $ * # + $ * #", image, c->stride_n / p->width, block,
+                                            p->width == 1 ? c->stride_c : 1, row, c->stride_h / p->width);
+    (p->has_pairs ? gather_pairs : gather_bytes)(p, x, to);
     if (is_whole) {
         k_end(k);
         return;
@@ -437,9 +443,7 @@ static void emit_strip(const Planes *p, KRef image, KRef strip, KRef block)
     Channel at = {.image = image, .first = k_expr(k, "$ * #", strip, p->strip)};
     const KRef n_rows =
         c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, at.first);
-    const KRef x =
-        k_expr(k, "$ * # + $ * #", image, c->stride_n / p->width, block, p->width == 1 ? c->stride_c : 1);
-    gather(p, x, k_expr(k, "$ * # - #", at.first, c->sh, c->pad_h),
+    gather(p, image, block, k_expr(k, "$ * # - #", at.first, c->sh, c->pad_h),
            k_expr(k, "($ - 1) * # + #", n_rows, c->sh, (c->kh - 1) * c->dh + 1));
     const KRef i = lower_open_count(k, p->width, KFOR_SERIAL, "c", &opened);
     const KRef j = lower_open_count(k, c->oc, KFOR_SERIAL, "m", &opened);
@@ -501,12 +505,23 @@ static void measure(Planes *p)
     p->rows = (p->strip - 1) * c->sh + (c->kh - 1) * c->dh + 1;
 }
 
+// Rows that are made where they are gathered.
+static void add_made(Planes *p)
+{
+    int_made_params(p->made, &p->c, p->strip);
+    p->x = p->made->row;
+    p->c.stride_w = p->width; // in a row of these channels
+}
+
 static void add_params(Planes *p)
 {
     const IntConv *c = &p->c;
     Lower *l = c->l;
     const int64_t channels = c->group * c->oc, taps = c->kh * c->kw;
-    p->x = p->width == 1 ? lower_param(l, c->x, PARAM_READ) : int_conv_words(c);
+    if (p->made != NULL)
+        add_made(p);
+    else
+        p->x = p->width == 1 ? lower_param(l, c->x, PARAM_READ) : int_conv_words(c);
     Planes *packing = ARENA_NEW(l->pass->perm, Planes);
     p->type = tensor_byte_type(p->values, channels * taps);
     *packing = *p;
@@ -537,7 +552,8 @@ static KRef offset_of(const Planes *p)
 // Four channels at a time, or one; many rows, or those for one row of the result. False: none of these.
 static bool choose_way(Planes *p)
 {
-    for (; p->width >= 1; p->width -= 3) {
+    const int64_t least = p->made != NULL ? 4 : 1;
+    for (; p->width >= least; p->width -= 3) {
         Planes by_rows = *p;
         measure(p);
         if (lower_take(p->c.l))
@@ -561,10 +577,15 @@ bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
         return false;
     const int64_t cost = cost_of(&p);
     turn(&p);
-    if (d->rank < 4 || !fits(&p) || cost_of(&p) >= cost)
+    if (d->rank < 4 || c->l->maker != NULL || !fits(&p) || cost_of(&p) >= cost)
         turn(&p);
     const bool is_byte = k_is_byte(lower_node(c->l, c->x)->dtype);
     p.width = p.has_pairs && is_byte && int_conv_has_words(c) ? 4 : 1;
+    if (c->l->maker != NULL) {
+        p.made = ARENA_NEW(c->l->pass->perm, IntMade);
+        if (p.width == 1 || c->n != 1 || !int_made_find(p.made, c))
+            return false;
+    }
     if (!choose_way(&p))
         return false;
     add_params(&p);

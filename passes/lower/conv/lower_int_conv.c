@@ -17,7 +17,7 @@ enum { MAX_VECTORS = 8, COPY_SPARE = 16 << 20 };
 
 // --- numbers of the convolution ------------------------------------------------------------------
 
-static IntConv int_conv_of(Lower *l)
+IntConv int_conv_of(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;

@@ -37,6 +37,7 @@ typedef struct Choice {
     double insns;
     uint32_t way; // of one kernel; of several, at most so much scratch memory each:
     uint64_t scratch;
+    bool merges; // the same: RowGroup.merges
 } Choice;
 
 typedef struct RowChoices {
@@ -44,15 +45,26 @@ typedef struct RowChoices {
     bool is_all;
 } RowChoices;
 
+enum { KINDS = 2 }; // of choices: without and with kernels that are merged
+
+// Where one way adds up rows as they come, no group waits for all of them.
+static void join_by_sums(RowWays *w)
+{
+    bool has_sum = false;
+    for (uint32_t i = 0; i < w->n; i++)
+        has_sum = has_sum || (w->way[i].is_sum && w->way[i].out != 0);
+    for (uint32_t i = 0; i < w->n && has_sum; i++)
+        w->way[i].out = w->way[i].is_sum ? w->way[i].out : 0;
+}
+
 // By instructions. The lowering offers what it takes for fast first, and what follows must be faster by more
-// than an estimate of a single kernel is usually off.
-static RowWays ways_of(const Rows *r, uint32_t kernel)
+// than an estimate of a single kernel is usually off. first: the kernel, or it with the one before it.
+static RowWays ways_of(const Rows *r, uint32_t kernel, const PlanKernel *first)
 {
     const double off = 1.1;
     const Plan *p = r->plan;
     Arena *scratch = r->scratch;
     const bool may_join = r->is_serial || (kernel >= r->given && kernel - r->given < ROWS_MAX_STAGES);
-    const PlanKernel *first = &p->kernels.data[kernel];
     RowWays w = {0};
     for (const PlanKernel *k = first; k != NULL; k = k->other)
         w.n++;
@@ -66,6 +78,7 @@ static RowWays ways_of(const Rows *r, uint32_t kernel)
             w.way[at] = w.way[at - 1];
         w.way[at] = s;
     }
+    join_by_sums(&w);
     return w;
 }
 
@@ -77,15 +90,17 @@ Rows rows_facts(Pass *pass, LeadMemo *known)
     r.is_serial = pass_is_serial(pass);
     rows_input_span(p, &r.given, &r.given_end);
     r.ways = ARENA_ARRAY(a, RowWays, p->kernels.len);
+    r.merged = ARENA_ARRAY(a, RowWays, p->kernels.len);
     r.first = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.last = ARENA_ARRAY(a, uint32_t, p->buffers.len);
     r.lasts = ARENA_ARRAY(a, bool, p->buffers.len);
     r.is_scratch = ARENA_ARRAY(a, bool, p->buffers.len);
-    r.choices = ARENA_ARRAY(a, RowChoices, p->kernels.len * (ROWS_MAX_STAGES + 1u));
+    r.choices = ARENA_ARRAY(a, RowChoices, p->kernels.len * (ROWS_MAX_STAGES + 1u) * KINDS);
     for (BufId b = 0; b < p->buffers.len; b++)
         r.first[b] = UINT32_MAX;
     for (uint32_t i = 0; i < p->kernels.len; i++) {
-        r.ways[i] = ways_of(&r, i);
+        r.ways[i] = ways_of(&r, i, &p->kernels.data[i]);
+        r.merged[i] = ways_of(&r, i, p->kernels.data[i].merged);
         for (uint32_t j = 0; j < p->kernels.data[i].args.len; j++) {
             const PlanArg *arg = &p->kernels.data[i].args.data[j];
             touch(&r, arg->buf, i);
@@ -174,7 +189,7 @@ static uint64_t saved_alone(const Rows *r, uint32_t kernel, const RowStage *s)
 static uint64_t saved_bytes(const Rows *r, const RowGroup *g)
 {
     int64_t most = 0;
-    const uint32_t end = g->first + g->n - 1;
+    const uint32_t end = g->first + g->span - 1;
     for (uint32_t maker = 0; maker < g->n; maker++)
         for (uint32_t i = 0; i < g->n && !g->held[maker].is_inner && r->is_serial; i++)
             for (uint32_t u = 0; u < g->stage[i]->uses.len; u++) {
@@ -196,6 +211,8 @@ static uint64_t value_bytes(const Rows *r, uint32_t first, uint32_t end, const R
         bool is_inside = p->buffers.data[b].region != REGION_ARENA || r->is_scratch[b];
         for (uint32_t i = 0; g != NULL && i < g->n; i++)
             is_inside = is_inside || (g->stage[i]->out == b && g->held[i].is_inner);
+        for (uint32_t i = 0; g != NULL && i < g->n_gone; i++)
+            is_inside = is_inside || g->gone[i] == b;
         if (!is_inside && r->first[b] <= end && r->last[b] >= first)
             sum += (p->buffers.data[b].bytes + 3) / 4 * 4;
     }
@@ -204,14 +221,14 @@ static uint64_t value_bytes(const Rows *r, uint32_t first, uint32_t end, const R
 
 static uint64_t peak_of(const Rows *r, const RowGroup *g)
 {
-    return value_bytes(r, g->first, g->first + g->n - 1, g) + g->window_bytes + g->scratch_bytes -
+    return value_bytes(r, g->first, g->first + g->span - 1, g) + g->window_bytes + g->scratch_bytes -
            saved_bytes(r, g);
 }
 
 static uint64_t peak_alone(const Rows *r, uint32_t kernel, RowStage *s)
 {
     if (s->alone == 0)
-        s->alone = value_bytes(r, kernel, kernel, NULL) + s->scratch - saved_alone(r, kernel, s);
+        s->alone = value_bytes(r, kernel, kernel, NULL) + s->scratch + s->kept - saved_alone(r, kernel, s);
     return s->alone;
 }
 
@@ -248,19 +265,41 @@ static const RowStage *as_coarse(const Rows *r, const RowGroup *g, uint32_t read
     return fewest < s->rows && s->rows % fewest == 0 ? rows_coarser(s, s->rows / fewest, r->scratch) : s;
 }
 
+// Can the kernel be merged with the one before it, whose value nobody else reads?
+static bool can_merge(const Rows *r, uint32_t kernel)
+{
+    const BufId gone = kernel != 0 ? r->ways[kernel - 1].way[0].result : 0;
+    return r->merged[kernel].n != 0 && gone != 0 && !r->lasts[gone] && r->first[gone] == kernel - 1 &&
+           r->last[gone] == kernel;
+}
+
+static bool has_merged(const Rows *r, uint32_t first, uint32_t span)
+{
+    for (uint32_t i = first + 1; i < first + span; i++)
+        if (can_merge(r, i))
+            return true;
+    return false;
+}
+
 // The fastest ways with so much scratch memory at most each; *most: what one of them takes. False: there are
 // none.
 static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t *most)
 {
+    const bool is_group = g->span > 1;
     *most = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
-        const RowWays *w = &r->ways[g->first + i];
+    for (uint32_t kernel = g->first; kernel < g->first + g->span; kernel++) {
+        const RowWays *w = &r->ways[kernel];
+        if (g->merges && kernel + 1 < g->first + g->span && can_merge(r, kernel + 1)) {
+            g->gone[g->n_gone++] = w->way[0].result;
+            w = &r->merged[++kernel];
+        }
         uint32_t j = 0;
-        while (j < w->n && (w->way[j].scratch > scratch || (g->n > 1 && w->way[j].out == 0)))
+        while (j < w->n && (w->way[j].scratch > scratch || (is_group && w->way[j].out == 0)))
             j++;
         if (j == w->n)
             return false;
-        g->stage[i] = g->n > 1 ? as_coarse(r, g, i, &w->way[j]) : &w->way[j];
+        g->stage[g->n] = is_group ? as_coarse(r, g, g->n, &w->way[j]) : &w->way[j];
+        g->n++;
         *most = w->way[j].scratch > *most ? w->way[j].scratch : *most;
     }
     return true;
@@ -277,10 +316,10 @@ static double insns_of(const RowGroup *g)
 }
 
 // Choice `at` of a group; NULL: there are no more. No choice depends on a limit, and many limits are tried.
-static const Choice *choice_of(const Rows *r, uint32_t first, uint32_t n, uint32_t at)
+static const Choice *choice_of(const Rows *r, uint32_t first, uint32_t span, bool merges, uint32_t at)
 {
-    RowChoices *c = &r->choices[(uint64_t)first * (ROWS_MAX_STAGES + 1) + n];
-    RowGroup g = {.first = first, .n = n};
+    RowChoices *c = &r->choices[((uint64_t)first * (ROWS_MAX_STAGES + 1) + span) * KINDS + merges];
+    RowGroup g = {.first = first, .span = span, .merges = merges};
     uint64_t most = 0;
     if (at < c->found.len)
         return &c->found.data[at];
@@ -290,21 +329,31 @@ static const Choice *choice_of(const Rows *r, uint32_t first, uint32_t n, uint32
     if (c->is_all)
         return NULL;
     vec_push(r->scratch, &c->found,
-             ((Choice){.peak = peak_of(r, &g), .insns = insns_of(&g), .scratch = most}));
+             ((Choice){
+                 .peak = peak_of(r, &g), .insns = insns_of(&g), .scratch = most, .merges = merges}));
     return &c->found.data[at];
 }
 
-// The fastest choice that keeps to the limit, or the one with the lowest peak. False: it is no group.
-static bool choose_group(const Rows *r, uint32_t first, uint32_t n, uint64_t limit, Choice *best)
+// The fastest choice that keeps to the limit, or the one with the lowest peak. Values are only computed again
+// where the fastest ways take more than that. False: it is no group.
+static bool choose_group(const Rows *r, uint32_t first, uint32_t span, uint64_t limit, Choice *best)
 {
-    const Choice *at = choice_of(r, first, n, 0);
-    if (at == NULL)
+    const Choice *fastest = choice_of(r, first, span, false, 0);
+    if (fastest == NULL)
         return false;
-    *best = *at;
-    for (uint32_t i = 1; at != NULL && best->peak > limit && !r->keeps_fastest; i++) {
-        at = choice_of(r, first, n, i);
-        if (at != NULL && is_better_choice(at, best, limit))
-            *best = *at;
+    *best = *fastest;
+    const bool is_enough = best->peak <= limit || r->keeps_fastest;
+    const uint32_t kinds = is_enough ? 0 : has_merged(r, first, span) ? KINDS : 1;
+    for (uint32_t kind = 0; kind < kinds; kind++) {
+        bool fits = false;
+        for (uint32_t i = 0; !fits; i++) {
+            const Choice *at = choice_of(r, first, span, kind != 0, i);
+            if (at == NULL)
+                break;
+            fits = at->peak <= limit;
+            if (is_better_choice(at, best, limit))
+                *best = *at;
+        }
     }
     return true;
 }
@@ -364,12 +413,12 @@ static void use_way(PlanKernel *k, const RowStage *way)
     k->trade = way->kernel->trade;
 }
 
-static void make_group(const Rows *r, uint32_t first, uint32_t n, uint64_t scratch)
+static void make_group(const Rows *r, uint32_t first, uint32_t span, const Choice *c)
 {
-    RowGroup g = {.first = first, .n = n, .is_given = first == r->given};
+    RowGroup g = {.first = first, .span = span, .merges = c->merges, .is_given = first == r->given};
     uint64_t most = 0;
-    const bool is_group = choose_stages(r, &g, scratch, &most) && rows_group(r, &g);
-    rlx_assert(is_group && most == scratch);
+    const bool is_group = choose_stages(r, &g, c->scratch, &most) && rows_group(r, &g);
+    rlx_assert(is_group && most == c->scratch);
     rows_join(r->plan, &g, r->scratch);
 }
 
@@ -410,7 +459,7 @@ bool rows_cut(const Rows *r, uint64_t limit)
     for (uint32_t end = n; end > 0; end = cuts[end].from) {
         const uint32_t first = cuts[end].from;
         if (end - first > 1 || first == r->given)
-            make_group(r, first, end - first, cuts[end].last.scratch);
+            make_group(r, first, end - first, &cuts[end].last);
         else
             use_way(&r->plan->kernels.data[first], &r->ways[first].way[cuts[end].last.way]);
     }

@@ -82,8 +82,11 @@ static bool set_time(const Rows *r, RowGroup *g, uint32_t reader)
     for (uint32_t i = 0; i < s->uses.len; i++)
         for (uint32_t maker = 0; maker < reader; maker++) {
             RowLink l = {.maker = maker, .reader = reader};
-            if (g->stage[maker]->out != s->uses.data[i].buf ||
-                !find_link(g->stage[maker], s, &s->uses.data[i], &l))
+            if (g->stage[maker]->out != s->uses.data[i].buf)
+                continue;
+            if (g->stage[maker]->is_sum)
+                return false; // it is not there before the group ends
+            if (!find_link(g->stage[maker], s, &s->uses.data[i], &l))
                 continue;
             const int64_t every = g->every[maker] * l.step;
             const int64_t delay = g->delay[maker] + g->every[maker] * (l.above - l.step);
@@ -109,7 +112,7 @@ static bool is_inner(const Rows *r, const RowGroup *g, BufId b)
             if (k->args.data[j].buf == b && (k->args.data[j].byte_offset != 0 || k->args.data[j].below != 0))
                 return false;
     }
-    return !r->lasts[b] && r->first[b] >= g->first && r->last[b] < g->first + g->n;
+    return !r->lasts[b] && r->first[b] >= g->first && r->last[b] < g->first + g->span;
 }
 
 static void find_window(RowGroup *g, uint32_t stage)
@@ -204,7 +207,7 @@ static void lend(const Rows *r, RowGroup *g)
 
 bool rows_group(const Rows *r, RowGroup *g)
 {
-    rlx_assert(g->n >= 1 && g->n <= ROWS_MAX_STAGES && g->first + g->n <= r->plan->kernels.len);
+    rlx_assert(g->n >= 1 && g->n <= ROWS_MAX_STAGES && g->first + g->span <= r->plan->kernels.len);
     for (uint32_t i = 0; i < g->n; i++) {
         const RowStage *s = g->stage[i];
         if (s->out == 0 || !set_time(r, g, i))
@@ -212,9 +215,10 @@ bool rows_group(const Rows *r, RowGroup *g)
         const int64_t end = g->delay[i] + g->every[i] * s->rows;
         g->ticks = end > g->ticks ? end : g->ticks;
         g->scratch_bytes = s->scratch > g->scratch_bytes ? s->scratch : g->scratch_bytes;
+        g->window_bytes += s->kept;
     }
     for (uint32_t i = 0; i < g->n; i++)
-        g->held[i].is_inner = is_inner(r, g, g->stage[i]->out);
+        g->held[i].is_inner = !g->stage[i]->is_sum && is_inner(r, g, g->stage[i]->out);
     lend(r, g);
     for (uint32_t i = 0; i < g->n; i++)
         if (g->held[i].is_inner && !g->held[i].is_lent)

@@ -149,9 +149,12 @@ static uint32_t value_param(Joined *j, const PlanArg *arg, const KParam *param)
     return param_for(j, &a, &p);
 }
 
-// The parameter of the joined kernel for parameter i of a kernel; *window: the stage whose rows it has.
-static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *window)
+// The parameter of the joined kernel for parameter i of a stage; *window: the stage whose rows it has. A sum
+// has scratch memory of its own.
+static uint32_t param_of(Joined *j, uint32_t stage, uint32_t i, uint32_t *window)
 {
+    const PlanKernel *k = j->g->stage[stage]->kernel;
+    const bool is_sum = j->g->stage[stage]->is_sum;
     const PlanArg *a = &k->args.data[i];
     const KParam *p = &k->kernel->params.data[i];
     *window = window_of(j, a->buf);
@@ -159,7 +162,7 @@ static uint32_t param_of(Joined *j, const PlanKernel *k, uint32_t i, uint32_t *w
         return lent_param(j, *window, p);
     if (*window != UINT32_MAX)
         return own_param(j, j->buf[*window], p, p->dtype);
-    return rows_is_scratch(j->plan, k, a) ? scratch_param(j, k, i) : value_param(j, a, p);
+    return rows_is_scratch(j->plan, k, a) && !is_sum ? scratch_param(j, k, i) : value_param(j, a, p);
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ static void copy_stage(Joined *j, uint32_t stage)
     c.window = ARENA_ARRAY(j->scratch, uint32_t, k->args.len);
     c.given = ARENA_ARRAY(j->scratch, int64_t, k->args.len);
     for (uint32_t i = 0; i < k->args.len; i++) {
-        c.param[i] = param_of(j, k, i, &c.window[i]);
+        c.param[i] = param_of(j, stage, i, &c.window[i]);
         c.given[i] = given_elements(j, stage, i);
     }
     for (KRef r = 1; r < c.from->insts.len; r++)
@@ -336,6 +339,7 @@ static void add_facts(Joined *j)
             vec_push(j->plan->arena, &pk->body, k->body.data[b]);
         pk->flops += k->flops;
         pk->macs += k->macs;
+        pk->again += k->again;
         pk->read_bytes += k->read_bytes;
         pk->write_bytes += k->write_bytes;
         j->to->comment = i == 0 ? k->kernel->comment
@@ -345,7 +349,7 @@ static void add_facts(Joined *j)
 
 void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
 {
-    rlx_assert((g->n >= 2 || g->is_given) && g->first + g->n <= p->kernels.len);
+    rlx_assert((g->span >= 2 || g->is_given) && g->first + g->span <= p->kernels.len);
     PlanKernel pk = {0};
     const Kernel *first = g->stage[0]->kernel->kernel;
     Joined j = {.plan = p, .g = g, .scratch = scratch, .pk = &pk};
@@ -358,7 +362,7 @@ void rows_join(Plan *p, const RowGroup *g, Arena *scratch)
     if (wrong != NULL)
         diag_bug(j.to->name, (int)g->first, wrong);
     p->kernels.data[g->first] = pk;
-    for (uint32_t i = g->first + 1; i + g->n - 1 < p->kernels.len; i++)
-        p->kernels.data[i] = p->kernels.data[i + g->n - 1];
-    p->kernels.len -= g->n - 1;
+    for (uint32_t i = g->first + 1; i + g->span - 1 < p->kernels.len; i++)
+        p->kernels.data[i] = p->kernels.data[i + g->span - 1];
+    p->kernels.len -= g->span - 1;
 }

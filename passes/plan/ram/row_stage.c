@@ -103,9 +103,9 @@ static bool has_memory(const PlanKernel *k)
     return false;
 }
 
+// rows: that are wanted, of which an iteration may make several.
 static bool find_loops(const Plan *p, const PlanKernel *k, RowStage *s, uint32_t around, Arena *scratch)
 {
-    s->rows = rows_of(p, k);
     s->loops = ARENA_ARRAY(scratch, bool, k->kernel->insts.len);
     const uint32_t found = mark_loops(k->kernel, s, around);
     s->pitch = (int64_t)p->buffers.data[s->out].bytes / s->rows;
@@ -119,7 +119,7 @@ typedef struct Look {
     const PlanKernel *k;
     RowStage *stage;
     int64_t row;
-    bool is_apart; // every row writes only itself
+    bool is_apart; // every row writes only itself; of a sum, only the last one writes
 } Look;
 
 static RowUse *use_of(RowStage *s, BufId buf)
@@ -135,7 +135,9 @@ static void look(void *ctx, const TraceAccess *a)
     Look *l = ctx;
     const int64_t row = l->row * l->stage->pitch;
     if (a->is_write) {
-        l->is_apart = l->is_apart && a->begin >= row && a->end <= row + l->stage->pitch;
+        const bool is_own = l->stage->is_sum ? l->row + 1 == l->stage->rows
+                                             : a->begin >= row && a->end <= row + l->stage->pitch;
+        l->is_apart = l->is_apart && is_own;
         return;
     }
     RowUse *u = use_of(l->stage, l->k->args.data[a->arg].buf);
@@ -230,6 +232,38 @@ const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch)
     return c;
 }
 
+// Iterations of the first loop; 0: it is not known.
+static int64_t first_count(const Kernel *k)
+{
+    int64_t lo = 0, hi = 0;
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        if (n->kind == KI_for)
+            return k_is_const(k, n->a, &lo) && k_is_const(k, n->b, &hi) ? hi - lo : 0;
+    }
+    return 0;
+}
+
+// A kernel without rows of its own, which adds up those that it reads.
+static bool find_sum(const Plan *p, const PlanKernel *k, RowStage *found, Arena *scratch)
+{
+    RowStage s = *found;
+    s.is_sum = true;
+    s.rows = first_count(k->kernel);
+    s.pitch = 0;
+    if (s.rows < 2 || s.scratch == 0)
+        return false;
+    s.loops = ARENA_ARRAY(scratch, bool, k->kernel->insts.len);
+    s.uses.data = NULL; // those of `found` stay
+    s.uses.cap = 0;
+    if (mark_loops(k->kernel, &s, 0) != 1 || !find_uses(p, k, &s, scratch))
+        return false;
+    s.kept = s.scratch;
+    s.scratch = 0;
+    *found = s;
+    return true;
+}
+
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *scratch)
 {
     rlx_assert(kernel < p->kernels.len && k->kernel != NULL);
@@ -241,8 +275,12 @@ RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *
         return s;
     s.out = s.result = only_result(p, k);
     bool is_found = false;
-    for (uint32_t around = 0; s.out != 0 && !is_found && around < MOST_AROUND; around++)
+    for (uint32_t around = 0; s.out != 0 && !is_found && around < MOST_AROUND; around++) {
+        s.rows = rows_of(p, k);
         is_found = find_loops(p, k, &s, around, scratch) && find_uses(p, k, &s, scratch);
+    }
+    if (s.out != 0 && (!is_found || s.rows == 1))
+        is_found |= find_sum(p, k, &s, scratch);
     s.out = is_found ? s.out : 0;
     return s;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that run row by row in turns: of a group of kernels that follow each other, each makes a row as
 // soon as the rows that it reads are there. A value that only the group reads then is never there as a whole,
-// but as a window of some rows. No row is made twice.
+// but as a window of some rows. No row is made twice, but in kernels that are merged with the one before them
+// (PlanKernel.merged).
 //
 // Time is counted in ticks. A kernel has made (tick + 1 - delay) / every rows after a tick, between none and
 // all of them; so the first kernel makes a row at each tick.
@@ -30,7 +31,9 @@ typedef struct RowStage {
     int64_t rows, pitch; // of its result, in bytes from row to row
     bool *loops;         // by instruction: those over rows, which no other one is in
     int64_t first, span; // row q is made by their iterations [first + q * span, first + (q + 1) * span)
-    uint64_t scratch;    // bytes
+    bool is_sum;         // its result is there after its last row, and has no rows (pitch 0)
+    uint64_t scratch;    // bytes that it needs while it makes a row
+    uint64_t kept;       // of a sum: what it keeps from row to row
     VEC(RowUse) uses;    // of the arena, without scratch memory
     struct RowStage *coarser; // the same with fewer rows of more bytes, as far as they were asked for
 } RowStage;
@@ -60,7 +63,10 @@ typedef struct RowHeld {
 } RowHeld;
 
 typedef struct RowGroup {
-    uint32_t first, n; // kernels of the plan
+    uint32_t first, span; // kernels of the plan
+    bool merges;          // where two of them can be one (PlanKernel.merged), they are,
+    BufId gone[ROWS_MAX_STAGES]; // and these values are never there
+    uint32_t n, n_gone;
     const RowStage *stage[ROWS_MAX_STAGES];
     int64_t every[ROWS_MAX_STAGES], delay[ROWS_MAX_STAGES], ticks;
     RowHeld held[ROWS_MAX_STAGES];
@@ -80,6 +86,7 @@ typedef struct Rows {
     Plan *plan;
     Arena *scratch;
     RowWays *ways;              // by kernel
+    RowWays *merged;            // the same, with the kernel before it
     uint32_t *first, *last;     // by buffer: kernels that touch it; UINT32_MAX and 0: none
     bool *lasts;                // by buffer: needed from before the first kernel on, or behind the last one
     bool *is_scratch;           // by buffer: of a kernel
@@ -92,7 +99,7 @@ typedef struct Rows {
 
 // How the result of a kernel alone may lie over a value that it reads.
 LeadWays rows_lead(const Rows *r, const RowStage *s, BufId in);
-// Can kernels [first, first + n), whose stages are there, be a group? Fills it.
+// Can kernels [first, first + span), whose stages are there, be a group? Fills it.
 bool rows_group(const Rows *r, RowGroup *g);
 // Rows that a stage has made after a tick, and the lowest row of its value that is needed at a tick.
 int64_t rows_made(const RowGroup *g, uint32_t stage, int64_t tick);
