@@ -123,6 +123,7 @@ struct Target {
     const SpellOverride *halves; // before these, of values that are stored in 16 bits
     uint32_t n_halves;
     const char *cast;      // $T, $0: between numbers
+    const char *widen; // $0: an integer of at most 16 bits, as f32; NULL: as other numbers
     const char *times_zero; // $0, $1: an f32 by the constant 0, where compilers lose NaN; NULL: as others
     const char *signature; // $0 = name, $1 = parameters, $L = threads of a group
     const char *param_read,
