@@ -11,7 +11,8 @@ enum {
     MAX_SPLITS = 8,           // and groups of a cluster
     MAX_SUMS = 128 * 256 * 2, // that the groups of a cluster hand to each other
     MAX_CANDIDATES = 256,
-    MOST_OF_TWO = 96,     // columns of two warpgroups, where two groups share the registers of a processor
+    MOST_OF_ONE = 192,    // columns of a warpgroup, where two groups share the registers of a processor
+    MOST_OF_TWO = 96,     // those of two warpgroups
     KEPT_STAGES = 3,      // at least, beside what is kept of B
     MIN_STEPS = 4,        // of k, in a part
     MOST_KEPT = 16,       // steps of k
@@ -52,7 +53,8 @@ static int64_t room_of_two(const GpuMachine *m)
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t)
 {
     rlx_assert(t.stages >= 1);
-    return (t.warpgroups == 1 || t.columns <= MOST_OF_TWO) && gpu_tile_end(t) <= room_of_two(m);
+    const int16_t most = t.warpgroups == 1 ? MOST_OF_ONE : MOST_OF_TWO;
+    return t.columns <= most && gpu_tile_end(t) <= room_of_two(m);
 }
 
 // Groups of a cluster, as an index of GpuMachine.clusters.
@@ -116,16 +118,21 @@ static double time_of(const GpuMatmul *p, GpuTile t)
                                        result * (double)p->m * (double)p->n);
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
     const double share = w.groups < all_read ? w.groups / all_read : 1;
-    const double memory = bytes / 1000 / m->memory_rate / share * (t.splits > 1 ? 1 : 1 + 8.0 / t.columns);
-    const double time = most(most(w.waves * w.steps * most(step, multiply), time_of_results(p, t)),
-                             most(w.groups * w.steps * w.copied / rate, memory));
+    const double again_of = t.splits > 1 || t.kept != 0 ? 0 : 8.0 / t.columns; // what the cache has lost
+    const double memory = bytes / 1000 / m->memory_rate / share * (1 + again_of);
+    const double kept = (double)gpu_tile_first_slot(t) / 1000, results = time_of_results(p, t);
+    const double holders = w.groups < all_read ? w.groups : all_read;
+    const double cache = (w.groups * w.steps * w.copied + holders * kept) / rate;
+    const double time = most(most(w.waves * w.steps * most(step, multiply), results), most(cache, memory));
+    // Threads that make results of bytes do not multiply, and wait for what others store.
+    const double beside = p->bytes != NULL ? results / 5 + cache * 3 / 10 + kept / m->copy_rate : 0;
     // Beginning and end, and adding up the parts.
     const double sums = rows * t.columns * 4 / 1000 * 0.1 * (1 - 1 / split);
     // Convolutions wait for memory most of the time: a second group on a processor fills the gaps.
     const double alone = p->image != NULL && !gpu_tile_has_room(m, t) ? 1.5 : 0;
     // Few channels: little else is read than weights, again for each tile.
     const double again = gpu_row_width(p) < gpu_tile_k(p) ? w.groups * w.steps * w.copied / rate / 4 : 0;
-    return time + sums + 2.2 + alone + again + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
+    return time + beside + sums + 2.2 + alone + again + (t.pair > 1 ? 0.6 : 0) + t.columns * 0.004;
 }
 
 static bool can_split(const GpuMatmul *p, GpuTile t)
