@@ -6,6 +6,7 @@
 #include "passes/lower/gpu/gpu_split.h"
 
 enum { MATRIX_TILE = 64, WORD = 4 };
+static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
 
 static const GpuShape shapes[] = {
     {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
@@ -163,7 +164,8 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
                                                    : depth; // those of 16-bit floats are short
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
-    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3;
+    const double sums = (double)(groups * t.rows * t.columns) * SUM_TIME; // of those that there are not as well
+    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
 }
 
 // Threads alone have blocks of sums in both directions.
