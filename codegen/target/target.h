@@ -162,6 +162,8 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu);
 
 // The spelling of an op on operands of a type, or NULL.
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes);
+// The template of a cast between numbers, unless it is one of a float to an integer.
+const char *target_cast(const Target *t, int from, int to);
 // Why the target cannot print this kernel ("msl has no f64"), or NULL.
 const char *target_lacks(const Target *t, const Kernel *k);
 

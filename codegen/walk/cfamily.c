@@ -111,12 +111,6 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
     return ts->round ? walk_expand(w, ts->round, to, to, text) : text;
 }
 
-// An integer of at most 16 bits.
-static bool is_narrow(int type)
-{
-    return type != KT_INDEX && type != DTYPE_bool && !is_float(type) && dtype_info[type].bytes <= 2;
-}
-
 static const char *cast_text(Walk *w, const KInst *n, CastUse use)
 {
     const KInst *src = k_inst(w->k, n->a);
@@ -128,9 +122,7 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
     const TypeSpell *to = walk_type(w, n->dtype), *from = walk_type(w, src->dtype);
     const char *template = n->dtype == DTYPE_bool                        ? "$0 != 0"
                            : is_float(src->dtype) && !is_float(n->dtype) ? "rlx_$V_to_$S($0)"
-                           : t->widen != NULL && is_float(n->dtype) && n->dtype != DTYPE_f64 && is_narrow(src->dtype)
-                               ? t->widen
-                               : t->cast;
+                                                                         : target_cast(t, src->dtype, n->dtype);
     const char *text = walk_expr(w, n->a);
     // Arithmetic on narrow floats is rounded where its value leaves the type.
     if (from->round && is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)

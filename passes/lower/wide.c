@@ -342,8 +342,8 @@ void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef a
     wide_finish(l, w, at, opened, store_held, &array);
 }
 
-// A thread has one vector of the widest elements: if it had more, neighbouring threads would not read or write
-// neighbouring bytes.
+// A thread has one vector of the widest elements: if it had more, neighbouring threads would not read or
+// write neighbouring bytes.
 static void limit_vector(const Lower *l, Wide *w)
 {
     uint32_t n = least(w->n, k_fetch_width((int)w->root_type));

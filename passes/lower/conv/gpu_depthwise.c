@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of GPUs over one or two axes, channels last, with one output or a few for each channel:
-// a thread has neighbouring outputs of a few neighbouring pixels of a row. Their windows overlap: it fetches every input that they share once, and
-// every weight once. Inputs beyond the border are zeros in registers, so that all fetches are under way at
-// once; where weights may be infinite, such taps are left out instead. Accumulation: f32 fused multiply-adds
-// in the order kernel row, kernel column, starting from the bias. Those of bytes are exact: f32 holds their
-// weights and sums, in which inputs beyond the border are the zero point (gpu_int_conv.c).
+// Depthwise convolutions of GPUs over one or two axes, channels last, with one output or a few for each
+// channel: a thread has neighbouring outputs of a few neighbouring pixels of a row. Their windows overlap: it
+// fetches every input that they share once, and every weight once. Inputs beyond the border are zeros in
+// registers, so that all fetches are under way at once; where weights may be infinite, such taps are left out
+// instead. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, starting from the
+// bias. Those of bytes are exact: f32 holds their weights and sums, in which inputs beyond the border are the
+// zero point (gpu_int_conv.c).
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/gpu/gpu_matmul.h"
@@ -62,8 +63,8 @@ static bool has_types(const Lower *l, const Conv *c)
 
 static bool is_depthwise(const Lower *l, const Conv *c)
 {
-    return c->s.ic == 1 && c->s.oc <= UNITS_MOST_OUTPUTS && c->group > 1 && c->shuffle == 1 && c->s.n_outer == 0 &&
-           c->s.kh * c->s.kw <= MOST_TAPS && has_types(l, c);
+    return c->s.ic == 1 && c->s.oc <= UNITS_MOST_OUTPUTS && c->group > 1 && c->shuffle == 1 &&
+           c->s.n_outer == 0 && c->s.kh * c->s.kw <= MOST_TAPS && has_types(l, c);
 }
 
 // As many as divide a row, as long as there are threads enough for the whole GPU.

@@ -11,7 +11,7 @@ enum {
     MAX_SPLITS = 8,           // and groups of a cluster
     MAX_SUMS = 128 * 256 * 2, // that the groups of a cluster hand to each other
     MAX_CANDIDATES = 256,
-    MOST_OF_ONE = 192,    // columns of a warpgroup, where two groups share the registers of a processor
+    MOST_OF_ONE = 192,    // columns of a warpgroup, where two groups share a processor's registers
     MOST_OF_TWO = 96,     // those of two warpgroups
     KEPT_STAGES = 3,      // at least, beside what is kept of B
     MIN_STEPS = 4,        // of k, in a part
@@ -89,12 +89,12 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-// Microseconds that the threads of a processor take to make results of sums of bytes and to store them: warps wait for
-// what they have asked for, so that the more there are, the more is done at once.
+// Microseconds that the threads of a processor take to make results of sums of bytes and to store them: warps
+// wait for what they have asked for, so that the more there are, the more is done at once.
 static double time_of_results(const GpuMatmul *p, GpuTile t)
 {
     const double warps = t.warpgroups * (gpu_tile_has_room(machine_of(p), t) ? 2 : 1);
-    const double sums = work_of(p, t).waves * (double)gpu_tile_rows(t) * t.columns / GPU_WARPGROUP;
+    const double sums = work_of(p, t).waves * (double)gpu_tile_rows(t) * t.columns / t.splits / GPU_WARPGROUP;
     return p->bytes == NULL ? 0 : sums * RESULT_TIME / (warps < 4 ? warps : 4);
 }
 

@@ -111,8 +111,8 @@ GpuUnit gpu_simt_unit(const GpuMatmul *p);
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit);
 // Words of k of a team in a slice.
 int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t);
-// Groups that a processor holds at once; those of products that are over after few slices, most of whose time is
-// waiting, are more.
+// Groups that a processor holds at once; those of products that are over after few slices, most of whose time
+// is waiting, are more.
 uint8_t gpu_simt_places(GpuUnit unit, GpuShape t);
 uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t);
 // Has each group a processor for itself? Then it waits for memory, and nobody else wants the registers.

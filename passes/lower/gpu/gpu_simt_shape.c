@@ -91,8 +91,8 @@ static int64_t shared_bytes(GpuShape t, int64_t words)
     return WORD * (slices + (t.teams > 1 ? t.teams / 2 * t.rows * t.columns : 0));
 }
 
-// Where one slice can be all of k, it has no more than that: nothing waits for a second one, and fewer zeros are
-// brought. Registers hold it on its way.
+// Where one slice can be all of k, it has no more than that: nothing waits for a second one, and fewer zeros
+// are brought. Registers hold it on its way.
 int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     enum { STEP = 8, MOST_HELD = 18 };
@@ -164,7 +164,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
                                                    : depth; // those of 16-bit floats are short
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
-    const double sums = (double)(groups * t.rows * t.columns) * SUM_TIME; // of those that there are not as well
+    const double sums = (double)(groups * t.rows * t.columns) * SUM_TIME; // those beyond the end, too
     return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
 }
 
@@ -183,7 +183,8 @@ static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
         return t.rows == MATRIX_TILE && t.columns == MATRIX_TILE && t.teams == 1;
     if (unit == GPU_UNIT_FMA && !has_blocks(t))
         return false;
-    return shared_bytes(t, GPU_SIMT_WORDS) <= p->l->caps->shared_bytes && (!gpu_coop_fits(p) || coop_speed[which].share > 0);
+    return shared_bytes(t, GPU_SIMT_WORDS) <= p->l->caps->shared_bytes &&
+           (!gpu_coop_fits(p) || coop_speed[which].share > 0);
 }
 
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)

@@ -15,7 +15,7 @@
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
 // elements between its rows that are near.
-enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256, MOST_UNROLLED = 64 };
+enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256 };
 
 // --- results -------------------------------------------------------------------------------------
 
@@ -369,10 +369,7 @@ static KRef dot(Lower *l, const Matmul *x, KRef a, KRef b)
         return live_dot(l, x, zero, a, b, lanes);
     const KRef acc = k_var(k, lanes > 1 ? k_splat(k, zero, lanes) : zero, "acc");
     if (whole > 0) {
-        // Few steps of a GPU's threads: all loads are under way at once.
-        const bool is_unrolled = l->caps->is_gpu && whole <= MOST_UNROLLED;
-        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes,
-                             is_unrolled ? KFOR_UNROLL : KFOR_SERIAL, "c");
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
         add_product(l, x, acc, a, b, i, lanes);
         k_end(k);
     }
