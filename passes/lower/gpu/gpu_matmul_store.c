@@ -307,8 +307,8 @@ static KRef sum_of(const Batch *b, const Part *t, int64_t n)
     return k_expr(k, "($ + $) * 4 + ($ + #)", b->first, t->four, b->all->from, own);
 }
 
-// Opens a block for what is not beyond the end, unless tiles of that size end there: blocks keep the assembler
-// from doing several parts at once. Returns whether it did.
+// Opens a block for what is not beyond the end, unless tiles of that size end there: blocks keep the
+// assembler from doing several parts at once. Returns whether it did.
 static bool open_within(Kernel *k, KRef at, int64_t n, int64_t tile)
 {
     if (n % tile != 0)

@@ -35,7 +35,7 @@ static const TileShape shapes[] = {
     {2, 4, 64}, {2, 3, 96}, {2, 0, 96},
 };
 
-static const double RESULT_TIME = 0.04; // microseconds of a sum in a thread of a warp that has nobody beside it
+static const double RESULT_TIME = 0.04; // microseconds of a sum in a thread of a warp that is alone
 // Of the cache's rate, for few rows or columns in pairs; with parts of k.
 static const double pair_gain[] = {1.04, 1.12};
 
