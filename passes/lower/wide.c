@@ -342,13 +342,17 @@ void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef a
     wide_finish(l, w, at, opened, store_held, &array);
 }
 
-// A thread has one vector of the widest elements: if it had more, neighbouring threads would not read or
-// write neighbouring bytes.
-static void limit_vector(const Lower *l, Wide *w)
+// A turn of a thread is one vector of the widest elements: if it were more, neighbouring threads would not read
+// or write neighbouring bytes. The thread has as many elements as before. Vectors and turns are known.
+static void limit_vector(const Lower *l, WideMap *m)
 {
+    Wide *w = &m->w;
     uint32_t n = least(w->n, k_fetch_width((int)w->root_type));
     for (uint32_t i = 0; i < w->n_values; i++)
         n = least(n, k_fetch_width((int)lower_node(l, w->value[i].node)->dtype));
+    rlx_assert(n >= 1 && w->n % n == 0);
+    m->turns *= w->n / n;
+    m->vectors *= w->n / n;
     w->n = (uint8_t)n;
     w->root_piece = (uint8_t)least(w->root_piece, w->n);
     for (uint32_t i = 0; i < w->n_values; i++)
@@ -362,11 +366,11 @@ bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
     if (d->rank == 0 || !wide_new(l, d, d->rank - 1, &m.w) || !m.w.is_root_wide || m.w.n == 1 ||
         (d->is_exact && d->live[d->rank - 1].size != 0))
         return false;
-    limit_vector(l, &m.w);
     m.vectors = count_vectors(d, d->rank - 1, m.w.n);
     if (m.vectors == 0)
         return false;
     m.turns = choose_turns(l, &m);
+    limit_vector(l, &m);
     k_set_group(k, WIDE_GROUP);
     const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
     const KRef first = k_expr(k, "$ * # + $", part, m.turns * WIDE_GROUP, k_thread(k));
