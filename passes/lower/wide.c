@@ -342,8 +342,8 @@ void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef a
     wide_finish(l, w, at, opened, store_held, &array);
 }
 
-// A turn of a thread is one vector of the widest elements: if it were more, neighbouring threads would not read
-// or write neighbouring bytes. The thread has as many elements as before. Vectors and turns are known.
+// A turn of a thread is one vector of the widest elements: if it were more, neighbouring threads would not
+// read or write neighbouring bytes. The thread has as many elements as before. Vectors and turns are known.
 static void limit_vector(const Lower *l, WideMap *m)
 {
     Wide *w = &m->w;
