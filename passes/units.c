@@ -22,6 +22,6 @@ bool units_take_depthwise(const TargetCaps *caps, const Shape *shape, int64_t gr
 {
     rlx_assert(group >= 1);
     return caps->is_gpu && caps->shared_bytes != 0 && group > 1 && shape->rank >= LEAST_RANK &&
-           shape->rank < MOST_RANK && shape->dim[0] == group && shape->dim[1] == 1 &&
-           shape_numel(shape) <= group * UNITS_MOST_TAPS && are_bytes(shape, weights);
+           shape->rank < MOST_RANK && group * UNITS_MOST_OUTPUTS % shape->dim[0] == 0 && shape->dim[1] == 1 &&
+           shape_numel(shape) <= shape->dim[0] * UNITS_MOST_TAPS && are_bytes(shape, weights);
 }

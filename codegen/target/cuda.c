@@ -61,6 +61,7 @@ const Target target_cuda = {
     .overrides = overrides,
     .n_overrides = sizeof overrides / sizeof *overrides,
     .cast = "$T($0)",
+    .widen = "rlx_narrow_to_f32($0)",
     .signature = "extern \"C\" __global__ void $0($1)",
     .param_read = "const $0 *$1",
     .param_written = "$0 *$3$1",

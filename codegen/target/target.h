@@ -123,6 +123,7 @@ struct Target {
     const SpellOverride *halves; // before these, of values that are stored in 16 bits
     uint32_t n_halves;
     const char *cast;      // $T, $0: between numbers
+    const char *widen; // $0: an integer of at most 16 bits, as f32; NULL: as other numbers
     const char *times_zero; // $0, $1: an f32 by the constant 0, where compilers lose NaN; NULL: as others
     const char *signature; // $0 = name, $1 = parameters, $L = threads of a group
     const char *param_read,
@@ -161,6 +162,8 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu);
 
 // The spelling of an op on operands of a type, or NULL.
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes);
+// The template of a cast between numbers, unless it is one of a float to an integer.
+const char *target_cast(const Target *t, int from, int to);
 // Why the target cannot print this kernel ("msl has no f64"), or NULL.
 const char *target_lacks(const Target *t, const Kernel *k);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of targets, and the questions about them that need only their tables.
 #include "codegen/target/target.h"
+#include "ir/kernel/kernel_fold.h"
 #include "ir/kernel/device.h"
 
 #include <string.h>
@@ -72,6 +73,13 @@ static SpellCol column_of(int type, uint8_t lanes)
     if (type == DTYPE_f64)
         return SPELL_F64;
     return dtype_info[type].cls == DCLASS_FLOAT ? SPELL_F32 : SPELL_INT;
+}
+
+const char *target_cast(const Target *t, int from, int to)
+{
+    const bool is_narrow = from != KT_INDEX && from != DTYPE_bool && !kt_is_float(from) &&
+                           dtype_info[from].bytes <= 2;
+    return t->widen != NULL && is_narrow && kt_is_float(to) && to != DTYPE_f64 ? t->widen : t->cast;
 }
 
 const char *target_spell(const Target *t, KOp op, int type, uint8_t lanes)

@@ -118,11 +118,11 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
         return vector_cast_text(w, n, src, use);
     if (n->imm)
         return bitcast_text(w, n, src);
-    const Target *t = w->t;
     const TypeSpell *to = walk_type(w, n->dtype), *from = walk_type(w, src->dtype);
-    const char *template = n->dtype == DTYPE_bool                        ? "$0 != 0"
-                           : is_float(src->dtype) && !is_float(n->dtype) ? "rlx_$V_to_$S($0)"
-                                                                         : t->cast;
+    const bool truncates = is_float(src->dtype) && !is_float(n->dtype);
+    const char *template = n->dtype == DTYPE_bool ? "$0 != 0"
+                           : truncates            ? "rlx_$V_to_$S($0)"
+                                                  : target_cast(w->t, src->dtype, n->dtype);
     const char *text = walk_expr(w, n->a);
     // Arithmetic on narrow floats is rounded where its value leaves the type.
     if (from->round && is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)

@@ -342,6 +342,23 @@ void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef a
     wide_finish(l, w, at, opened, store_held, &array);
 }
 
+// A turn of a thread is one vector of the widest elements: if it were more, neighbouring threads would not
+// read or write neighbouring bytes. The thread has as many elements as before. Vectors and turns are known.
+static void limit_vector(const Lower *l, WideMap *m)
+{
+    Wide *w = &m->w;
+    uint32_t n = least(w->n, k_fetch_width((int)w->root_type));
+    for (uint32_t i = 0; i < w->n_values; i++)
+        n = least(n, k_fetch_width((int)lower_node(l, w->value[i].node)->dtype));
+    rlx_assert(n >= 1 && w->n % n == 0);
+    m->turns *= w->n / n;
+    m->vectors *= w->n / n;
+    w->n = (uint8_t)n;
+    w->root_piece = (uint8_t)least(w->root_piece, w->n);
+    for (uint32_t i = 0; i < w->n_values; i++)
+        w->piece[i] = (uint8_t)least(w->piece[i], w->n);
+}
+
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
 {
     WideMap m = {.fn = fn, .ctx = ctx};
@@ -353,6 +370,7 @@ bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
     if (m.vectors == 0)
         return false;
     m.turns = choose_turns(l, &m);
+    limit_vector(l, &m);
     k_set_group(k, WIDE_GROUP);
     const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
     const KRef first = k_expr(k, "$ * # + $", part, m.turns * WIDE_GROUP, k_thread(k));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of GPUs over one or two axes, channels last: a thread has neighbouring channels of a
-// few neighbouring pixels of a row. Their windows overlap: it fetches every input that they share once, and
-// every weight once. Inputs beyond the border are zeros in registers, so that all fetches are under way at
-// once; where weights may be infinite, such taps are left out instead. Accumulation: f32 fused multiply-adds
-// in the order kernel row, kernel column, starting from the bias. Those of bytes are exact: f32 holds their
-// sums, in which inputs beyond the border are the zero point (gpu_int_conv.c).
+// Depthwise convolutions of GPUs over one or two axes, channels last, with one output or a few for each
+// channel: a thread has neighbouring outputs of a few neighbouring pixels of a row. Their windows overlap: it
+// fetches every input that they share once, and every weight once. Inputs beyond the border are zeros in
+// registers, so that all fetches are under way at once; where weights may be infinite, such taps are left out
+// instead. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, starting from the
+// bias. Those of bytes are exact: f32 holds their weights and sums, in which inputs beyond the border are the
+// zero point (gpu_int_conv.c).
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/gpu/gpu_matmul.h"
@@ -20,7 +21,8 @@ typedef struct GpuDepthwise {
     Lower *l;
     const Conv *c;
     Wide w;
-    int64_t n, pixels;       // channels and pixels of a thread
+    int64_t n, pixels;       // output channels and pixels of a thread
+    int64_t inputs;          // of its channels
     uint32_t x, weights;
     bool is_packed;          // the weights, by tap, then by channel
     bool is_finite;          // they all are
@@ -61,14 +63,14 @@ static bool has_types(const Lower *l, const Conv *c)
 
 static bool is_depthwise(const Lower *l, const Conv *c)
 {
-    return c->s.ic == 1 && c->s.oc == 1 && c->group > 1 && c->shuffle == 1 && c->s.n_outer == 0 &&
-           c->s.kh * c->s.kw <= MOST_TAPS && has_types(l, c);
+    return c->s.ic == 1 && c->s.oc <= UNITS_MOST_OUTPUTS && c->group > 1 && c->shuffle == 1 &&
+           c->s.n_outer == 0 && c->s.kh * c->s.kw <= MOST_TAPS && has_types(l, c);
 }
 
 // As many as divide a row, as long as there are threads enough for the whole GPU.
 static int64_t pixels_of(const Lower *l, const Conv *c, uint32_t n)
 {
-    const int64_t vectors = c->s.n * c->s.h * c->s.w * c->group / n;
+    const int64_t vectors = c->s.n * c->s.h * c->s.w * c->group * c->s.oc / n;
     const int64_t wanted = (int64_t)l->caps->gpu->processors * THREADS_OF_PROCESSOR;
     int64_t pixels = MOST_PIXELS;
     while (pixels > 1 && (c->s.w % pixels != 0 || vectors / pixels < wanted))
@@ -84,9 +86,10 @@ static bool fits(Lower *l, const Conv *c, const Domain *d, GpuDepthwise *out)
         return false;
     domain_add(l, &in, c->x);
     out->n = out->w.n;
+    out->inputs = out->n / c->s.oc;
     out->x_piece = wide_piece(l, &in, c->x, 1);
     out->pixels = d->live[d->rank - 1].size != 0 ? 1 : pixels_of(l, c, out->w.n);
-    return out->x_piece > 0 && (c->bias == 0 || has_pieces(l, c->bias, out->w.n));
+    return out->x_piece > 0 && out->n % c->s.oc == 0 && (c->bias == 0 || has_pieces(l, c->bias, out->w.n));
 }
 
 // --- weights ---------------------------------------------------------------------------------------
@@ -107,24 +110,32 @@ static void fill_weights(const void *ctx, void *out)
                    w->data + (size_t)(c * w->taps + t) * w->bytes, w->bytes);
 }
 
-static DType weight_type(const GpuDepthwise *s)
+// Bytes as floats: all threads would convert the same ones.
+static const unsigned char *as_floats(const GpuDepthwise *s)
 {
     const GpuBytes *bytes = s->c->bytes;
-    if (bytes == NULL)
-        return (DType)lower_node(s->l, s->c->w)->dtype;
-    return bytes->has_signed_weights ? DTYPE_i8 : DTYPE_u8;
+    const int64_t n = shape_numel(lower_node(s->l, s->c->w)->shape);
+    float *to = ARENA_ARRAY(s->l->pass->perm, float, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = bytes->has_signed_weights ? (float)(int8_t)bytes->weights[i] : (float)bytes->weights[i];
+    return (const unsigned char *)to;
+}
+
+static DType weight_type(const GpuDepthwise *s)
+{
+    return s->c->bytes != NULL ? DTYPE_f32 : (DType)lower_node(s->l, s->c->w)->dtype;
 }
 
 // Constants are stored by tap, then by channel; others are read where they are.
 static uint32_t weights_of(const GpuDepthwise *s)
 {
     Lower *l = s->l;
-    const Node *n = lower_node(l, s->c->w);
     if (!s->is_packed)
         return lower_param(l, s->c->w, PARAM_READ);
     Weights *w = ARENA_NEW(l->pass->perm, Weights);
-    *w = (Weights){s->c->bytes != NULL ? s->c->bytes->weights : node_attr(n, A_const_data)->u.blob,
-                   s->c->s.kh * s->c->s.kw, s->c->group, dtype_info[n->dtype].bytes};
+    *w = (Weights){s->c->bytes != NULL ? as_floats(s)
+                                       : node_attr(lower_node(l, s->c->w), A_const_data)->u.blob,
+                   s->c->s.kh * s->c->s.kw, s->c->group * s->c->s.oc, dtype_info[weight_type(s)].bytes};
     return lower_param_filled(l, "taps", weight_type(s), fill_weights, w,
                               (uint64_t)(w->taps * w->channels) * w->bytes);
 }
@@ -190,10 +201,10 @@ static KRef test_inside(Kernel *k, KRef at, int64_t lowest, int64_t highest, int
 static uint32_t fetch_x(const GpuDepthwise *s, KRef row, KRef column, KRef is_inside)
 {
     Kernel *k = s->l->k;
-    const WideSpan span = {.n = (uint32_t)s->n, .piece = s->x_piece};
+    const WideSpan span = {.n = (uint32_t)s->inputs, .piece = s->x_piece};
     const int type = lower_node(s->l, s->c->x)->dtype;
     if (is_inside != 0 && s->is_finite) {
-        const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j");
+        const KRef j = k_loop(k, s->inputs, KFOR_UNROLL, "j");
         k_astore(k, s->of_x, j, s->zero != 0 ? k_cast(k, s->zero, type) : k_number(k, type, 0));
         k_end(k);
     }
@@ -214,7 +225,7 @@ static void add_tap(const GpuDepthwise *s, int64_t pixel, int64_t tap)
 {
     Kernel *k = s->l->k;
     const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j"), place = k_expr(k, "$ + #", j, pixel * s->n);
-    const KRef x = k_cast(k, k_aload(k, s->of_x, j, 1), DTYPE_f32);
+    const KRef x = k_cast(k, k_aload(k, s->of_x, k_expr(k, "$ / #", j, s->c->s.oc), 1), DTYPE_f32);
     const KRef w = k_cast(k, k_aload(k, s->of_weights, k_expr(k, "$ + #", j, tap * s->n), 1), DTYPE_f32);
     k_astore(k, s->acc, place, k_fma(k, x, w, k_aload(k, s->acc, place, 1)));
     k_end(k);
@@ -247,7 +258,7 @@ static void fetch_weights(const GpuDepthwise *s, int64_t kh)
     const KRef base = s->is_packed ? s->channel : lower_base(s->l, s->c->w);
     for (int64_t i = 0; i < kw; i++) {
         if (s->is_packed) {
-            const KRef index = k_expr(k, "$ + #", base, (kh * kw + i) * s->c->group);
+            const KRef index = k_expr(k, "$ + #", base, (kh * kw + i) * s->c->group * s->c->s.oc);
             wide_load(s->l, s->weights, index, s->of_weights, i * s->n, span);
             continue;
         }
@@ -310,7 +321,7 @@ static void place_thread(GpuDepthwise *s, const Point *at, uint32_t rank)
     s->channel = at->idx[1];
     s->row = rank > 3 ? at->idx[rank - 2] : k_index(k, 0);
     s->column = k_expr(k, "$ * #", at->idx[rank - 1], s->pixels);
-    s->first = k_add(k, image, s->channel);
+    s->first = k_add(k, image, k_expr(k, "$ / #", s->channel, s->c->s.oc));
 }
 
 bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d)
@@ -330,7 +341,7 @@ bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d)
     wide_declare(l, &s.w, s.pixels);
     for (int64_t p = 0; p < s.pixels; p++)
         wide_fetch(l, &s.w, pixel_of(&s, at, p), k_index(l->k, p * s.n));
-    s.of_x = k_array(l->k, lower_node(l, c->x)->dtype, s.n);
+    s.of_x = k_array(l->k, lower_node(l, c->x)->dtype, s.inputs);
     s.of_weights = k_array(l->k, weight_type(&s), c->s.kw * s.n);
     begin_bytes(&s);
     begin_sums(&s);

@@ -93,7 +93,10 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
         at.batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
     KRef row = 0, column = 0;
     const int64_t raster = RASTER_ROWS / e->tile.pair;
-    if (e->m_tiles <= raster) {
+    if (e->tile.kept != 0) { // groups are a multiple of the columns of tiles
+        row = k_expr(k, "$ / #", i, e->n_tiles);
+        column = k_expr(k, "$ % #", i, e->n_tiles);
+    } else if (e->m_tiles <= raster) {
         row = k_expr(k, "$ % #", i, e->m_tiles);
         column = k_expr(k, "$ / #", i, e->m_tiles);
     } else {
@@ -242,7 +245,9 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.tiles = e.m_tiles * e.n_tiles * gpu_matmul_count(p);
     const GpuMachine *m = l->caps->gpu;
     const int64_t places = m->processors * (gpu_tile_has_room(m, e.tile) ? 2 : 1) / e.tile.pair;
-    e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles : places;
+    e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles
+              : e.tile.kept != 0                    ? places / e.n_tiles * e.n_tiles
+                                                    : places;
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;
     if (p->bytes != NULL && gpu_tile_has_room(m, e.tile)) // what its threads store takes registers

@@ -88,9 +88,10 @@ typedef struct GpuMatmul {
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
 // by a group of its own in a cluster. Two groups of a pair (pair: 2, else 1) have rows behind each other and
-// the same columns: each copies half of what both need of B.
+// the same columns: each copies half of what both need of B. kept: 0, or all steps of k: the tiles of a group
+// have the same columns, of which all of B stays in shared memory, and slots have rows of A only.
 typedef struct GpuTile {
-    uint8_t warpgroups, stages, splits, pair;
+    uint8_t warpgroups, stages, splits, pair, kept;
     int16_t columns;
 } GpuTile;
 
@@ -212,7 +213,15 @@ static inline int64_t gpu_tile_rows(GpuTile t)
 }
 static inline int64_t gpu_tile_slot(GpuTile t) // bytes of a slot of shared memory
 {
-    return (gpu_tile_rows(t) + t.columns) * GPU_ROW_BYTES;
+    return (gpu_tile_rows(t) + (t.kept != 0 ? 0 : t.columns)) * GPU_ROW_BYTES;
+}
+static inline int64_t gpu_tile_first_slot(GpuTile t) // where slots begin, behind what is kept of B
+{
+    return (int64_t)t.kept * t.columns * GPU_ROW_BYTES;
+}
+static inline int64_t gpu_tile_end(GpuTile t) // where they end
+{
+    return gpu_tile_first_slot(t) + t.stages * gpu_tile_slot(t);
 }
 static inline uint32_t gpu_matrix_param(Lower *l, const GpuMatrix *x)
 {

@@ -17,8 +17,8 @@ static int64_t slot_bytes(const GpuEmit *e)
 
 static int64_t slots_of(const GpuEmit *e)
 {
-    const int64_t n = GPU_LEAST_SHARED / slot_bytes(e);
-    return n > e->tile.stages ? e->tile.stages : n;
+    const int64_t n = GPU_LEAST_SHARED / slot_bytes(e), least = e->tile.kept != 0 ? 2 : e->tile.stages;
+    return n > least ? least : n;
 }
 
 // Byte address of 16 bytes of an operand in a slot: of the row or column i, and of step j of k; one of the

@@ -231,7 +231,8 @@ void gpu_matmul_simt(const GpuMatmul *p)
     const bool has_coop = gpu_coop_fits(p);
     GpuSimt s = {.p = p, .l = p->l, .k = k, .unit = gpu_simt_unit(p)};
     s.shape = gpu_simt_choose(p, s.unit);
-    s.depth = GPU_SIMT_WORDS * s.shape.teams;
+    s.words = has_coop ? GPU_SIMT_WORDS : gpu_simt_words(p, s.unit, s.shape);
+    s.depth = s.words * s.shape.teams;
     s.pair = gpu_unit_pair(s.unit);
     s.ahead = gpu_simt_is_alone(p, s.unit, s.shape) ? GPU_SIMT_AHEAD : 1;
     s.word = s.pair > 1 ? DTYPE_u32 : DTYPE_f32;
@@ -239,7 +240,7 @@ void gpu_matmul_simt(const GpuMatmul *p)
     s.a = (GpuSide){.x = &p->a, .window = p->window, .lines = s.shape.rows, .size = p->m};
     s.b = (GpuSide){.x = &p->b, .lines = s.shape.columns, .size = p->n};
     k_set_group(k, GPU_SIMT_THREADS);
-    k->places = s.ahead > 1 ? 1 : gpu_simt_places(s.unit, s.shape);
+    k->places = s.ahead > 1 ? 1 : gpu_simt_places_of(p, s.unit, s.shape);
     gpu_side_begin(&s, &s.a);
     gpu_side_begin(&s, &s.b);
     GpuSimt coop = has_coop ? gpu_coop_begin(&s) : s;

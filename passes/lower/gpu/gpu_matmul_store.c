@@ -148,7 +148,7 @@ static KRef buffer_of(const GpuEmit *e, KRef block, KRef chunk)
     Kernel *k = e->k;
     const KRef number = k_expr(k, "$ * 2 + $ % 2", block, chunk);
     return k_expr(k, "$ * # + ($ + #)", number, GPU_BLOCK_BYTES, e->shared,
-                  e->tile.stages * gpu_tile_slot(e->tile));
+                  gpu_tile_end(e->tile));
 }
 
 // What a block is made of beside the sums, into registers: until wide_end, if is_wide.
@@ -307,34 +307,48 @@ static KRef sum_of(const Batch *b, const Part *t, int64_t n)
     return k_expr(k, "($ + $) * 4 + ($ + #)", b->first, t->four, b->all->from, own);
 }
 
-static void open_part(const Batch *b, Part *t)
+// Opens a block for what is not beyond the end, unless tiles of that size end there: blocks keep the
+// assembler from doing several parts at once. Returns whether it did.
+static bool open_within(Kernel *k, KRef at, int64_t n, int64_t tile)
+{
+    if (n % tile != 0)
+        k_if(k, k_expr(k, "$ < #", at, n));
+    return n % tile != 0;
+}
+
+// Calls fn for each part of `width` of a run that is not beyond the end.
+static void each_of_run(const Batch *b, Part *t, void (*fn)(const Batch *b, const Part *t))
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
     const KRef lane = k_expr(k, "$ * #", b->all->lane, b->fours);
     const KRef begin = k_expr(k, "($ + $) * 8 + $", b->first, t->four, b->all->column);
-    t->row = k_add(k, b->at->m, k_expr(k, "$ + #", b->all->row, 8 * t->h));
-    t->column = k_add(k, b->at->n, k_expr(k, "$ + $ + #", begin, lane, t->at));
-    t->slot = k_expr(k, "$ * 4 + #", t->four, t->h * b->length + t->at);
-    k_if(k, k_expr(k, "$ < # & $ < #", t->row, e->p->m, t->column, e->p->n));
+    for (t->at = 0; t->at < b->length; t->at += b->width) {
+        t->column = k_add(k, b->at->n, k_expr(k, "$ + $ + #", begin, lane, t->at));
+        t->slot = k_expr(k, "$ * 4 + #", t->four, t->h * b->length + t->at);
+        const bool has_end = open_within(k, t->column, e->p->n, e->tile.columns);
+        fn(b, t);
+        if (has_end)
+            k_end(k);
+    }
 }
 
-// Calls fn for each part that is not beyond the end.
 static void each_part(const Batch *b, void (*fn)(const Batch *b, const Part *t))
 {
-    Kernel *k = b->e->k;
+    const GpuEmit *e = b->e;
+    Kernel *k = e->k;
     const int64_t runs = b->count / b->fours;
-    Part t = {.four = k_index(k, 0)};
-    if (runs > 1)
-        t.four = k_expr(k, "$ * #", k_loop(k, runs, KFOR_UNROLL, "run"), b->fours);
-    for (t.h = 0; t.h < 2; t.h++)
-        for (t.at = 0; t.at < b->length; t.at += b->width) {
-            open_part(b, &t);
-            fn(b, &t);
+    Part t = {0};
+    for (t.h = 0; t.h < 2; t.h++) {
+        t.row = k_add(k, b->at->m, k_expr(k, "$ + #", b->all->row, 8 * t.h));
+        const bool has_end = open_within(k, t.row, e->p->m, e->rows * e->tile.pair);
+        t.four = runs > 1 ? k_expr(k, "$ * #", k_loop(k, runs, KFOR_UNROLL, "run"), b->fours) : k_index(k, 0);
+        each_of_run(b, &t, fn);
+        if (runs > 1)
             k_end(k);
-        }
-    if (runs > 1)
-        k_end(k);
+        if (has_end)
+            k_end(k);
+    }
 }
 
 static Point part_point(const Batch *b, const Part *t, int64_t n)

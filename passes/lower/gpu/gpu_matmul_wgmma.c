@@ -9,6 +9,8 @@
 enum {
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
+    PRODUCER_OF_TWO = 24, // of two groups of two warpgroups that multiply each, which have 80 to begin with
+    CONSUMER_OF_TWO = 104,
     MANY_SUMS = 320, // columns of all who multiply, from where on registers are moved to them
     FLIGHT = 16 // sums of other groups that a thread reads at once
 };
@@ -23,12 +25,14 @@ static int64_t result_bytes(GpuTile t, bool has_blocks)
 uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks)
 {
     rlx_assert(t.stages > 0 && t.warpgroups > 0);
-    return (uint32_t)(t.stages * gpu_tile_slot(t) + result_bytes(t, has_blocks) + t.stages * 16);
+    const int64_t bytes = gpu_tile_end(t) + result_bytes(t, has_blocks) + t.stages * 16;
+    const int64_t of_mma = 2 * (gpu_tile_rows(t) + t.columns) * GPU_ROW_BYTES; // slots of both operands
+    return (uint32_t)(t.kept != 0 && bytes < of_mma ? of_mma : bytes);
 }
 
 static KRef full_bar(const GpuEmit *e, KRef slot)
 {
-    const int64_t before = e->tile.stages * gpu_tile_slot(e->tile) + result_bytes(e->tile, gpu_has_blocks(e));
+    const int64_t before = gpu_tile_end(e->tile) + result_bytes(e->tile, gpu_has_blocks(e));
     return k_expr(e->k, "$ * 8 + ($ + #)", slot, e->shared, before);
 }
 
@@ -113,7 +117,16 @@ static int64_t loaded_bytes(const GpuEmit *e)
 
 static KRef slot_address(const GpuEmit *e, KRef slot)
 {
-    return k_expr(e->k, "$ * # + $", slot, gpu_tile_slot(e->tile), e->shared);
+    return k_expr(e->k, "$ * # + ($ + #)", slot, gpu_tile_slot(e->tile), e->shared,
+                  gpu_tile_first_slot(e->tile));
+}
+
+// Of B, at a step of k.
+static KRef b_address(const GpuEmit *e, KRef slot, KRef step)
+{
+    if (e->tile.kept != 0)
+        return k_expr(e->k, "$ * # + $", step, e->tile.columns * GPU_ROW_BYTES, e->shared);
+    return k_expr(e->k, "$ + #", slot_address(e, slot), e->rows * GPU_ROW_BYTES);
 }
 
 static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
@@ -132,7 +145,7 @@ static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     Kernel *k = e->k;
     const int64_t columns = e->tile.columns / e->tile.pair;
-    KRef to = k_expr(k, "$ + #", slot_address(e, slot), e->rows * GPU_ROW_BYTES), first = at->n;
+    KRef to = b_address(e, slot, step), first = at->n;
     if (e->tile.pair > 1) {
         to = k_expr(k, "$ * # + $", e->half, columns * GPU_ROW_BYTES, to);
         first = k_expr(k, "$ * # + $", e->half, columns, first);
@@ -176,12 +189,21 @@ static void produce(const GpuEmit *e)
     const bool is_full = begun == e->tile.stages;
     const Ring r = new_ring(e, is_full ? 0 : begun, is_full ? 0 : 1);
     const KRef begin = k_var(k, k_index(k, begun), "begin");
-    const GpuPlace at = gpu_tile_place(e, open_tiles(e));
+    const KRef tile = open_tiles(e);
+    const GpuPlace at = gpu_tile_place(e, tile);
     const KRef step = open_steps(e, k_get(k, begin)), slot = k_get(k, r.slot);
+    KRef bytes = k_index(k, loaded_bytes(e));
+    const KRef has_b = e->tile.kept != 0 ? k_eq(k, tile, e->group) : 0; // 0: always
+    if (has_b != 0)
+        bytes = k_select(k, has_b, bytes, k_index(k, e->box_rows * GPU_ROW_BYTES));
     k_device(k, KDEV_bar_wait, empty_bar(e, slot), k_get(k, r.phase));
-    k_device(k, KDEV_bar_expect, full_bar(e, slot), k_index(k, loaded_bytes(e)));
+    k_device(k, KDEV_bar_expect, full_bar(e, slot), bytes);
     load_a(e, &at, slot, step);
+    if (has_b != 0)
+        k_if(k, has_b);
     load_b(e, &at, slot, step);
+    if (has_b != 0)
+        k_end(k);
     advance(e, r);
     k_end(k);
     k_set(k, begin, k_index(k, 0));
@@ -231,8 +253,8 @@ static void free_slot_before(const GpuEmit *e, Ring r, KRef is_first_thread)
     k_end(k);
 }
 
-// The products of a slot, which run by themselves. adds: the first of them, to the sums.
-static void begin_products(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef adds)
+// The products of a slot, which run by themselves. step: of k, and adds: the first of them, to the sums.
+static void begin_products(const GpuEmit *e, Ring r, KRef sums, KRef block, const KRef *step)
 {
     Kernel *k = e->k;
     const GpuMatmul *p = e->p;
@@ -242,10 +264,10 @@ static void begin_products(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef
     const KRef slot = k_get(k, r.slot), at = slot_address(e, slot), yes = k_integer(k, DTYPE_bool, 1);
     k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
     const KRef a = desc_of_a(e, at, block);
-    const KRef b = desc_of(e, &p->b, k_expr(k, "$ + #", at, e->rows * GPU_ROW_BYTES));
+    const KRef b = desc_of(e, &p->b, b_address(e, slot, step[0]));
     k_device_with(k, KDEV_wgmma_fence, 0);
     for (int64_t i = 0; i < GPU_ROW_BYTES / GPU_UNIT_BYTES_K; i++)
-        k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i), i == 0 ? adds : yes);
+        k_wgmma(k, w, sums, a_step(e, a, i), desc_step(k, b, w.b_is_mn, i), i == 0 ? step[1] : yes);
     k_device_with(k, KDEV_wgmma_commit, 0);
 }
 
@@ -255,8 +277,8 @@ static void multiply_by_slots(const GpuEmit *e, Ring r, KRef sums, KRef block, K
     Kernel *k = e->k;
     const KRef own = k_array(k, e->sum, e->tile.columns / 2);
     gpu_tile_clear(e, sums);
-    open_steps(e, k_index(k, 0));
-    begin_products(e, r, own, block, k_integer(k, DTYPE_bool, 0));
+    const KRef step = open_steps(e, k_index(k, 0));
+    begin_products(e, r, own, block, (const KRef[2]){step, k_integer(k, DTYPE_bool, 0)});
     k_device_with(k, KDEV_wgmma_wait, 0);
     advance(e, r);
     free_slot_before(e, r, is_first_thread);
@@ -271,8 +293,8 @@ static void multiply_slot(const GpuEmit *e, Ring r, KRef sums, KRef block, KRef 
         multiply_by_slots(e, r, sums, block, is_first_thread);
         return;
     }
-    const KRef is_later = k_expr(k, "0 < $", open_steps(e, k_index(k, 0)));
-    begin_products(e, r, sums, block, is_later);
+    const KRef step = open_steps(e, k_index(k, 0)), is_later = k_expr(k, "0 < $", step);
+    begin_products(e, r, sums, block, (const KRef[2]){step, is_later});
     k_device_with(k, KDEV_wgmma_wait, 1);
     k_if(k, is_later);
     free_slot_before(e, r, is_first_thread);
@@ -406,14 +428,15 @@ void gpu_matmul_wgmma(GpuEmit *e)
 {
     Kernel *k = e->k;
     const int64_t sums_of_all = e->tile.warpgroups * e->tile.columns * (e->p->by_slots ? 2 : 1);
-    const bool moves_registers = sums_of_all > MANY_SUMS;
+    const bool is_of_two = e->tile.warpgroups > 1 && k->places > 1;
+    const bool moves_registers = sums_of_all > MANY_SUMS || is_of_two;
     set_up(e);
     const KRef warpgroup = k_expr(k, "$ / #", e->thread, GPU_WARPGROUP);
     const KRef own = k_expr(k, "$ % #", e->thread, GPU_WARPGROUP);
     const KRef is_producer = k_expr(k, "$ == 0", warpgroup);
     k_if(k, is_producer);
     if (moves_registers)
-        k_device_with(k, KDEV_registers_down, PRODUCER_REGISTERS);
+        k_device_with(k, KDEV_registers_down, is_of_two ? PRODUCER_OF_TWO : PRODUCER_REGISTERS);
     k_if(k, k_expr(k, "$ == 0", e->thread));
     produce(e);
     k_end(k);
@@ -421,7 +444,7 @@ void gpu_matmul_wgmma(GpuEmit *e)
         k_device_with(k, KDEV_cluster_sync, 0);
     k_else(k);
     if (moves_registers)
-        k_device_with(k, KDEV_registers_up, CONSUMER_REGISTERS);
+        k_device_with(k, KDEV_registers_up, is_of_two ? CONSUMER_OF_TWO : CONSUMER_REGISTERS);
     k_wait(k);
     gpu_tile_begin(e);
     const KRef sums = k_array(k, e->sum, e->tile.columns / 2);

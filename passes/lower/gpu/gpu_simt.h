@@ -9,7 +9,7 @@
 
 enum {
     GPU_SIMT_THREADS = 256,
-    GPU_SIMT_WORDS = 16, // of k, of a team in a slice
+    GPU_SIMT_WORDS = 16, // of k, of a team in a slice; where one slice is all, see gpu_simt_words
     GPU_SIMT_PAD = 8,    // from line to line, so that fragments and whole vectors meet no bank twice
     GPU_SIMT_VECTOR = 4, // words of an access at most
     GPU_SIMT_SHIFTED = 32,
@@ -63,7 +63,7 @@ typedef struct GpuSimt {
     Kernel *k;
     GpuUnit unit;
     GpuShape shape;
-    int64_t depth, pair; // words of k in a slice, elements of a word
+    int64_t words, depth, pair; // words of k in a slice, of a team and of all; elements of a word
     int64_t ahead;       // slices that are on their way while one is multiplied
     DType word, sum;     // types: of words; of sums, which wrap as u32 where they are of bytes
     KRef zero;           // of bytes: what is outside of the image, as i32
@@ -109,8 +109,12 @@ static inline int64_t gpu_unit_pair(GpuUnit unit) // elements of a word
 
 GpuUnit gpu_simt_unit(const GpuMatmul *p);
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit);
-// Groups that a processor holds at once.
+// Words of k of a team in a slice.
+int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t);
+// Groups that a processor holds at once; those of products that are over after few slices, most of whose time
+// is waiting, are more.
 uint8_t gpu_simt_places(GpuUnit unit, GpuShape t);
+uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t);
 // Has each group a processor for itself? Then it waits for memory, and nobody else wants the registers.
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t);
 

@@ -6,11 +6,13 @@
 #include "passes/lower/gpu/gpu_split.h"
 
 enum { MATRIX_TILE = 64, WORD = 4 };
+static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
 
 static const GpuShape shapes[] = {
     {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
     {128, 32, 2, 16, 4},  {32, 128, 2, 8, 1},  {64, 32, 4, 8, 2},   {32, 64, 4, 8, 1},  {32, 32, 4, 8, 1},
     {128, 160, 1, 32, 2}, {64, 160, 1, 16, 2}, {128, 96, 1, 32, 4}, {64, 96, 1, 16, 2},
+    {128, 32, 1, 32, 8},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -24,12 +26,12 @@ typedef struct Speed {
 static const Speed fma_speed[N_SHAPES] = {
     {0.65f, 1.28f}, {0.62f, 0.69f}, {0.62f, 0.69f}, {0.53f, 0.45f}, {0.50f, 0.76f},
     {0.41f, 0.90f}, {0.56f, 0.76f}, {0.39f, 1.08f}, {0.45f, 0.90f}, {0.35f, 0.64f},
-    {0.60f, 1.50f}, {0, 0},         {0.58f, 1.00f}, {0, 0},
+    {0.60f, 1.50f}, {0, 0},         {0.58f, 1.00f}, {0, 0},         {0.45f, 0.45f},
 };
 static const Speed tf32_speed[N_SHAPES] = {
     {0.39f, 1.00f}, {0.41f, 0.58f}, {0.46f, 0.58f}, {0.32f, 0.38f}, {0.32f, 0.76f},
     {0.23f, 0.90f}, {0.35f, 0.64f}, {0.22f, 0.99f}, {0.27f, 0.83f}, {0.22f, 0.54f},
-    {0.45f, 0.85f}, {0.39f, 0.50f}, {0.40f, 0.60f}, {0.39f, 0.42f},
+    {0.45f, 0.85f}, {0.39f, 0.50f}, {0.40f, 0.60f}, {0.39f, 0.42f}, {0.30f, 0.38f},
 };
 // The same for cooperative matrices by the driver 580, of the rate of wgmma, in slices of 64 steps, from four
 // products of 0.3 to 69 G multiply-adds. Of tiles of teams only 32 x 32 was measured: the plain way of most
@@ -83,10 +85,35 @@ bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t)
            count_groups(p, t) <= p->l->caps->gpu->processors;
 }
 
-static int64_t shared_bytes(GpuShape t)
+static int64_t shared_bytes(GpuShape t, int64_t words)
 {
-    const int64_t depth = GPU_SIMT_WORDS * t.teams, slices = depth * (t.rows + t.columns + 2 * GPU_SIMT_PAD);
+    const int64_t slices = words * t.teams * (t.rows + t.columns + 2 * GPU_SIMT_PAD);
     return WORD * (slices + (t.teams > 1 ? t.teams / 2 * t.rows * t.columns : 0));
+}
+
+// Where one slice can be all of k, it has no more than that: nothing waits for a second one, and fewer zeros
+// are brought. Registers hold it on its way.
+int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    enum { STEP = 8, MOST_HELD = 18 };
+    const int64_t own = ceil_div(ceil_div(p->k, gpu_unit_pair(unit)), t.teams);
+    const int64_t words = ceil_div(own, STEP) * STEP;
+    const bool fits = words * t.teams * (t.rows + t.columns) <= MOST_HELD * GPU_SIMT_THREADS &&
+                      shared_bytes(t, words) <= p->l->caps->shared_bytes;
+    return unit != GPU_UNIT_SIMD && (words < GPU_SIMT_WORDS || fits) ? words : GPU_SIMT_WORDS;
+}
+
+uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    enum { FEW_SLICES = 2, FEW_SUMS = 16, OF_BYTES = 32, MORE = 3, MOST = 4 };
+    const int64_t depth = gpu_simt_words(p, unit, t) * t.teams * gpu_unit_pair(unit);
+    const int64_t sums = t.rows * t.columns * t.teams / GPU_SIMT_THREADS;
+    const int64_t places = (int64_t)p->l->caps->gpu->processors * gpu_simt_places(unit, t);
+    if (count_groups(p, t) <= places || p->k > FEW_SLICES * depth)
+        return gpu_simt_places(unit, t);
+    return unit == GPU_UNIT_BYTES && sums <= OF_BYTES  ? MOST
+           : unit != GPU_UNIT_SIMD && sums <= FEW_SUMS ? MORE
+                                                       : gpu_simt_places(unit, t);
 }
 
 // Multiply-adds of a processor in a microsecond, at most.
@@ -137,7 +164,8 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
                                                    : depth; // those of 16-bit floats are short
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
-    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3;
+    const double sums = (double)(groups * t.rows * t.columns) * SUM_TIME; // those beyond the end, too
+    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
 }
 
 // Threads alone have blocks of sums in both directions.
@@ -155,7 +183,8 @@ static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
         return t.rows == MATRIX_TILE && t.columns == MATRIX_TILE && t.teams == 1;
     if (unit == GPU_UNIT_FMA && !has_blocks(t))
         return false;
-    return shared_bytes(t) <= p->l->caps->shared_bytes && (!gpu_coop_fits(p) || coop_speed[which].share > 0);
+    return shared_bytes(t, GPU_SIMT_WORDS) <= p->l->caps->shared_bytes &&
+           (!gpu_coop_fits(p) || coop_speed[which].share > 0);
 }
 
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)

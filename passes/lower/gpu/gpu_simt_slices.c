@@ -174,16 +174,16 @@ typedef struct Chunk {
     KRef word, line;
 } Chunk;
 
-// Neighbours in memory are brought by neighbours: 16 words of a line, or a whole line.
+// Neighbours in memory are brought by neighbours: a team's words of a line, or a whole line.
 static Chunk chunk_of(const GpuSimt *s, const GpuSide *x, KRef e)
 {
     Kernel *k = s->k;
     const KRef i = k_expr(k, "$ * # + $", e, GPU_SIMT_THREADS, s->thread);
-    const int64_t span = x->is_along_k ? GPU_SIMT_WORDS / x->vector : x->lines / x->vector;
+    const int64_t span = x->is_along_k ? s->words / x->vector : x->lines / x->vector;
     const KRef low = k_expr(k, "$ % # * #", i, span, x->vector), high = k_expr(k, "$ / #", i, span);
     if (!x->is_along_k)
         return (Chunk){.word = high, .line = low};
-    return (Chunk){.word = k_expr(k, "$ / # * # + $", high, x->lines, GPU_SIMT_WORDS, low),
+    return (Chunk){.word = k_expr(k, "$ / # * # + $", high, x->lines, s->words, low),
                    .line = k_expr(k, "$ % #", high, x->lines)};
 }
 

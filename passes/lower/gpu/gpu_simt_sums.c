@@ -19,7 +19,7 @@ enum {
 
 static KRef team_word(const GpuSimt *s, KRef word)
 {
-    return s->shape.teams == 1 ? word : k_expr(s->k, "$ * # + $", s->team, GPU_SIMT_WORDS, word);
+    return s->shape.teams == 1 ? word : k_expr(s->k, "$ * # + $", s->team, s->words, word);
 }
 
 // Lines of the thread. Its blocks are multiples of what lines are shifted by apart.
@@ -44,7 +44,7 @@ static void multiply_fma(const GpuSimt *s, KRef sums)
     const int64_t own_m = s->shape.rows / s->shape.threads_m;
     const int64_t own_n = s->shape.columns / gpu_simt_threads_n(s);
     const KRef a = k_array(k, DTYPE_f32, own_m), b = k_array(k, DTYPE_f32, own_n);
-    const KRef step = k_loop(k, GPU_SIMT_WORDS, KFOR_UNROLL, "step");
+    const KRef step = k_loop(k, s->words, KFOR_UNROLL, "step");
     load_lines(s, &s->a, step, a);
     load_lines(s, &s->b, step, b);
     const KRef i = k_loop(k, own_m, KFOR_UNROLL, "i"), j = k_loop(k, own_n, KFOR_UNROLL, "j");
@@ -115,7 +115,7 @@ static void multiply_words(const GpuSimt *s, KRef sums)
     const UnitCall unit = unit_call(s);
     const int64_t columns = gpu_unit_columns(s);
     const KRef a = k_array(k, DTYPE_u32, A_WORDS), b = k_array(k, DTYPE_u32, columns * B_WORDS);
-    const KRef part = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), PART, KFOR_UNROLL, "part");
+    const KRef part = k_for(k, k_index(k, 0), k_index(k, s->words), PART, KFOR_UNROLL, "part");
     load_columns(s, part, b);
     const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
     load_rows(s, part, i, a);
@@ -134,7 +134,7 @@ static void multiply_tf32(const GpuSimt *s, KRef sums)
     Kernel *k = s->k;
     const int64_t columns = gpu_unit_columns(s);
     const KRef a = k_array(k, DTYPE_f32, A_WORDS), b = k_array(k, DTYPE_f32, columns * B_WORDS);
-    const KRef part = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), PART, KFOR_UNROLL, "part");
+    const KRef part = k_for(k, k_index(k, 0), k_index(k, s->words), PART, KFOR_UNROLL, "part");
     load_columns(s, part, b);
     const GpuSplit of_b = gpu_split_words(k, b, columns * B_WORDS);
     const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
@@ -151,7 +151,7 @@ static void multiply_tf32(const GpuSimt *s, KRef sums)
 static void multiply_simd(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const KRef step = k_for(k, k_index(k, 0), k_index(k, GPU_SIMT_WORDS), MATRIX, KFOR_UNROLL, "step");
+    const KRef step = k_for(k, k_index(k, 0), k_index(k, s->words), MATRIX, KFOR_UNROLL, "step");
     const KRef a = k_expr(k, "$ * # + $", step, s->a.pitch, s->row);
     const KRef b = k_expr(k, "$ * # + $", step, s->b.pitch, s->column);
     k_device_list(k, KDEV_simd_product, s->a.pitch,
