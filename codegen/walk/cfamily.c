@@ -314,11 +314,31 @@ static bool is_rounded_later(const Walk *w, KRef array)
     return true;
 }
 
+// What a store moves as it is, without a way through the type of values: an element of memory, or a choice of
+// such elements. NULL: it is computed.
+static const char *moved_text(Walk *w, KRef r)
+{
+    const KInst *n = k_inst(w->k, r);
+    if (w->name[r] || !is_float(n->dtype))
+        return NULL;
+    if (n->kind == KI_load)
+        return element_text(w, w->param[n->imm], n->a);
+    if (n->kind != KI_op || n->kop != KOP_select)
+        return NULL;
+    const char *yes = moved_text(w, n->b), *no = yes ? moved_text(w, n->c) : NULL;
+    return no ? arena_printf(w->arena, "%s ? %s : %s", walk_expr(w, n->a), yes, no) : NULL;
+}
+
 static void print_store(Walk *w, const KInst *n)
 {
     const bool is_array = n->kind == KI_astore;
     const KRef value = is_array ? n->c : n->a;
     const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
+    const char *moved = !is_array && n->lanes == 1 ? moved_text(w, value) : NULL;
+    if (moved != NULL) {
+        walk_line(w, "%s = %s;", element, moved);
+        return;
+    }
     if (n->lanes == 1) {
         const bool keeps = is_array && !is_rounded_later(w, n->a);
         const char *text = keeps ? walk_expr(w, value) : stored_text(w, value);

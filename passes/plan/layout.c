@@ -19,6 +19,7 @@ typedef struct Layout {
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
     bool has_vectors;     // copies from one order to the other are fast
+    const PassOptions *options;
     const TargetCaps *caps;
     NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
     const bool *lasting;  // packer_find_lasting of the graph before, of n_before nodes
@@ -192,7 +193,7 @@ static bool has_byte_units(const Graph *g, const Layout *l, const Node *n)
 // other.
 static bool wants_channels_last_operand(const Graph *g, const Layout *l, const Node *n)
 {
-    if (op_info[n->op].steps == OPSTEPS_KERNEL)
+    if (op_info[n->op].steps != OPSTEPS_FILTER)
         return true;
     const Node *x = graph_node(g, n->src[0]);
     const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
@@ -343,8 +344,16 @@ static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
     if (l->rows != 0 || has_open_sizes || !l->in_rows[l->old])
         return false;
     if (needs_turn(g, l, n->src[0]))
-        return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->caps, n);
-    return is_order_moot(graph_node(g, n->src[0])->shape) && conv_can_make_rows(g, l->caps, n);
+        return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->options, n);
+    return is_order_moot(graph_node(g, n->src[0])->shape) && conv_can_make_rows(g, l->options, n);
+}
+
+// Regions of an image in rows whose results are so few that a copy of the image would take longer.
+static bool has_few_regions(const Graph *g, const Layout *l, const Node *n)
+{
+    enum { ELEMENTS = 4 }; // that are copied in the time that vectors of channels save for a result
+    return n->op == OP_roi_pool && needs_turn(g, l, n->src[0]) &&
+           shape_numel(n->shape) * ELEMENTS < shape_numel(graph_node(g, n->src[0])->shape);
 }
 
 // What the readers of a value say about it.
@@ -404,7 +413,7 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         src[i] = rule == OPLAYOUT_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
     if (matmul_form(&n).is_there)
         flatten_channels_last(g, l, &n, src);
-    if (rule == OPLAYOUT_IMAGE && keeps_rows(g, l, &n)) {
+    if (rule == OPLAYOUT_IMAGE && (keeps_rows(g, l, &n) || has_few_regions(g, l, &n))) {
         order = ORDER_ROW_MAJOR;
     } else if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
@@ -451,6 +460,7 @@ bool pass_layout(Pass *p)
                 .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma,
                 .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1,
+                .options = p->options,
                 .caps = p->options->caps};
     if (!rows_input_begin(p, &l.rows))
         return false;

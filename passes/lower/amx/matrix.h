@@ -23,6 +23,10 @@
 
 // What --accuracy must allow for f32.
 #define MATRIX_ERROR 1e-4
+static inline bool matrix_takes_f32(const PassOptions *o)
+{
+    return o->caps->has_matrix && o->accuracy >= MATRIX_ERROR;
+}
 static inline uint8_t matrix_parts(const TileShape *s)
 {
     return s->is_bf16 ? 1 : 2;
