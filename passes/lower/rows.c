@@ -191,7 +191,7 @@ void rows_begin_folds(Lower *l, Rows *r)
     rlx_assert(r->lanes >= 1 && r->n_kept <= r->d.rank);
     Kernel *k = l->k;
     const uint32_t last = r->d.rank - 1;
-    if (r->mode != ROWS_ALONG || lower_node(l, l->anchor)->dtype != DTYPE_f32 ||
+    if (r->mode != ROWS_ALONG || !lower_is_float(lower_node(l, l->anchor)->dtype) ||
         (r->d.extent[last] % r->lanes == 0 && r->d.live[last].size == 0))
         return;
     r->ramp = k_array(k, DTYPE_f32, r->lanes);
@@ -306,7 +306,7 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     const int64_t blocks = n >= 2 * block ? n - n % block : 0;
     const uint32_t accs = blocks > 0 ? ROW_ACCS : 1;
     const bool is_live = r->d.live[last].size != 0, has_rest = whole < n || is_live,
-               is_single = has_rest && (r->ramp == 0 || f->type != DTYPE_f32);
+               is_single = has_rest && (r->ramp == 0 || !lower_is_float(f->type));
     const RowCuts cut = cut_row(l, r, blocks, whole);
     const KRef rest = is_single ? k_var(k, f->init, "rest") : 0;
     for (uint32_t i = 0; i < accs; i++)
