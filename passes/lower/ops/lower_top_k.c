@@ -102,7 +102,7 @@ static KRef has_better(Lower *l, const TopK *t, const Best *b, KRef at)
 {
     Kernel *k = l->k;
     const uint8_t lanes = (uint8_t)(b->block / TEST_VECTORS);
-    const KRef last = k_splat(k, k_get(k, b->last), lanes), one = k_number(k, DTYPE_f32, 1);
+    const KRef last = k_splat(k, k_get(k, b->last), lanes);
     KRef idx[SHAPE_MAX_RANK], any = 0;
     for (uint32_t i = 0; i < SHAPE_MAX_RANK; i++)
         idx[i] = i == t->axis ? at : t->idx[i];
@@ -113,9 +113,7 @@ static KRef has_better(Lower *l, const TopK *t, const Best *b, KRef at)
         const KRef is_worse = t->finds_largest ? k_le(k, x, last) : k_le(k, last, x);
         any = v == 0 ? k_not(k, is_worse) : k_or(k, any, k_not(k, is_worse));
     }
-    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
-    const KRef found = k_select(k, any, k_splat(k, one, lanes), zero);
-    return k_lt(k, k_number(k, DTYPE_f32, 0), k_hreduce(k, KOP_max, found));
+    return k_hreduce(k, KOP_or, any);
 }
 
 // Sorts what was collected, keeps the best, and sets the limit.
