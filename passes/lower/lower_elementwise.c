@@ -41,7 +41,8 @@ static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 }
 
 // Lanes of a copy. Long runs are copied by scalars: compilers make a call of memcpy of such a loop, and C
-// libraries know stores that do not read what they replace. So are 16-bit floats, which vectors would convert.
+// libraries know stores that do not read what they replace. So are 16-bit floats, which vectors would
+// convert.
 static uint8_t copied_lanes(const Lower *l, const Domain *d, NodeId src)
 {
     enum { RUN_BYTES = 4096 };

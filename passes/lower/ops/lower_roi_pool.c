@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // roi_pool: every result element finds its bin in the region, then loops over the points (or elements) of the
 // bin. CPUs find the bins and points of a region once for all channels, if the points of a bin have a known
-// number, and keep them in a table; of channels-last images they take vectors of channels. Corners and steps are in the type that the op states, in the order of the
-// evaluator.
+// number, and keep them in a table; of channels-last images they take vectors of channels. Corners and steps
+// are in the type that the op states, in the order of the evaluator.
 #include "passes/lower/operand.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // top_k, line by line. With keys (sort.h): those that come before the last of the best so far are collected,
 // and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
-// compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into a short list for few, or a merge sort
-// of all positions.
+// compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into
+// a short list for few, or a merge sort of all positions.
 #include "passes/lower/ops/sort.h"
 #include <math.h>
 
@@ -124,8 +124,8 @@ static void append(Lower *l, const Best *b, KRef key)
     k_set(k, b->count, k_expr(k, "$ + 1", k_get(k, b->count)));
 }
 
-// Whether a value, or any of a vector, may come before the last of the best, which is NaN as long as these are
-// not all there.
+// Whether a value, or any of a vector, may come before the last of the best, which is NaN as long as these
+// are not all there.
 static KRef may_be_better(Lower *l, const TopK *t, const Best *b, KRef at, uint8_t lanes)
 {
     Kernel *k = l->k;
@@ -184,13 +184,14 @@ static void begin_few(Lower *l, const TopK *t, Best *b)
 static void select_best(Lower *l, const TopK *t, Best *b)
 {
     Kernel *k = l->k;
-    b->count = k_var(k, k_index(k, 0), "count");
     b->limit = k_var(k, no_limit(k), "limit");
     b->last = lower_is_float(lower_node(l, t->x)->dtype)
                   ? k_var(k, k_number(k, DTYPE_f32, (double)NAN), "last")
                   : 0;
     if (t->k <= FEW_BEST)
         begin_few(l, t, b);
+    else
+        b->count = k_var(k, k_index(k, 0), "count");
     const KRef i = k_for(k, k_index(k, 0), k_index(k, t->n), b->block, KFOR_SERIAL, "i");
     const KRef end = k_expr(k, "min($ + #, #)", i, b->block, t->n);
     if (b->block > 1)
