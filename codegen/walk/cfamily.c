@@ -5,6 +5,7 @@
 #include "codegen/walk/expand.h"
 #include "codegen/walk/sequence.h"
 #include "codegen/walk/walk.h"
+#include "ir/graph/tensor.h"
 #include "ir/kernel/kernel_words.h"
 
 #include <string.h>
@@ -314,8 +315,16 @@ static bool is_rounded_later(const Walk *w, KRef array)
     return true;
 }
 
-// What a store moves as it is, without a way through the type of values: an element of memory, or a choice of
-// such elements. NULL: it is computed.
+// The bits of a number of 16 bits as C has them in memory; NULL: of another type.
+static const char *bits_text(Walk *w, int type, double v)
+{
+    if (!k_is_half(type) || w->t->caps.is_gpu)
+        return NULL;
+    return arena_printf(w->arena, "%u", type == DTYPE_f16 ? f16_from_f64(v) : bf16_from_f64(v));
+}
+
+// What a store moves as it is, without a way through the type of values: an element of memory, a number, or a
+// choice of these. NULL: it is computed.
 static const char *moved_text(Walk *w, KRef r)
 {
     const KInst *n = k_inst(w->k, r);
@@ -323,10 +332,18 @@ static const char *moved_text(Walk *w, KRef r)
         return NULL;
     if (n->kind == KI_load)
         return element_text(w, w->param[n->imm], n->a);
-    if (n->kind != KI_op || n->kop != KOP_select)
+    if (n->kind == KI_const) {
+        double v = 0;
+        memcpy(&v, &n->imm, sizeof v);
+        return bits_text(w, n->dtype, v);
+    }
+    const bool is_truth = n->kind == KI_cast && n->imm == 0 && k_inst(w->k, n->a)->dtype == DTYPE_bool,
+               is_choice = n->kind == KI_op && n->kop == KOP_select;
+    if (!is_truth && !is_choice)
         return NULL;
-    const char *yes = moved_text(w, n->b), *no = yes ? moved_text(w, n->c) : NULL;
-    return no ? arena_printf(w->arena, "%s ? %s : %s", walk_expr(w, n->a), yes, no) : NULL;
+    const char *yes = is_truth ? bits_text(w, n->dtype, 1) : moved_text(w, n->b),
+               *no = is_truth ? bits_text(w, n->dtype, 0) : moved_text(w, n->c);
+    return yes && no ? arena_printf(w->arena, "%s ? %s : %s", walk_expr(w, n->a), yes, no) : NULL;
 }
 
 static void print_store(Walk *w, const KInst *n)
