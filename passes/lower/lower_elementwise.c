@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels without an anchor: chains of elementwise nodes, and strided copies.
+#include "passes/lower/operand.h"
 #include "passes/lower/turn.h"
 #include "passes/lower/wide.h"
 
@@ -40,23 +41,6 @@ static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
     store_copied(l, d, at, l->pk->copy.src, pull_value(&p, l->pk->copy.src));
 }
 
-// Lanes of a copy. Long runs are copied by scalars: compilers make a call of memcpy of such a loop, and C
-// libraries know stores that do not read what they replace. So are 16-bit floats, which vectors would
-// convert.
-static uint8_t copied_lanes(const Lower *l, const Domain *d, NodeId src)
-{
-    enum { RUN_BYTES = 4096 };
-    if (d->rank == 0)
-        return 1;
-    const uint32_t last = d->rank - 1;
-    const DType t = lower_node(l, src)->dtype;
-    const int64_t bytes = d->extent[last] * (int64_t)dtype_info[t].bytes;
-    bool is_run = !l->caps->is_gpu && (bytes >= RUN_BYTES || k_is_half(t));
-    for (uint32_t i = 0; i < d->access.len; i++)
-        is_run = is_run && d->access.data[i].stride[last] == 1;
-    return is_run ? 1 : domain_lanes(l, d, last);
-}
-
 void lower_strided_copy(Lower *l)
 {
     const NodeId src = l->pk->copy.src;
@@ -74,5 +58,6 @@ void lower_strided_copy(Lower *l)
     if (wide_map(l, &d, copy_point, NULL) || turn_map(l, &d, 0, store_copied) ||
         wide_flat_map(l, &d, copy_point, NULL))
         return;
-    lower_walk(l, &d, copied_lanes(l, &d, src), copy_point, NULL);
+    const uint8_t lanes = d.rank == 0 ? 1 : operand_moved_lanes(l, &d, d.rank - 1, src);
+    lower_walk(l, &d, lanes, copy_point, NULL);
 }
