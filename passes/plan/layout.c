@@ -162,22 +162,41 @@ static Step step_on_rows(const CpuMachine *cpu, const Shape *w, double sums, dou
     return step;
 }
 
-// Machines with few registers wait for these lines: a copy with the channels last, of which a tile reads
-// whole lines, is worth its time.
+// Cycles that a tile waits for the lines of a channel of an image in rows, however few there are: the channels
+// are far apart, so nothing fetches the next one ahead. Twice that where all of them share a set of the cache.
+static double wait_on_rows(const CpuMachine *cpu, const Shape *x, int64_t stride, double pixels)
+{
+    const double for_line = 0.5, lines = 1 + pixels * (double)stride * sizeof(float) / CACHE_LINE;
+    const int64_t pitch = shape_numel(x) / (x->dim[0] * x->dim[1]) * (int64_t)sizeof(float);
+    return for_line * lines * (pitch % cpu->way_bytes == 0 ? 2 : 1);
+}
+
+// Machines wait for these lines if there are many, because registers are few, and those that compute the
+// vectors of a line in less time if there is work for it: a copy with the channels last, of which a tile
+// reads whole lines, is worth its time.
 static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
 {
     enum { OTHER_REGISTERS = 4, COPIED_BYTES = 8 };
-    const double far_share = 0.3, worthwhile = 1.2;
+    const double near_share = 0.25, far_share = 0.4, worthwhile = 1.2;
     const CpuMachine *cpu = &l->caps->cpu;
     const Shape *w = graph_node(g, n->src[1])->shape, *x = graph_node(g, n->src[0])->shape;
-    if (conv_form(n).group != 1 || !node_is_const(g, n->src[1]) || l->caps->vector_regs <= OTHER_REGISTERS)
+    const WindowForm form = conv_form(n);
+    if (form.group != 1 || !node_is_const(g, n->src[1]) || l->caps->vector_regs <= OTHER_REGISTERS ||
+        shape_numel(n->shape) == 0 || shape_numel(w) == 0)
         return false;
     const double sums = l->caps->vector_regs - OTHER_REGISTERS, lanes = l->caps->f32_lanes;
     const Step step = step_on_rows(cpu, w, sums, lanes);
     const double steps = (double)shape_numel(n->shape) / (sums * lanes) * (double)shape_numel(w) /
                          (double)w->dim[0];
-    const double copy = (double)shape_numel(x) * COPIED_BYTES / (far_share * cpu->l3_rate);
-    return step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy;
+    const double bytes = (double)shape_numel(x) * COPIED_BYTES;
+    const double copy =
+        bytes / (bytes > cpu->l2_bytes ? far_share * cpu->l3_rate : near_share * cpu->l2_rate);
+    if (step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy)
+        return true;
+    const bool has_lines = lanes * sizeof(float) >= CACHE_LINE && w->dim[1] >= MANY_CHANNELS &&
+                           (double)w->dim[0] >= 2 * lanes;
+    return has_lines &&
+           steps * wait_on_rows(cpu, x, form.stride[x->rank - 3], sums) > worthwhile * copy;
 }
 
 // Convolutions of bytes are left to matrix units, which take words of four channels, or are depthwise ones
