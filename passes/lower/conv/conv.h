@@ -42,6 +42,9 @@ TileInput conv_tile_input(Lower *l, const Conv *c);
 bool conv_can_keep_rows(const Graph *g, const PassOptions *o, const Node *n);
 // A convolution of a row of one channel without padding, whose result is wanted in rows: the same question.
 bool conv_can_make_rows(const Graph *g, const PassOptions *o, const Node *n);
+// A convolution of f32 whose image and constant weights come from bf16, on a target that multiplies these in
+// matrix registers.
+bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
 // Has the convolution one input channel for each group, and one, two or four output channels, next to each
