@@ -5,7 +5,6 @@
 #include "codegen/walk/expand.h"
 #include "codegen/walk/sequence.h"
 #include "codegen/walk/walk.h"
-#include "ir/graph/tensor.h"
 #include "ir/kernel/kernel_words.h"
 
 #include <string.h>
@@ -24,11 +23,6 @@ static const char *vector_type(Walk *w, int type, int lanes)
 static const char *value_type(Walk *w, int type, int lanes)
 {
     return lanes > 1 ? vector_type(w, type, lanes) : walk_type(w, type)->value;
-}
-
-static bool is_float(int type)
-{
-    return type != KT_INDEX && dtype_info[type].cls == DCLASS_FLOAT;
 }
 
 // --- expressions ---------------------------------------------------------------------------------
@@ -93,7 +87,7 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
     const int from = src->dtype, to = n->dtype;
     const TypeSpell *ts = walk_type(w, to);
     const char *text = walk_expr(w, n->a);
-    if (is_float(from))
+    if (walk_is_float(from))
         text = walk_expand(w,
                            from == DTYPE_f32   ? "rlx_bits_of($0)"
                            : from == DTYPE_f64 ? "rlx_bits64_of($0)"
@@ -104,7 +98,7 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
         text = walk_expand(w, w->t->cast, bits, bits, text);
         return walk_expand(w, to == DTYPE_f32 ? "rlx_of_bits($0)" : "rlx_of_bits64($0)", to, to, text);
     }
-    if (is_float(to)) {
+    if (walk_is_float(to)) {
         const int bits = dtype_info[to].bytes == 2 ? DTYPE_u16 : DTYPE_u8;
         return walk_expand(w, ts->load, to, to, walk_expand(w, w->t->cast, bits, bits, text));
     }
@@ -122,11 +116,11 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
     const Target *t = w->t;
     const TypeSpell *to = walk_type(w, n->dtype), *from = walk_type(w, src->dtype);
     const char *template = n->dtype == DTYPE_bool                        ? "$0 != 0"
-                           : is_float(src->dtype) && !is_float(n->dtype) ? "rlx_$V_to_$S($0)"
+                           : walk_is_float(src->dtype) && !walk_is_float(n->dtype) ? "rlx_$V_to_$S($0)"
                                                                          : t->cast;
     const char *text = walk_expr(w, n->a);
     // Arithmetic on narrow floats is rounded where its value leaves the type.
-    if (from->round && is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)
+    if (from->round && walk_is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)
         text = walk_expand(w, from->round, src->dtype, src->dtype, text);
     if (strcmp(to->value, from->value) != 0 || n->dtype == DTYPE_bool)
         text = walk_expand(w, template, n->dtype, src->dtype, text);
@@ -176,7 +170,7 @@ const char *walk_array_type(const Walk *w, int type)
 {
     if (type == DTYPE_bool)
         return walk_type(w, type)->value;
-    return walk_type(w, is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
+    return walk_type(w, walk_is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
 }
 
 static const char *load_text(Walk *w, const KInst *n)
@@ -315,57 +309,22 @@ static bool is_rounded_later(const Walk *w, KRef array)
     return true;
 }
 
-// The bits of a number of 16 bits as C has them in memory; NULL: of another type.
-static const char *bits_text(Walk *w, int type, double v)
-{
-    if (!k_is_half(type) || w->t->caps.is_gpu)
-        return NULL;
-    return arena_printf(w->arena, "%u", type == DTYPE_f16 ? f16_from_f64(v) : bf16_from_f64(v));
-}
-
-// What a store moves as it is, without a way through the type of values: an element of memory, a number, or a
-// choice of these. NULL: it is computed.
-static const char *moved_text(Walk *w, KRef r)
-{
-    const KInst *n = k_inst(w->k, r);
-    if (w->name[r] || !is_float(n->dtype))
-        return NULL;
-    if (n->kind == KI_load)
-        return element_text(w, w->param[n->imm], n->a);
-    if (n->kind == KI_const) {
-        double v = 0;
-        memcpy(&v, &n->imm, sizeof v);
-        return bits_text(w, n->dtype, v);
-    }
-    const bool is_truth = n->kind == KI_cast && n->imm == 0 && k_inst(w->k, n->a)->dtype == DTYPE_bool,
-               is_choice = n->kind == KI_op && n->kop == KOP_select;
-    if (!is_truth && !is_choice)
-        return NULL;
-    const char *yes = is_truth ? bits_text(w, n->dtype, 1) : moved_text(w, n->b),
-               *no = is_truth ? bits_text(w, n->dtype, 0) : moved_text(w, n->c);
-    return yes && no ? arena_printf(w->arena, "%s ? %s : %s", walk_expr(w, n->a), yes, no) : NULL;
-}
-
 static void print_store(Walk *w, const KInst *n)
 {
     const bool is_array = n->kind == KI_astore;
     const KRef value = is_array ? n->c : n->a;
     const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
-    const char *moved = !is_array && n->lanes == 1 ? moved_text(w, value) : NULL;
-    if (moved != NULL) {
-        walk_line(w, "%s = %s;", element, moved);
-        return;
-    }
     if (n->lanes == 1) {
         const bool keeps = is_array && !is_rounded_later(w, n->a);
-        const char *text = keeps ? walk_expr(w, value) : stored_text(w, value);
-        if (!is_array)
+        const char *moved = is_array ? NULL : walk_moved(w, value),
+                   *text = moved ? moved : keeps ? walk_expr(w, value) : stored_text(w, value);
+        if (!is_array && !moved)
             text = walk_expand(w, walk_type(w, n->dtype)->store, n->dtype, n->dtype, text);
         walk_line(w, "%s = %s;", element, text);
         return;
     }
-    const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n);
-    const char *text = is_array ? walk_expr(w, value) : stored_text(w, value);
+    const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n),
+               *text = is_array ? walk_expr(w, value) : stored_text(w, value);
     if (n->count == n->lanes)
         walk_line(w, "%s_store%s(&%s, %s);", type, suffix, element, text);
     else

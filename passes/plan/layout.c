@@ -162,8 +162,9 @@ static Step step_on_rows(const CpuMachine *cpu, const Shape *w, double sums, dou
     return step;
 }
 
-// Cycles that a tile waits for the lines of a channel of an image in rows, however few there are: the channels
-// are far apart, so nothing fetches the next one ahead. Twice that where all of them share a set of the cache.
+// Cycles that a tile waits for the lines of a channel of an image in rows, however few there are: the
+// channels are far apart, so nothing fetches the next one ahead. Twice that where all of them share a set of
+// the cache.
 static double wait_on_rows(const CpuMachine *cpu, const Shape *x, int64_t stride, double pixels)
 {
     const double for_line = 0.5, lines = 1 + pixels * (double)stride * sizeof(float) / CACHE_LINE;

@@ -34,8 +34,8 @@ static bool has_rows(const Graph *g, const PassOptions *o, const Node *n)
 {
     const TargetCaps *caps = o->caps;
     int64_t pixels = 1;
-    if (n->op != OP_conv || caps->is_gpu || matrix_takes_f32(o) || conv_comes_from_bf16(g, o, n) || caps->f32_lanes < MIN_LANES ||
-        n->dtype != DTYPE_f32 || !node_is_const(g, n->src[1]))
+    if (n->op != OP_conv || caps->is_gpu || caps->f32_lanes < MIN_LANES || n->dtype != DTYPE_f32 ||
+        !node_is_const(g, n->src[1]) || matrix_takes_f32(o) || conv_comes_from_bf16(g, o, n))
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;
     const WindowForm form = conv_form(n);
