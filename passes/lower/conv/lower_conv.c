@@ -462,13 +462,22 @@ static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
                         : k_add(k, sum, k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1));
 }
 
-// Do all values of an f32 come from bf16? Copies and views move them.
+// Is it the same elements in another order or shape?
+static bool only_moves(const Node *n)
+{
+    const OpInfo *info = &op_info[n->op];
+    return n->n_src == 1 && info->types == OPTYPES_MOVE && (info->flags & OPFLAG_POINT) == 0 &&
+           ((info->flags & OPFLAG_VIEW) != 0 || info->layout == OPLAYOUT_ANY);
+}
+
+// Are all elements of an f32 cast from bf16?
 static bool comes_from_bf16(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    while (n->op == OP_copy || (n->op != OP_cast && (op_info[n->op].flags & OPFLAG_VIEW) != 0))
+    while (n->dtype == DTYPE_f32 && only_moves(n))
         n = graph_node(g, n->src[0]);
-    return n->op == OP_cast && graph_node(g, n->src[0])->dtype == DTYPE_bf16;
+    return n->dtype == DTYPE_f32 && n->n_src == 1 && (op_info[n->op].flags & OPFLAG_POINT) != 0 &&
+           graph_node(g, n->src[0])->dtype == DTYPE_bf16;
 }
 
 bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n)
