@@ -159,6 +159,18 @@ static uint32_t complex_l3_bytes(void)
 }
 #endif
 
+#if defined(__x86_64__)
+// A virtual machine sees the cache of a whole processor, of which others on the host have their share (480 MB
+// were told where 32 MB stayed): no more than the table says counts there.
+static uint32_t share_of_host(uint32_t told, uint32_t of_table)
+{
+    enum { IS_GUEST = 31 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const bool is_guest = __get_cpuid(1, &a, &b, &c, &d) && (c >> IS_GUEST & 1) != 0;
+    return is_guest && told > of_table ? of_table : told;
+}
+#endif
+
 // The row of this machine itself, where the table has one.
 static const char *name_of_this(void)
 {
@@ -191,6 +203,7 @@ static void resolve_native(CpuInfo *out)
     if (name != NULL && find_named(name, &of_this) && cpu_runs_here(&of_this))
         *out = of_this;
     CpuMachine *m = &out->machine;
+    const uint32_t table_l3 = m->l3_bytes;
 #if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
     m->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, m->l1_bytes);
     m->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, m->l2_bytes);
@@ -199,6 +212,7 @@ static void resolve_native(CpuInfo *out)
 #if defined(__x86_64__)
     const uint32_t of_complex = __builtin_cpu_is("amd") ? complex_l3_bytes() : 0;
     m->l3_bytes = of_complex > m->l2_bytes ? of_complex : m->l3_bytes;
+    m->l3_bytes = share_of_host(m->l3_bytes, table_l3);
     // Intel's server cores begin two products of 16 lanes a cycle, its others and Zen 4 one; caches tell them
     // apart.
     if (out->f32_lanes == 16 && __builtin_cpu_is("intel") && m->l2_bytes >= 1u << 20 &&
@@ -206,6 +220,7 @@ static void resolve_native(CpuInfo *out)
         m->fma_per_cycle = 2;
 #endif
     (void)m;
+    (void)table_l3;
 }
 
 bool cpu_find(const char *name, CpuInfo *out)

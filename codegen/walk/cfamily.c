@@ -25,11 +25,6 @@ static const char *value_type(Walk *w, int type, int lanes)
     return lanes > 1 ? vector_type(w, type, lanes) : walk_type(w, type)->value;
 }
 
-static bool is_float(int type)
-{
-    return type != KT_INDEX && dtype_info[type].cls == DCLASS_FLOAT;
-}
-
 // --- expressions ---------------------------------------------------------------------------------
 
 // A template on one operand of type `from`, result of type `to`.
@@ -92,7 +87,7 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
     const int from = src->dtype, to = n->dtype;
     const TypeSpell *ts = walk_type(w, to);
     const char *text = walk_expr(w, n->a);
-    if (is_float(from))
+    if (walk_is_float(from))
         text = walk_expand(w,
                            from == DTYPE_f32   ? "rlx_bits_of($0)"
                            : from == DTYPE_f64 ? "rlx_bits64_of($0)"
@@ -103,7 +98,7 @@ static const char *bitcast_text(Walk *w, const KInst *n, const KInst *src)
         text = walk_expand(w, w->t->cast, bits, bits, text);
         return walk_expand(w, to == DTYPE_f32 ? "rlx_of_bits($0)" : "rlx_of_bits64($0)", to, to, text);
     }
-    if (is_float(to)) {
+    if (walk_is_float(to)) {
         const int bits = dtype_info[to].bytes == 2 ? DTYPE_u16 : DTYPE_u8;
         return walk_expand(w, ts->load, to, to, walk_expand(w, w->t->cast, bits, bits, text));
     }
@@ -119,13 +114,13 @@ static const char *cast_text(Walk *w, const KInst *n, CastUse use)
     if (n->imm)
         return bitcast_text(w, n, src);
     const TypeSpell *to = walk_type(w, n->dtype), *from = walk_type(w, src->dtype);
-    const bool truncates = is_float(src->dtype) && !is_float(n->dtype);
+    const bool truncates = walk_is_float(src->dtype) && !walk_is_float(n->dtype);
     const char *template = n->dtype == DTYPE_bool ? "$0 != 0"
                            : truncates            ? "rlx_$V_to_$S($0)"
                                                   : target_cast(w->t, src->dtype, n->dtype);
     const char *text = walk_expr(w, n->a);
     // Arithmetic on narrow floats is rounded where its value leaves the type.
-    if (from->round && is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)
+    if (from->round && walk_is_float(src->dtype) && src->dtype != n->dtype && src->kind == KI_op)
         text = walk_expand(w, from->round, src->dtype, src->dtype, text);
     if (strcmp(to->value, from->value) != 0 || n->dtype == DTYPE_bool)
         text = walk_expand(w, template, n->dtype, src->dtype, text);
@@ -175,7 +170,7 @@ const char *walk_array_type(const Walk *w, int type)
 {
     if (type == DTYPE_bool)
         return walk_type(w, type)->value;
-    return walk_type(w, is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
+    return walk_type(w, walk_is_float(type) && type != DTYPE_f64 ? (int)DTYPE_f32 : type)->storage;
 }
 
 static const char *load_text(Walk *w, const KInst *n)
@@ -321,14 +316,15 @@ static void print_store(Walk *w, const KInst *n)
     const char *element = element_text(w, is_array ? w->name[n->a] : w->param[n->imm], n->b);
     if (n->lanes == 1) {
         const bool keeps = is_array && !is_rounded_later(w, n->a);
-        const char *text = keeps ? walk_expr(w, value) : stored_text(w, value);
-        if (!is_array)
+        const char *moved = is_array ? NULL : walk_moved(w, value),
+                   *text = moved ? moved : keeps ? walk_expr(w, value) : stored_text(w, value);
+        if (!is_array && !moved)
             text = walk_expand(w, walk_type(w, n->dtype)->store, n->dtype, n->dtype, text);
         walk_line(w, "%s = %s;", element, text);
         return;
     }
-    const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n);
-    const char *text = is_array ? walk_expr(w, value) : stored_text(w, value);
+    const char *type = vector_type(w, n->dtype, n->lanes), *suffix = memory_suffix(n),
+               *text = is_array ? walk_expr(w, value) : stored_text(w, value);
     if (n->count == n->lanes)
         walk_line(w, "%s_store%s(&%s, %s);", type, suffix, element, text);
     else

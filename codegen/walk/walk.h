@@ -29,6 +29,10 @@ typedef struct Walk {
     int indent;
 } Walk;
 
+static inline bool walk_is_float(int type)
+{
+    return type != KT_INDEX && dtype_info[type].cls == DCLASS_FLOAT;
+}
 static inline const TypeSpell *walk_type(const Walk *w, int type)
 {
     rlx_assert(type >= 0 && type <= KT_INDEX && w->t->types[type].value != NULL);
@@ -36,6 +40,9 @@ static inline const TypeSpell *walk_type(const Walk *w, int type)
 }
 // The text of a value.
 const char *walk_expr(Walk *w, KRef r);
+// The text of a scalar that a store may move without a way through the type of values: an element of memory,
+// a number, or a choice of these. NULL: it is computed.
+const char *walk_moved(Walk *w, KRef r);
 // A template on one operand of type `from`, result of type `to`.
 const char *walk_expand(Walk *w, const char *template, int to, int from, const char *operand);
 // Type of the elements of local arrays.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels without an anchor: chains of elementwise nodes, and strided copies.
+#include "passes/lower/operand.h"
 #include "passes/lower/turn.h"
 #include "passes/lower/wide.h"
 
@@ -57,6 +58,6 @@ void lower_strided_copy(Lower *l)
     if (wide_map(l, &d, copy_point, NULL) || turn_map(l, &d, 0, store_copied) ||
         wide_flat_map(l, &d, copy_point, NULL))
         return;
-    const uint8_t lanes = d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1);
+    const uint8_t lanes = d.rank == 0 ? 1 : operand_moved_lanes(l, &d, d.rank - 1, src);
     lower_walk(l, &d, lanes, copy_point, NULL);
 }

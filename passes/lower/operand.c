@@ -91,6 +91,17 @@ bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis)
     return (n->dtype == DTYPE_f32 || k_is_half(n->dtype)) && operand_is_dense(l, id, axis);
 }
 
+uint8_t operand_moved_lanes(const Lower *l, const Domain *d, uint32_t axis, NodeId id)
+{
+    enum { RUN_BYTES = 4096 };
+    rlx_assert(axis < d->rank);
+    const int64_t bytes = d->extent[axis] * (int64_t)dtype_info[lower_node(l, id)->dtype].bytes;
+    bool is_run = !l->caps->is_gpu && bytes >= RUN_BYTES;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        is_run = is_run && d->access.data[i].stride[axis] == 1;
+    return is_run ? 1 : domain_lanes(l, d, axis);
+}
+
 void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at)
 {
     rlx_assert(point_is_sound(at) && value != 0);

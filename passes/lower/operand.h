@@ -29,6 +29,10 @@ bool operand_is_dense(const Lower *l, NodeId id, uint32_t axis);
 // True when a value has type f32, f16 or bf16 and its elements along `axis` (of its own shape) are next to
 // each other.
 bool operand_has_vectors(const Lower *l, NodeId id, uint32_t axis);
+// Lanes in which elements of a value are moved along an axis of a domain. Long runs are moved one by one:
+// of such a loop compilers make a call of memcpy, and C libraries know stores that do not read what they
+// replace.
+uint8_t operand_moved_lanes(const Lower *l, const Domain *d, uint32_t axis, NodeId id);
 // Stores a value for the point; a scalar goes to all lanes.
 void operand_store(Lower *l, uint32_t param, KRef index, KRef value, const Point *at);
 

@@ -191,7 +191,7 @@ void rows_begin_folds(Lower *l, Rows *r)
     rlx_assert(r->lanes >= 1 && r->n_kept <= r->d.rank);
     Kernel *k = l->k;
     const uint32_t last = r->d.rank - 1;
-    if (r->mode != ROWS_ALONG || lower_node(l, l->anchor)->dtype != DTYPE_f32 ||
+    if (r->mode != ROWS_ALONG || !lower_is_float(lower_node(l, l->anchor)->dtype) ||
         (r->d.extent[last] % r->lanes == 0 && r->d.live[last].size == 0))
         return;
     r->ramp = k_array(k, DTYPE_f32, r->lanes);
@@ -206,13 +206,20 @@ typedef struct Folding {
     void *ctx;
     int type;
     KRef acc[ROW_ACCS];
+    KRef nan;  // of vectors that keep NaN: those that were found, which acc passes over
     KRef init; // scalar neutral element
 } Folding;
 
 static void fold_into(Lower *l, const Folding *f, uint32_t which, KRef value)
 {
-    const KRef operand[3] = {k_get(l->k, f->acc[which]), value, 0};
-    k_set(l->k, f->acc[which], k_form(l->k, f->fold->form, operand, f->type));
+    Kernel *k = l->k;
+    const KRef operand[3] = {k_get(k, f->acc[which]), value, 0};
+    if (f->nan != 0)
+        k_set(k, f->nan, k_select(k, k_ne(k, value, value), value, k_get(k, f->nan)));
+    const char *form = f->nan == 0                  ? f->fold->form
+                       : f->fold->across == KOP_max ? "(max b a)"
+                                                    : "(min b a)";
+    k_set(k, f->acc[which], k_form(k, form, operand, f->type));
 }
 
 static KRef value_at(Lower *l, const Domain *d, const Folding *f, Point at)
@@ -290,6 +297,7 @@ static void fold_singly(Lower *l, const Rows *r, const Folding *f, Point at, con
     Kernel *k = l->k;
     Folding single = *f;
     single.acc[0] = sum;
+    single.nan = 0;
     at.lanes = at.count = 1;
     at.idx[r->d.rank - 1] = k_for(k, cut->whole, cut->end, 1, KFOR_SERIAL, "r");
     fold_into(l, &single, 0, value_at(l, &r->d, f, at));
@@ -306,11 +314,13 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     const int64_t blocks = n >= 2 * block ? n - n % block : 0;
     const uint32_t accs = blocks > 0 ? ROW_ACCS : 1;
     const bool is_live = r->d.live[last].size != 0, has_rest = whole < n || is_live,
-               is_single = has_rest && (r->ramp == 0 || f->type != DTYPE_f32);
+               is_single = has_rest && (r->ramp == 0 || !lower_is_float(f->type));
     const RowCuts cut = cut_row(l, r, blocks, whole);
     const KRef rest = is_single ? k_var(k, f->init, "rest") : 0;
     for (uint32_t i = 0; i < accs; i++)
         f->acc[i] = k_var(k, k_splat(k, f->init, r->lanes), "acc");
+    if (f->fold->keeps_nan && dtype_info[f->type].cls == DCLASS_FLOAT)
+        f->nan = k_var(k, k_splat(k, k_number(k, f->type, 0), r->lanes), "nan");
     const uint32_t opened = open_outer(l, r, &at);
     at.vec_axis = last;
     at.lanes = at.count = r->lanes;
@@ -332,16 +342,13 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     else if (has_rest)
         fold_last(l, r, f, at, &cut);
     lower_close(l, opened);
+    const KRef nan = f->nan != 0 ? k_get(k, f->nan) : 0;
+    f->nan = 0; // found: they are joined no more
     for (uint32_t i = accs; i-- > 1;)
         fold_into(l, f, i - 1, k_get(k, f->acc[i]));
-    const KRef v = k_get(k, f->acc[0]);
-    KRef out = k_hreduce(k, f->fold->across, v);
-    if (f->fold->keeps_nan) {
-        const KRef one = k_splat(k, k_number(k, f->type, 1), r->lanes),
-                   zero = k_splat(k, k_number(k, f->type, 0), r->lanes);
-        const KRef n_nan = k_hreduce(k, KOP_add, k_select(k, k_ne(k, v, v), one, zero));
-        out = k_select(k, k_ne(k, n_nan, k_number(k, f->type, 0)), k_number(k, f->type, (double)NAN), out);
-    }
+    KRef out = k_hreduce(k, f->fold->across, k_get(k, f->acc[0]));
+    if (nan != 0)
+        out = k_select(k, k_hreduce(k, KOP_or, k_ne(k, nan, nan)), k_number(k, f->type, (double)NAN), out);
     const KRef join[3] = {out, rest != 0 ? k_get(k, rest) : 0, 0};
     return rest != 0 ? k_form(k, f->fold->form, join, f->type) : out;
 }

@@ -19,6 +19,7 @@ typedef struct Layout {
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
     bool has_vectors;     // copies from one order to the other are fast
+    const PassOptions *options;
     const TargetCaps *caps;
     NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
     const bool *lasting;  // packer_find_lasting of the graph before, of n_before nodes
@@ -161,22 +162,42 @@ static Step step_on_rows(const CpuMachine *cpu, const Shape *w, double sums, dou
     return step;
 }
 
-// Machines with few registers wait for these lines: a copy with the channels last, of which a tile reads
-// whole lines, is worth its time.
+// Cycles that a tile waits for the lines of a channel of an image in rows, however few there are: the
+// channels are far apart, so nothing fetches the next one ahead. Twice that where all of them share a set of
+// the cache.
+static double wait_on_rows(const CpuMachine *cpu, const Shape *x, int64_t stride, double pixels)
+{
+    const double for_line = 0.5, lines = 1 + pixels * (double)stride * sizeof(float) / CACHE_LINE;
+    const int64_t pitch = shape_numel(x) / (x->dim[0] * x->dim[1]) * (int64_t)sizeof(float);
+    return for_line * lines * (pitch % cpu->way_bytes == 0 ? 2 : 1);
+}
+
+// Machines wait for these lines if there are many, because registers are few, and those that compute the
+// vectors of a line in less time if there is work for it: a copy with the channels last, of which a tile
+// reads whole lines, is worth its time.
 static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
 {
     enum { OTHER_REGISTERS = 4, COPIED_BYTES = 8 };
-    const double far_share = 0.3, worthwhile = 1.2;
+    const double near_share = 0.25, far_share = 0.4, worthwhile = 1.2;
     const CpuMachine *cpu = &l->caps->cpu;
     const Shape *w = graph_node(g, n->src[1])->shape, *x = graph_node(g, n->src[0])->shape;
-    if (conv_form(n).group != 1 || !node_is_const(g, n->src[1]) || l->caps->vector_regs <= OTHER_REGISTERS)
+    const WindowForm form = conv_form(n);
+    if (form.group != 1 || !node_is_const(g, n->src[1]) || l->caps->vector_regs <= OTHER_REGISTERS ||
+        shape_numel(n->shape) == 0 || shape_numel(w) == 0)
         return false;
     const double sums = l->caps->vector_regs - OTHER_REGISTERS, lanes = l->caps->f32_lanes;
     const Step step = step_on_rows(cpu, w, sums, lanes);
     const double steps = (double)shape_numel(n->shape) / (sums * lanes) * (double)shape_numel(w) /
                          (double)w->dim[0];
-    const double copy = (double)shape_numel(x) * COPIED_BYTES / (far_share * cpu->l3_rate);
-    return step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy;
+    const double bytes = (double)shape_numel(x) * COPIED_BYTES;
+    const double copy =
+        bytes / (bytes > cpu->l2_bytes ? far_share * cpu->l3_rate : near_share * cpu->l2_rate);
+    if (step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy)
+        return true;
+    const bool has_lines = lanes * sizeof(float) >= CACHE_LINE && w->dim[1] >= MANY_CHANNELS &&
+                           (double)w->dim[0] >= 2 * lanes;
+    return has_lines &&
+           steps * wait_on_rows(cpu, x, form.stride[x->rank - 3], sums) > worthwhile * copy;
 }
 
 // Convolutions of bytes are left to matrix units, which take words of four channels, or are depthwise ones
@@ -192,7 +213,7 @@ static bool has_byte_units(const Graph *g, const Layout *l, const Node *n)
 // other.
 static bool wants_channels_last_operand(const Graph *g, const Layout *l, const Node *n)
 {
-    if (op_info[n->op].steps == OPSTEPS_KERNEL)
+    if (op_info[n->op].steps != OPSTEPS_FILTER)
         return true;
     const Node *x = graph_node(g, n->src[0]);
     const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
@@ -343,8 +364,16 @@ static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
     if (l->rows != 0 || has_open_sizes || !l->in_rows[l->old])
         return false;
     if (needs_turn(g, l, n->src[0]))
-        return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->caps, n);
-    return is_order_moot(graph_node(g, n->src[0])->shape) && conv_can_make_rows(g, l->caps, n);
+        return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->options, n);
+    return is_order_moot(graph_node(g, n->src[0])->shape) && conv_can_make_rows(g, l->options, n);
+}
+
+// Regions of an image in rows whose results are so few that a copy of the image would take longer.
+static bool has_few_regions(const Graph *g, const Layout *l, const Node *n)
+{
+    enum { ELEMENTS = 4 }; // that are copied in the time that vectors of channels save for a result
+    return n->op == OP_roi_pool && needs_turn(g, l, n->src[0]) &&
+           shape_numel(n->shape) * ELEMENTS < shape_numel(graph_node(g, n->src[0])->shape);
 }
 
 // What the readers of a value say about it.
@@ -404,7 +433,7 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
         src[i] = rule == OPLAYOUT_ROWS ? to_rows(g, l, n.src[i]) : n.src[i];
     if (matmul_form(&n).is_there)
         flatten_channels_last(g, l, &n, src);
-    if (rule == OPLAYOUT_IMAGE && keeps_rows(g, l, &n)) {
+    if (rule == OPLAYOUT_IMAGE && (keeps_rows(g, l, &n) || has_few_regions(g, l, &n))) {
         order = ORDER_ROW_MAJOR;
     } else if (rule == OPLAYOUT_IMAGE && l->prefers_channels_last && n.shape->rank >= 3) {
         order = ORDER_CHANNELS_LAST;
@@ -451,6 +480,7 @@ bool pass_layout(Pass *p)
                 .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma,
                 .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1,
+                .options = p->options,
                 .caps = p->options->caps};
     if (!rows_input_begin(p, &l.rows))
         return false;

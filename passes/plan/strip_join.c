@@ -3,6 +3,7 @@
 // cycles decide: those of writing a value to far memory and reading it again, against those of reading the
 // weights of all stages again for every strip. See strip.h.
 #include "passes/lower/amx/matrix.h"
+#include "passes/lower/conv/conv.h"
 #include "passes/lower/strip.h"
 #include "passes/plan/strip_join.h"
 
@@ -109,7 +110,7 @@ static bool sums_elsewhere(const Joiner *j, const StripStage *s)
     const Shape *w = graph_node(j->g, n->src[1])->shape;
     const bool is_3x3 = w->dim[2] == 3 && w->dim[3] == 3 && s->stride == 1 && s->dilation == 1;
     const PassOptions *o = j->options;
-    return (j->plan->caps->has_matrix && o->accuracy >= MATRIX_ERROR) ||
+    return matrix_takes_f32(o) || conv_comes_from_bf16(j->g, o, n) ||
            (is_3x3 && o->accuracy > 0 && w->dim[1] >= 8 && w->dim[0] >= 4);
 }
 

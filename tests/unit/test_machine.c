@@ -100,11 +100,22 @@ static void native_has_a_row(void **state)
     assert_string_not_equal(cpu.name, "zen4"); // it is for those who name it
 }
 
-// What one core can use: the C library tells the sum over all complexes of cores on some machines.
+static bool is_guest(void)
+{
+    char flags[1 << 13] = {0};
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    const size_t n = f != NULL ? fread(flags, 1, sizeof flags - 1, f) : 0;
+    if (f != NULL)
+        fclose(f);
+    return n > 0 && strstr(flags, " hypervisor") != NULL;
+}
+
+// What one core can use: the C library tells the sum over all complexes of cores on some machines, and a
+// virtual machine is told of a cache that others on the host use too.
 static void native_has_the_third_cache_of_a_core(void **state)
 {
     (void)state;
-    CpuInfo cpu;
+    CpuInfo cpu, named;
     unsigned kilobytes = 0;
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
     const bool is_known = f != NULL && fscanf(f, "%uK", &kilobytes) == 1;
@@ -112,7 +123,9 @@ static void native_has_the_third_cache_of_a_core(void **state)
         fclose(f);
     if (!is_known)
         skip();
-    assert_true(cpu_find("native", &cpu));
+    assert_true(cpu_find("native", &cpu) && cpu_find(cpu.name, &named));
+    if (is_guest() && named.machine.l3_bytes / 1024 < kilobytes)
+        kilobytes = named.machine.l3_bytes / 1024;
     assert_int_equal(cpu.machine.l3_bytes / 1024, kilobytes);
 }
 

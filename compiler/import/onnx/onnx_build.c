@@ -14,6 +14,9 @@
 #define FOLD_MAX_NODE_WORK (UINT64_C(1) << 24) // element steps of one node
 #define FOLD_MAX_WORK      (UINT64_C(1) << 26) // and of the whole import, so that no file can keep us busy
 #define FOLD_STEP          16                  // units of eval_work
+// From so many elements on, a result is left alone that has so many times the elements of what it is made of.
+#define FOLD_LARGE  (UINT64_C(1) << 16)
+#define FOLD_GROWTH 4
 
 // Elements of constants and nodes that an import may make beyond those of the file: some, and more for larger
 // files.
@@ -60,6 +63,8 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips)
     const int64_t out = shape_numel(n->shape);
     const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
     if (out > (is_float ? ONNX_MAX_FOLD : ONNX_MAX_FOLD_INTS))
+        return false;
+    if ((uint64_t)out > FOLD_LARGE && (uint64_t)out / FOLD_GROWTH > in)
         return false;
     const uint64_t most = is_linear((OpId)n->op) ? in + (uint64_t)out : (in + 1) * (uint64_t)(out + 1);
     const uint64_t steps = eval_work(g, id, trips) / FOLD_STEP, work = most > steps ? most : steps;

@@ -56,7 +56,7 @@ bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
     rlx_assert(s->kh >= 1 && s->kw >= 1 && s->sh >= 1 && s->sw >= 1);
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
-    if (!s->is_bf16 && !(l->pass->options->accuracy >= MATRIX_ERROR))
+    if (!s->is_bf16 && !matrix_takes_f32(l->pass->options))
         return false;
     if (s->n_outer != 0 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;

@@ -17,12 +17,16 @@
 
 #include "passes/lower/tile/tile.h"
 
-// Where both operands are bf16 already there is one part, one product, and nothing missing: the error is that
-// of f32 sums, so no accuracy is asked for. What is infinite stays so. Rows that need no padding are then
-// read where they are.
+// Where both operands are bf16 already, or f32 that come from bf16, there is one part, one product, and
+// nothing missing: the error is that of f32 sums, so no accuracy is asked for. What is infinite stays so.
+// Rows of bf16 that need no padding are then read where they are.
 
 // What --accuracy must allow for f32.
 #define MATRIX_ERROR 1e-4
+static inline bool matrix_takes_f32(const PassOptions *o)
+{
+    return o->caps->has_matrix && o->accuracy >= MATRIX_ERROR;
+}
 static inline uint8_t matrix_parts(const TileShape *s)
 {
     return s->is_bf16 ? 1 : 2;

@@ -67,7 +67,8 @@ static int64_t choose_rows(const Slab *b, int64_t weight_bytes)
 // Whole tiles of pixels and whole blocks of elements that are next to each other.
 static bool is_slab(const Slab *b)
 {
-    return b->shape.is_bf16 && b->is_linear && b->shape.sh == 1 && b->shape.n == 1 && b->in.stride_c == 1 &&
+    return b->shape.is_bf16 && b->l->k->params.data[b->in.param].dtype == DTYPE_bf16 && b->is_linear &&
+           b->shape.sh == 1 && b->shape.n == 1 && b->in.stride_c == 1 &&
            b->shape.h % SLACK_PIXELS == 0 && b->shape.ic % BLOCK == 0;
 }
 
@@ -156,11 +157,12 @@ KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
 
 static void split_into(const Slab *b, KRef to, KRef value)
 {
+    Kernel *k = b->l->k;
     if (b->shape.is_bf16) {
-        k_store(b->l->k, b->param, to, value, k_inst(b->l->k, value)->lanes);
+        k_store(k, b->param, to, k_cast(k, value, DTYPE_bf16), k_inst(k, value)->lanes);
         return;
     }
-    k_matrix_split(b->l->k, b->param, to, k_index(b->l->k, b->part_step), value);
+    k_matrix_split(k, b->param, to, k_index(k, b->part_step), value);
 }
 
 static KRef channel_at(const Slab *b, KRef pixel, int64_t channel)

@@ -39,9 +39,12 @@ Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef colum
 // The input of a convolution, for a tile to read.
 TileInput conv_tile_input(Lower *l, const Conv *c);
 // A 1x1 convolution of an image in rows whose result is wanted in rows: is it faster on them as they are?
-bool conv_can_keep_rows(const Graph *g, const TargetCaps *caps, const Node *n);
+bool conv_can_keep_rows(const Graph *g, const PassOptions *o, const Node *n);
 // A convolution of a row of one channel without padding, whose result is wanted in rows: the same question.
-bool conv_can_make_rows(const Graph *g, const TargetCaps *caps, const Node *n);
+bool conv_can_make_rows(const Graph *g, const PassOptions *o, const Node *n);
+// A convolution of f32 whose image and constant weights come from bf16, on a target that multiplies these in
+// matrix registers.
+bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
 // Has the convolution one input channel for each group, and one, two or four output channels, next to each

@@ -3,6 +3,7 @@
 // and of the image as a matrix of channels and pixels, with vectors of neighbouring pixels. Convolutions of a
 // row of one channel are the same, with taps for channels: the pixels of neighbouring results overlap.
 // Accumulation: f32 fused multiply-adds in the order of channels or taps; the bias is added at the end.
+#include "passes/lower/amx/matrix.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/product/gemm.h"
@@ -29,11 +30,12 @@ static bool is_pointwise(const Shape *w, const WindowForm *form)
 }
 
 // Are there vectors of pixels of enough channels?
-static bool has_rows(const Graph *g, const TargetCaps *caps, const Node *n)
+static bool has_rows(const Graph *g, const PassOptions *o, const Node *n)
 {
+    const TargetCaps *caps = o->caps;
     int64_t pixels = 1;
-    if (n->op != OP_conv || caps->is_gpu || caps->has_matrix || caps->f32_lanes < MIN_LANES ||
-        n->dtype != DTYPE_f32 || !node_is_const(g, n->src[1]))
+    if (n->op != OP_conv || caps->is_gpu || caps->f32_lanes < MIN_LANES || n->dtype != DTYPE_f32 ||
+        !node_is_const(g, n->src[1]) || matrix_takes_f32(o) || conv_comes_from_bf16(g, o, n))
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;
     const WindowForm form = conv_form(n);
@@ -45,18 +47,18 @@ static bool has_rows(const Graph *g, const TargetCaps *caps, const Node *n)
 
 // Where channels outnumber pixels, the copies that this saves are short beside the sums, which tiles of
 // pixels compute faster.
-bool conv_can_keep_rows(const Graph *g, const TargetCaps *caps, const Node *n)
+bool conv_can_keep_rows(const Graph *g, const PassOptions *o, const Node *n)
 {
-    if (!has_rows(g, caps, n))
+    if (!has_rows(g, o, n))
         return false;
     const WindowForm form = conv_form(n);
     return is_pointwise(graph_node(g, n->src[1])->shape, &form);
 }
 
 // Such a result has so many times the elements of the image that a copy of it takes longer than the sums.
-bool conv_can_make_rows(const Graph *g, const TargetCaps *caps, const Node *n)
+bool conv_can_make_rows(const Graph *g, const PassOptions *o, const Node *n)
 {
-    if (!has_rows(g, caps, n) || n->shape->rank != 3)
+    if (!has_rows(g, o, n) || n->shape->rank != 3)
         return false;
     const Shape *w = graph_node(g, n->src[1])->shape;
     const WindowForm form = conv_form(n);
@@ -142,8 +144,8 @@ bool conv_rows(Lower *l, const Conv *c, const Domain *d)
     const Node *n = lower_node(l, l->anchor);
     ConvRows r = {.c = c, .d = *d, .at = {.lanes = 1, .count = 1}};
     const uint32_t last = d->rank - 1;
-    const bool has_taps = conv_can_make_rows(l->g, l->caps, n);
-    if ((!has_taps && !conv_can_keep_rows(l->g, l->caps, n)) || l->strip.window != NULL ||
+    const bool has_taps = conv_can_make_rows(l->g, l->pass->options, n);
+    if ((!has_taps && !conv_can_keep_rows(l->g, l->pass->options, n)) || l->strip.window != NULL ||
         lower_goes_by_rows(l) || !operand_has_vectors(l, c->x, last) || lower_is_in_file(l, c->w) ||
         d->live[last].size != 0 || domain_lanes(l, d, last) == 1)
         return false;

@@ -9,6 +9,7 @@
 #include "passes/lower/conv/conv.h"
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
+#include "passes/lower/halves.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/tile/tile.h"
 #include "passes/lower/conv/winograd.h"
@@ -286,12 +287,25 @@ static void set_group(Lower *l, const Conv *c, Tile *t, ConvStore *store, KRef g
     t->bias_base = store->first_channel = k_expr(k, "$ * #", group, c->s.oc);
 }
 
+// The weights as bf16, which all of them are.
+static const void *const_bf16(const Lower *l, NodeId id)
+{
+    const int64_t n = shape_numel(lower_node(l, id)->shape);
+    const float *from = const_f32(l, id);
+    uint16_t *to = ARENA_ARRAY(l->pass->perm, uint16_t, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        halves_copy(to + i, DTYPE_bf16, from, DTYPE_f32, i);
+    return to;
+}
+
 static void emit_matrix_groups(Lower *l, const Conv *c, ConvStore *store)
 {
     Tile t = conv_tile(l, c, store);
+    const void *weights = c->s.is_bf16 ? const_bf16(l, c->w) : const_f32(l, c->w);
+    const int64_t bytes = c->s.is_bf16 ? sizeof(uint16_t) : sizeof(float);
     for (int64_t g = 0; g < c->group; g++) {
         TileSource src = constant_weights(c);
-        src.data = const_f32(l, c->w) + g * c->s.oc * src.stride_oc;
+        src.data = (const void *)((const unsigned char *)weights + g * c->s.oc * src.stride_oc * bytes);
         set_group(l, c, &t, store, k_index(l->k, g));
         matrix_emit(&t, &src, node_name(l->g, c->w));
     }
@@ -448,9 +462,37 @@ static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
                         : k_add(k, sum, k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1));
 }
 
+// Is it the same elements in another order or shape?
+static bool only_moves(const Node *n)
+{
+    const OpInfo *info = &op_info[n->op];
+    return n->n_src == 1 && info->types == OPTYPES_MOVE && (info->flags & OPFLAG_POINT) == 0 &&
+           ((info->flags & OPFLAG_VIEW) != 0 || info->layout == OPLAYOUT_ANY);
+}
+
+// Are all elements of an f32 cast from bf16?
+static bool comes_from_bf16(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    while (n->dtype == DTYPE_f32 && only_moves(n))
+        n = graph_node(g, n->src[0]);
+    return n->dtype == DTYPE_f32 && n->n_src == 1 && (op_info[n->op].flags & OPFLAG_POINT) != 0 &&
+           graph_node(g, n->src[0])->dtype == DTYPE_bf16;
+}
+
+bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n)
+{
+    if (n->op != OP_conv || !o->caps->has_matrix || n->dtype != DTYPE_f32 || g->reads != NULL ||
+        !node_is_const(g, n->src[1]) || !comes_from_bf16(g, n->src[0]))
+        return false;
+    const Node *w = graph_node(g, n->src[1]);
+    return halves_type(DTYPE_f32, node_attr(w, A_const_data)->u.blob, shape_numel(w->shape)) == DTYPE_bf16;
+}
+
 void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
+    c.s.is_bf16 = conv_comes_from_bf16(l->g, l->pass->options, lower_node(l, l->anchor));
     Domain d = conv_out_domain(l);
     rlx_assert(c.s.kh >= 1 && c.s.kw >= 1 && c.shuffle >= 1);
     l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *

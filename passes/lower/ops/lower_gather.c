@@ -95,6 +95,43 @@ static bool wide_gather(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x
     return true;
 }
 
+typedef struct GatherRow {
+    const Gather *g;
+    KRef first;     // a variable: index of the row's first element
+    uint32_t inner; // axis of the elements of a row
+} GatherRow;
+
+static void move_element(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const GatherRow *r = ctx;
+    const KRef index = k_add(l->k, k_get(l->k, r->first), at.idx[r->inner]);
+    pull_store_root(l, d, at, operand_load(l, r->g->x, index, &at, 1));
+}
+
+// Rows whose elements are next to each other: one index is read for each.
+static bool gather_rows(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    if (l->caps->is_gpu || l->caps->prefers_ints || d.rank == 0 || pull_is_computed(l, g->index) ||
+        shape_numel(lower_node(l, g->x)->shape) == 0 || !operand_is_dense(l, g->x, of_x))
+        return false;
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    const bool has_vectors = operand_has_vectors(l, g->x, of_x) || l->root == l->anchor;
+    const uint8_t lanes = has_vectors ? operand_moved_lanes(l, &d, inner, g->x) : 1;
+    for (uint32_t i = 0; i < d.rank; i++)
+        if (i != inner)
+            opened += lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
+    at.idx[inner] = k_index(l->k, 0);
+    GatherRow row = {.g = g, .first = k_var(l->k, index_chosen(l, g, &d, &at), "from"), .inner = inner};
+    lower_along(l, &d, inner, lanes, at, move_element, &row);
+    lower_close(l, opened);
+    return true;
+}
+
 void lower_gather(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -107,6 +144,8 @@ void lower_gather(Lower *l)
     const bool is_after = inner >= g.axis + g.index_rank, is_before = inner < g.axis;
     const uint32_t of_x = is_before ? inner : inner + 1 - g.index_rank;
     if ((is_after || is_before) && wide_gather(l, &g, inner, of_x))
+        return;
+    if (is_after && gather_rows(l, &g, inner, of_x))
         return;
     const bool has_vectors = (is_after || is_before) && operand_has_vectors(l, g.x, of_x);
     lower_map(l, gather_point, &g, has_vectors ? MAP_VECTOR : MAP_SCALAR);

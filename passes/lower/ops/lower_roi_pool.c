@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // roi_pool: every result element finds its bin in the region, then loops over the points (or elements) of the
 // bin. CPUs find the bins and points of a region once for all channels, if the points of a bin have a known
-// number, and keep them in a table. Corners and steps are in the type that the op states, in the order of the
-// evaluator.
+// number, and keep them in a table; of channels-last images they take vectors of channels. Corners and steps
+// are in the type that the op states, in the order of the evaluator.
 #include "passes/lower/operand.h"
 #include <math.h>
 
@@ -86,6 +86,13 @@ static KRef element(Lower *l, const RoiPool *r, const KRef *plane, KRef y, KRef 
 {
     const KRef idx[4] = {plane[0], plane[1], y, x};
     return operand_scalar(l, r->x, operand_index(l, r->x, idx), r->type);
+}
+
+// That of the point's channel, or those of its lanes.
+static KRef elements(Lower *l, const RoiPool *r, const Point *at, const KRef *plane, KRef y, KRef x)
+{
+    const KRef idx[4] = {plane[0], plane[1], y, x};
+    return k_cast(l->k, operand_load(l, r->x, operand_index(l, r->x, idx), at, 1), r->type);
 }
 
 static KRef larger(Kernel *k, KRef a, KRef b)
@@ -172,18 +179,18 @@ static void bin_range(Lower *l, const RoiPool *r, const Point *at, uint32_t axis
     *hi = k_expr(k, "min(max($ + $, $), $)", start, to, zero, size);
 }
 
-// Of the rows from range[0] to range[1] and the columns from range[2] to range[3].
-static KRef largest(Lower *l, const RoiPool *r, const KRef *plane, const KRef *range)
+// Of the rows from range[0] to range[1] and the columns from range[2] to range[3]; 0 if there are none.
+static KRef largest(Lower *l, const RoiPool *r, const Point *at, const KRef *plane, const KRef *range)
 {
     Kernel *k = l->k;
-    const KRef top = k_var(k, number(l, r, 0), "top"),
-               is_first = k_var(k, k_integer(k, DTYPE_bool, 1), "first");
+    const KRef top = k_var(k, k_splat(k, number(l, r, 0), at->lanes), "top");
+    k_if(k, k_expr(k, "$ < $ & $ < $", range[0], range[1], range[2], range[3]));
+    k_set(k, top, elements(l, r, at, plane, range[0], range[2]));
     const KRef y = k_for(k, range[0], range[1], 1, KFOR_SERIAL, "y");
     const KRef x = k_for(k, range[2], range[3], 1, KFOR_SERIAL, "x");
-    const KRef v = element(l, r, plane, y, x), before = k_get(k, top);
-    const KRef wins = k_expr(k, "$ | $ < $", k_get(k, is_first), before, v);
-    k_set(k, top, k_select(k, wins, v, before));
-    k_set(k, is_first, k_integer(k, DTYPE_bool, 0));
+    const KRef v = elements(l, r, at, plane, y, x), before = k_get(k, top);
+    k_set(k, top, k_select(k, k_lt(k, before, v), v, before));
+    k_end(k);
     k_end(k);
     k_end(k);
     return k_get(k, top);
@@ -256,7 +263,7 @@ static KRef mean_of_points(Lower *l, const RoiPool *r, const RoiTable *t, const 
     Kernel *k = l->k;
     const KRef idx[4] = {plane[0], plane[1], k_index(k, 0), k_index(k, 0)};
     const KRef first = operand_index(l, r->x, idx), bin = bin_of(l, r, at->idx[2], at->idx[3]);
-    const KRef all = k_var(k, number(l, r, 0), "all");
+    const KRef all = k_var(k, k_splat(k, number(l, r, 0), at->lanes), "all");
     const KRef n = k_cast(k, k_load(k, t->places, count_place(l, r, t, bin), 1, 1), KT_INDEX);
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "p");
     const KRef from = k_expr(k, "($ * # + $) * #", bin, t->points, p, CORNERS);
@@ -264,13 +271,14 @@ static KRef mean_of_points(Lower *l, const RoiPool *r, const RoiTable *t, const 
     for (uint32_t i = 0; i < CORNERS; i++) {
         const KRef place = k_load(k, t->places, k_expr(k, "$ + $ + #", t->first_place, from, i), 1, 1);
         const KRef weight = k_load(k, t->weights, k_expr(k, "$ + $ + #", t->first_weight, from, i), 1, 1);
-        const KRef x = operand_scalar(l, r->x, k_add(k, first, k_cast(k, place, KT_INDEX)), r->type);
-        const KRef v = k_mul(k, weight, x);
+        const KRef element = k_add(k, first, k_cast(k, place, KT_INDEX));
+        const KRef x = k_cast(k, operand_load(l, r->x, element, at, 1), r->type);
+        const KRef v = k_mul(k, k_splat(k, weight, at->lanes), x);
         value = i == 0 ? v : k_add(k, value, v);
     }
     k_set(k, all, k_add(k, k_get(k, all), value));
     k_end(k);
-    return k_div(k, k_get(k, all), number(l, r, (double)t->points));
+    return k_div(k, k_get(k, all), k_splat(k, number(l, r, (double)t->points), at->lanes));
 }
 
 static void table_bins(Lower *l, const RoiPool *r, RoiTable *t, KRef roi)
@@ -298,7 +306,7 @@ static KRef largest_of_bin(Lower *l, const RoiPool *r, const RoiTable *t, const 
         range[2 * axis] = k_cast(l->k, k_aload(l->k, t->starts[axis], at->idx[2 + axis], 1), KT_INDEX);
         range[2 * axis + 1] = k_cast(l->k, k_aload(l->k, t->ends[axis], at->idx[2 + axis], 1), KT_INDEX);
     }
-    return largest(l, r, plane, range);
+    return largest(l, r, at, plane, range);
 }
 
 static bool has_table(const Lower *l, const RoiPool *r)
@@ -311,12 +319,45 @@ static bool has_table(const Lower *l, const RoiPool *r)
            shape_numel(x) < INT32_MAX;
 }
 
+// A bin of one channel, or of a vector of them.
+typedef struct RoiBin {
+    const RoiPool *r;
+    const RoiTable *t;
+    KRef image;
+} RoiBin;
+
+static void roi_bin(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const RoiBin *b = ctx;
+    const RoiPool *r = b->r;
+    const KRef plane[2] = {b->image, at.idx[1]};
+    const KRef v =
+        r->is_bins ? largest_of_bin(l, r, b->t, plane, &at) : mean_of_points(l, r, b->t, plane, &at);
+    pull_store_root(l, d, at, k_cast(l->k, v, lower_node(l, r->x)->dtype));
+}
+
+// All bins of all channels of a region, in the order of memory: vectors of channels, or planes.
+static void roi_bins(Lower *l, const Domain *d, RoiBin *b, Point at)
+{
+    const uint8_t lanes = operand_has_vectors(l, b->r->x, 1) ? domain_lanes(l, d, 1) : 1;
+    uint32_t opened = 0;
+    if (lanes == 1)
+        opened += lower_open_axis(l, d, 1, KFOR_SERIAL, &at);
+    opened += lower_open_axis(l, d, 2, KFOR_SERIAL, &at);
+    opened += lower_open_axis(l, d, 3, KFOR_SERIAL, &at);
+    if (lanes == 1)
+        roi_bin(l, d, at, b);
+    else
+        lower_along(l, d, 1, lanes, at, roi_bin, b);
+    lower_close(l, opened);
+}
+
 static void roi_by_table(Lower *l, const RoiPool *r)
 {
-    Kernel *k = l->k;
     Domain d = domain_of(lower_node(l, l->root)->shape);
     Point at = {.lanes = 1, .count = 1};
     RoiTable t = {.points = r->sampling * r->sampling};
+    RoiBin b = {.r = r, .t = &t};
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
@@ -326,19 +367,14 @@ static void roi_by_table(Lower *l, const RoiPool *r)
                                               &t.first_place);
         t.weights = lower_param_thread_scratch(l, "weights", (DType)r->type, places, &t.first_weight);
     }
-    uint32_t opened = lower_open_axis(l, &d, 0, KFOR_PARALLEL, &at);
+    const uint32_t opened = lower_open_axis(l, &d, 0, KFOR_PARALLEL, &at);
     if (r->is_bins)
         table_bins(l, r, &t, at.idx[0]);
     else
         table_points(l, r, &t, at.idx[0]);
     const KRef place = operand_index(l, r->image, &at.idx[0]);
-    const KRef image = operand_clamped(l, r->image, place, 0, r->images - 1);
-    for (uint32_t i = 1; i < d.rank; i++)
-        opened += lower_open_axis(l, &d, i, KFOR_SERIAL, &at);
-    const KRef plane[2] = {image, at.idx[1]};
-    const KRef v =
-        r->is_bins ? largest_of_bin(l, r, &t, plane, &at) : mean_of_points(l, r, &t, plane, &at);
-    pull_store_root(l, &d, at, k_cast(k, v, lower_node(l, r->x)->dtype));
+    b.image = operand_clamped(l, r->image, place, 0, r->images - 1);
+    roi_bins(l, &d, &b, at);
     lower_close(l, opened);
 }
 
@@ -351,7 +387,7 @@ static KRef roi_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     for (uint32_t axis = 0; r->is_bins && axis < 2; axis++)
         bin_range(l, r, &at, axis, &range[2 * axis], &range[2 * axis + 1]);
-    const KRef v = r->is_bins ? largest(l, r, plane, range) : align(l, r, plane, &at);
+    const KRef v = r->is_bins ? largest(l, r, &at, plane, range) : align(l, r, plane, &at);
     return k_cast(l->k, v, lower_node(l, r->x)->dtype);
 }
 

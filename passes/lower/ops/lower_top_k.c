@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // top_k, line by line. With keys (sort.h): those that come before the last of the best so far are collected,
 // and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
-// compared once, in vectors, and few are sorted. Else an insertion into a short list for few, or a merge sort
-// of all positions.
+// compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into
+// a short list for few, or a merge sort of all positions.
 #include "passes/lower/ops/sort.h"
+#include <math.h>
 
 enum {
     INSERT_MAX = 24,  // longest list that is kept by insertion
     ALL_SHARE = 4,    // from this part of the elements on all are sorted
-    TEST_VECTORS = 1, // that are compared with the last of the best at once
     KEPT_OF_BEST = 2, // memory for keys: so many times the best ones
+    FEW_BEST = 64,    // so many are kept in order: each better one moves those behind it
 };
 
 typedef struct TopK {
@@ -77,6 +78,7 @@ typedef struct Best {
     uint32_t keys;           // parameter
     int64_t most, block;     // keys that it holds; elements that are tested at once
     KRef count, limit, last; // variables: keys; what a key must be below; the value of that
+    KRef moved;              // of few: an array for the keys while they move; else 0
 } Best;
 
 static SortOrder order_of(const TopK *t)
@@ -84,38 +86,76 @@ static SortOrder order_of(const TopK *t)
     return t->finds_largest ? SORT_FALLING : SORT_RISING;
 }
 
-// Appends the keys from begin to end that are below the limit.
+static KRef no_limit(Kernel *k)
+{
+    return k_bitnot(k, k_integer(k, DTYPE_u64, 0));
+}
+
+// The value that has the limit for a key.
+static void set_last(Lower *l, const TopK *t, const Best *b)
+{
+    const KRef position = sort_position(l, k_get(l->k, b->limit));
+    k_set(l->k, b->last, k_cast(l->k, load(l, t, position), DTYPE_f32));
+}
+
+// Puts a key among few that are in order behind a 0, and drops the last one.
+static void insert(Lower *l, const TopK *t, const Best *b, KRef key)
+{
+    Kernel *k = l->k;
+    const KRef i = k_loop(k, t->k, KFOR_SERIAL, "m");
+    const KRef here = k_load(k, b->keys, k_expr(k, "$ + 1", i), 1, 1), before = k_load(k, b->keys, i, 1, 1);
+    k_astore(k, b->moved, i, k_max(k, before, k_min(k, here, key)));
+    k_end(k);
+    const KRef j = k_loop(k, t->k, KFOR_SERIAL, "m");
+    k_store(k, b->keys, k_expr(k, "$ + 1", j), k_aload(k, b->moved, j, 1), 1);
+    k_end(k);
+    k_set(k, b->limit, k_load(k, b->keys, k_index(k, t->k), 1, 1));
+    if (b->last == 0)
+        return;
+    k_if(k, k_lt(k, k_get(k, b->limit), no_limit(k)));
+    set_last(l, t, b);
+    k_end(k);
+}
+
+static void append(Lower *l, const Best *b, KRef key)
+{
+    Kernel *k = l->k;
+    k_store(k, b->keys, k_get(k, b->count), key, 1);
+    k_set(k, b->count, k_expr(k, "$ + 1", k_get(k, b->count)));
+}
+
+// Whether a value, or any of a vector, may come before the last of the best, which is NaN as long as these
+// are not all there.
+static KRef may_be_better(Lower *l, const TopK *t, const Best *b, KRef at, uint8_t lanes)
+{
+    Kernel *k = l->k;
+    const KRef last = k_splat(k, k_get(k, b->last), lanes);
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < SHAPE_MAX_RANK; i++)
+        idx[i] = i == t->axis ? at : t->idx[i];
+    const KRef index = operand_index(l, t->x, idx);
+    const KRef x = k_cast(k, k_load(k, lower_param(l, t->x, PARAM_READ), index, lanes, lanes), DTYPE_f32);
+    const KRef better = k_not(k, t->finds_largest ? k_le(k, x, last) : k_le(k, last, x));
+    return lanes == 1 ? better : k_hreduce(k, KOP_or, better);
+}
+
+// Takes the keys from begin to end that are below the limit.
 static void collect(Lower *l, const TopK *t, const Best *b, KRef begin, KRef end)
 {
     Kernel *k = l->k;
     const KRef j = k_for(k, begin, end, 1, KFOR_SERIAL, "j");
+    if (b->last != 0)
+        k_if(k, may_be_better(l, t, b, j, 1));
     const KRef key = k_var(k, sort_key(l, load(l, t, j), j, order_of(t)), "key");
     k_if(k, k_lt(k, k_get(k, key), k_get(k, b->limit)));
-    k_store(k, b->keys, k_get(k, b->count), k_get(k, key), 1);
-    k_set(k, b->count, k_expr(k, "$ + 1", k_get(k, b->count)));
+    if (b->moved != 0)
+        insert(l, t, b, k_get(k, key));
+    else
+        append(l, b, k_get(k, key));
     k_end(k);
+    if (b->last != 0)
+        k_end(k);
     k_end(k);
-}
-
-// Whether a value from `at` on, of some vectors, may come before the last of the best.
-static KRef has_better(Lower *l, const TopK *t, const Best *b, KRef at)
-{
-    Kernel *k = l->k;
-    const uint8_t lanes = (uint8_t)(b->block / TEST_VECTORS);
-    const KRef last = k_splat(k, k_get(k, b->last), lanes), one = k_number(k, DTYPE_f32, 1);
-    KRef idx[SHAPE_MAX_RANK], any = 0;
-    for (uint32_t i = 0; i < SHAPE_MAX_RANK; i++)
-        idx[i] = i == t->axis ? at : t->idx[i];
-    const KRef index = operand_index(l, t->x, idx);
-    for (int64_t v = 0; v < TEST_VECTORS; v++) {
-        const KRef x = k_load(k, lower_param(l, t->x, PARAM_READ), k_expr(k, "$ + #", index, v * lanes),
-                              lanes, lanes);
-        const KRef is_worse = t->finds_largest ? k_le(k, x, last) : k_le(k, last, x);
-        any = v == 0 ? k_not(k, is_worse) : k_or(k, any, k_not(k, is_worse));
-    }
-    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
-    const KRef found = k_select(k, any, k_splat(k, one, lanes), zero);
-    return k_lt(k, k_number(k, DTYPE_f32, 0), k_hreduce(k, KOP_max, found));
 }
 
 // Sorts what was collected, keeps the best, and sets the limit.
@@ -124,44 +164,56 @@ static void keep_best(Lower *l, const TopK *t, const Best *b)
     Kernel *k = l->k;
     sort_keys(l, b->keys, k_get(k, b->count), b->most);
     k_set(k, b->count, k_index(k, t->k));
-    const KRef limit = k_load(k, b->keys, k_index(k, t->k - 1), 1, 1);
-    k_set(k, b->limit, limit);
+    k_set(k, b->limit, k_load(k, b->keys, k_index(k, t->k - 1), 1, 1));
     if (b->last != 0)
-        k_set(k, b->last, k_cast(k, load(l, t, sort_position(l, limit)), DTYPE_f32));
+        set_last(l, t, b);
+}
+
+// A 0 and the best, which are nothing yet.
+static void begin_few(Lower *l, const TopK *t, Best *b)
+{
+    Kernel *k = l->k;
+    b->moved = k_array(k, DTYPE_u64, t->k);
+    k_store(k, b->keys, k_index(k, 0), k_integer(k, DTYPE_u64, 0), 1);
+    const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
+    k_store(k, b->keys, k_expr(k, "$ + 1", i), no_limit(k), 1);
+    k_end(k);
 }
 
 // All blocks. The last vectors overlap with those before them: that they are tested again does not matter.
 static void select_best(Lower *l, const TopK *t, Best *b)
 {
     Kernel *k = l->k;
-    b->count = k_var(k, k_index(k, 0), "count");
-    const KRef none = k_bitnot(k, k_integer(k, DTYPE_u64, 0));
-    b->limit = k_var(k, none, "limit");
-    b->last = b->block > 1 ? k_var(k, k_number(k, DTYPE_f32, 0), "last") : 0;
+    b->limit = k_var(k, no_limit(k), "limit");
+    b->last = lower_is_float(lower_node(l, t->x)->dtype)
+                  ? k_var(k, k_number(k, DTYPE_f32, (double)NAN), "last")
+                  : 0;
+    if (t->k <= FEW_BEST)
+        begin_few(l, t, b);
+    else
+        b->count = k_var(k, k_index(k, 0), "count");
     const KRef i = k_for(k, k_index(k, 0), k_index(k, t->n), b->block, KFOR_SERIAL, "i");
     const KRef end = k_expr(k, "min($ + #, #)", i, b->block, t->n);
-    if (b->last != 0) {
-        const KRef is_open = k_var(k, k_eq(k, k_get(k, b->limit), none), "is_open");
-        k_if(k, k_not(k, k_get(k, is_open)));
-        k_set(k, is_open, has_better(l, t, b, k_expr(k, "min($, #)", i, t->n - b->block)));
-        k_end(k);
-        k_if(k, k_get(k, is_open));
-    }
+    if (b->block > 1)
+        k_if(k, may_be_better(l, t, b, k_expr(k, "min($, #)", i, t->n - b->block), (uint8_t)b->block));
     collect(l, t, b, i, end);
-    if (b->last != 0)
+    if (b->block > 1)
         k_end(k);
-    k_if(k, k_expr(k, "# < $ | $ == #", b->most - b->block, k_get(k, b->count), end, t->n));
-    keep_best(l, t, b);
-    k_end(k);
+    if (b->moved == 0) {
+        k_if(k, k_expr(k, "# < $ | $ == #", b->most - b->block, k_get(k, b->count), end, t->n));
+        keep_best(l, t, b);
+        k_end(k);
+    }
     k_end(k);
 }
 
+// Elements that are tested at once.
 static int64_t count_block(const Lower *l, const TopK *t)
 {
-    const int64_t block = (int64_t)l->caps->f32_lanes * TEST_VECTORS;
-    const bool is_wide = lower_node(l, t->x)->dtype == DTYPE_f32 && l->caps->f32_lanes > 1 &&
-                         lower_loc(l, t->x)->stride[t->axis] == 1 && t->n >= block;
-    return is_wide ? block : 1;
+    const int64_t lanes = l->caps->f32_lanes;
+    const bool is_wide = lower_is_float(lower_node(l, t->x)->dtype) && lanes > 1 &&
+                         lower_loc(l, t->x)->stride[t->axis] == 1 && t->n >= lanes;
+    return is_wide ? lanes : 1;
 }
 
 static void emit_line_by_keys(Lower *l, TopK *t)
@@ -180,7 +232,8 @@ static void emit_line_by_keys(Lower *l, TopK *t)
         select_best(l, t, &b);
     }
     const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
-    store(l, t, i, sort_position(l, k_load(k, b.keys, i, 1, 1)));
+    const KRef from = k_expr(k, "$ + #", i, b.moved != 0 ? 1 : 0);
+    store(l, t, i, sort_position(l, k_load(k, b.keys, from, 1, 1)));
     k_end(k);
 }
 

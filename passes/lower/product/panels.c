@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// See panels.h. Sums of some rows and of a panel of neighbouring columns are in arrays on the stack, to which
-// several elements of the inner axis are added at once, in rising order: one innermost loop over the columns,
-// in which every operand is next to its neighbour.
+// See panels.h. Sums of some rows and of a panel of neighbouring columns, which is copied where many rows
+// read it, are in arrays on the stack, to which several elements of the inner axis are added at once, in
+// rising order: one innermost loop over the columns, in which every operand is next to its neighbour.
 #include "passes/lower/product/panels.h"
 
-enum { PANEL_ROWS = 4, PANEL_DEPTH = 4, PANEL_WIDTH = 64, LEAST_COLUMNS = 8 };
+enum { PANEL_ROWS = 4, PANEL_DEPTH = 4, PANEL_WIDTH = 16, LEAST_COLUMNS = 8, LEAST_ROWS = 16 };
 
 typedef struct Panel {
     const Matmul *x;
@@ -13,6 +13,12 @@ typedef struct Panel {
     int64_t rows, width;
     KRef sums[PANEL_ROWS]; // arrays
     int type;
+    uint32_t b; // parameter of the columns: their own, or that of a copy
+    KRef b_base;
+    int64_t b_k;
+    KRef b_column; // first column in it
+    uint32_t copy; // 1 + parameter of the memory for a copy; 0: columns are read where they are
+    KRef copy_base;
 } Panel;
 
 static KRef zero_of(Kernel *k, int type)
@@ -25,9 +31,8 @@ static void add_products(Lower *l, const Panel *p, KRef c, int64_t depth)
 {
     Kernel *k = l->k;
     const Matmul *x = p->x;
-    const KRef a = matmul_base(l, x, x->a, &x->a_loc, p->batch),
-               b = matmul_base(l, x, x->b, lower_loc(l, x->b), p->batch);
-    const uint32_t pa = lower_param(l, x->a, PARAM_READ), pb = lower_param(l, x->b, PARAM_READ);
+    const KRef a = matmul_base(l, x, x->a, &x->a_loc, p->batch);
+    const uint32_t pa = lower_param(l, x->a, PARAM_READ);
     KRef value[PANEL_ROWS][PANEL_DEPTH];
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t u = 0; u < depth; u++) {
@@ -39,9 +44,9 @@ static void add_products(Lower *l, const Panel *p, KRef c, int64_t depth)
     for (int64_t r = 0; r < p->rows; r++) {
         KRef sum = k_aload(k, p->sums[r], j, 1);
         for (int64_t u = 0; u < depth; u++) {
-            const KRef column = k_add(k, p->column, j);
-            const KRef index = k_expr(k, "($ + #) * # + ($ + $)", c, u, x->b_k, column, b);
-            sum = k_fma(k, k_get(k, value[r][u]), k_load(k, pb, index, 1, 1), sum);
+            const KRef column = k_add(k, p->b_column, j);
+            const KRef index = k_expr(k, "($ + #) * # + ($ + $)", c, u, p->b_k, column, p->b_base);
+            sum = k_fma(k, k_get(k, value[r][u]), k_load(k, p->b, index, 1, 1), sum);
         }
         k_astore(k, p->sums[r], j, sum);
     }
@@ -75,19 +80,55 @@ static void emit_panel(Lower *l, Panel *p)
     }
 }
 
-// All columns of some rows.
+// Copies the columns, which many rows read: they then stay in a near cache, however far apart their rows are.
+static void gather_columns(Lower *l, Panel *p, uint32_t copy, KRef base)
+{
+    Kernel *k = l->k;
+    const KRef c = k_loop(k, p->x->k, KFOR_SERIAL, "c"), j = k_loop(k, p->width, KFOR_SERIAL, "j");
+    const KRef from = k_expr(k, "$ * # + ($ + $ + $)", c, p->b_k, p->b_column, j, p->b_base);
+    k_store(k, copy, k_expr(k, "$ * # + ($ + $)", c, p->width, j, base), k_load(k, p->b, from, 1, 1), 1);
+    k_end(k);
+    k_end(k);
+    p->b = copy;
+    p->b_base = base;
+    p->b_k = p->width;
+    p->b_column = k_index(k, 0);
+}
+
+// All rows of some columns.
+static void emit_rows(Lower *l, const Panel *columns)
+{
+    Kernel *k = l->k;
+    Panel own = *columns, *p = &own;
+    p->b_column = p->column;
+    if (p->copy != 0)
+        gather_columns(l, p, p->copy - 1, p->copy_base);
+    const int64_t whole = p->x->m - p->x->m % PANEL_ROWS;
+    p->rows = PANEL_ROWS;
+    if (whole > 0) {
+        const uint8_t kind = p->copy != 0 ? KFOR_SERIAL : KFOR_PARALLEL; // a thread reads its own copy
+        p->row = k_for(k, k_index(k, 0), k_index(k, whole), PANEL_ROWS, kind, "row");
+        emit_panel(l, p);
+        k_end(k);
+    }
+    p->rows = p->x->m - whole;
+    p->row = k_index(k, whole);
+    if (p->rows > 0)
+        emit_panel(l, p);
+}
+
 static void emit_columns(Lower *l, Panel *p)
 {
     Kernel *k = l->k;
     const int64_t n = p->x->n, width = n < PANEL_WIDTH ? n : PANEL_WIDTH, whole = n - n % width;
     p->width = width;
     p->column = k_for(k, k_index(k, 0), k_index(k, whole), width, KFOR_PARALLEL, "column");
-    emit_panel(l, p);
+    emit_rows(l, p);
     k_end(k);
     p->width = n - whole;
     p->column = k_index(k, whole);
     if (p->width > 0)
-        emit_panel(l, p);
+        emit_rows(l, p);
 }
 
 static bool has_live(const Domain *d)
@@ -96,6 +137,12 @@ static bool has_live(const Domain *d)
         if (d->live[i].size != 0)
             return true;
     return false;
+}
+
+// Do enough rows read each column, and have all threads columns of their own?
+static bool copies_columns(const Lower *l, const Matmul *x)
+{
+    return x->m >= LEAST_ROWS && (l->caps->threads <= 1 || x->n >= (int64_t)l->caps->threads * PANEL_WIDTH);
 }
 
 bool panels_lower(Lower *l, const Matmul *x)
@@ -108,20 +155,14 @@ bool panels_lower(Lower *l, const Matmul *x)
         x->b_col != 1 || x->n < LEAST_COLUMNS || x->k < PANEL_DEPTH || x->m < 1 || x->k_live != 0 ||
         has_live(&x->d))
         return false;
-    Kernel *k = l->k;
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    Panel p = {.x = x, .batch = &batch, .rows = PANEL_ROWS, .type = type};
-    const int64_t whole = x->m - x->m % PANEL_ROWS;
-    if (whole > 0) {
-        p.row = k_for(k, k_index(k, 0), k_index(k, whole), PANEL_ROWS, KFOR_PARALLEL, "row");
-        emit_columns(l, &p);
-        k_end(k);
-    }
-    p.rows = x->m - whole;
-    p.row = k_index(k, whole);
-    if (p.rows > 0)
-        emit_columns(l, &p);
+    Panel p = {.x = x, .batch = &batch, .type = type, .b = lower_param(l, x->b, PARAM_READ), .b_k = x->b_k};
+    p.b_base = matmul_base(l, x, x->b, lower_loc(l, x->b), &batch);
+    if (copies_columns(l, x))
+        p.copy = 1 + lower_param_thread_scratch(l, "columns", (DType)type, (uint64_t)(x->k * PANEL_WIDTH),
+                                                &p.copy_base);
+    emit_columns(l, &p);
     lower_close(l, opened);
     return true;
 }

@@ -24,7 +24,7 @@ typedef struct TileShape {
     int64_t in_h, in_w;                           // input rows and columns
     int64_t ic, oc;                               // channels of one group
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w; // kernel, strides, dilations, pads at the beginning
-    bool is_bf16;                                 // input and weights are bf16; else they are f32
+    bool is_bf16;                                 // input and weights are, or come from, bf16
 } TileShape;
 
 // How the input is read: element (image, channel, outer, row, column) at the sum of index * stride.

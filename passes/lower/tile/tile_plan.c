@@ -43,6 +43,13 @@ static double l3_rate(const Tile *t)
     return l3_share * t->l->caps->cpu.l3_rate;
 }
 
+// At which so many bytes are read that do not fit into the second-level cache.
+static double far_rate(const Tile *t, double bytes)
+{
+    const CpuMachine *cpu = &t->l->caps->cpu;
+    return bytes > 0.5 * cpu->l3_bytes ? memory_share * cpu->shared_rate : l3_rate(t);
+}
+
 // The longest of what runs side by side, and some of the rest: more of what comes from far away. Tiles that
 // two units for products can follow are as good for one, so vectors count on two.
 static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
@@ -111,12 +118,12 @@ static double waiting_cycles(const Tile *t, double compute, double passes)
 {
     const CpuMachine *cpu = &t->l->caps->cpu;
     const double cold = weight_bytes(t) / cpu->shared_rate, x = input_bytes(&t->s);
-    const double first = 0.3 * x / l3_rate(t);
+    const double first = 0.3 * x / far_rate(t, x);
     if (t->plan.pixels_outside)
         return cold + first;
-    const double again = x < cpu->l2_bytes / 2 ? 0.1 * x / l2_rate(t) : 0.5 * x / l3_rate(t);
+    const double again = x < cpu->l2_bytes / 2 ? 0.1 * x / l2_rate(t) : 0.5 * x / far_rate(t, x);
     const double y = 4.0 * (double)(t->s.n * tile_outer_points(&t->s) * t->s.h * t->s.w) * (double)t->s.oc;
-    const double parts = y > cpu->l2_bytes / 2 ? 0.2 * y / l3_rate(t) : 0; // pixels leave in parts
+    const double parts = y > cpu->l2_bytes / 2 ? 0.2 * y / far_rate(t, y) : 0; // pixels leave in parts
     return max_of(cold - compute, 0) + cold / max_of(passes, 1) + first + (passes - 1) * again + parts;
 }
 
@@ -144,13 +151,9 @@ static void set_weights(Cost *c)
                  half = 0.5 * input_bytes(&t->s), tiles = TILES * tile_bytes(t);
     const double held = t->plan.pixels_outside ? 1.2 * reused : 2 * panel + (half < tiles ? half : tiles);
     const bool is_in_l1 = reused < cpu->l1_bytes / 2,
-               is_far = !is_in_l1 && !(reused < l2 * 0.2 || held < l2 * 0.6),
-               is_in_memory = reused > 0.5 * cpu->l3_bytes;
+               is_far = !is_in_l1 && !(reused < l2 * 0.2 || held < l2 * 0.6);
     c->rest = is_far ? 0.4 : 0.1;
-    c->panel_rate = is_in_memory ? memory_share * cpu->shared_rate
-                    : is_in_l1   ? 2 * l2_rate(t)
-                    : is_far     ? l3_rate(t)
-                                 : l2_rate(t);
+    c->panel_rate = is_in_l1 ? 2 * l2_rate(t) : is_far ? far_rate(t, reused) : l2_rate(t);
 }
 
 // Single rows share one text whatever they clip: with many edges they are weighed as if they clipped nothing.

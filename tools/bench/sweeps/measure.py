@@ -148,6 +148,7 @@ def measure(case, dtype, a):
         row.update(failed_peers=failed, errors=errors)
         if row["errors"] and not min(row["errors"].values()) <= LIMITS[dtype]:
             return {**row, "failed": f"results differ: {row['errors']}"}
+        mine.keep_intact()  # as the peers' inputs
         found = turns({"ours": mine, **runners}, a["seconds"])
         us = found.pop("ours")
         best, ratio = stats.ratio(us["median"], {n: s["median"] for n, s in found.items()})
