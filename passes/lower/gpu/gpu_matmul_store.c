@@ -316,7 +316,8 @@ static void open_part(const Batch *b, Part *t)
     t->row = k_add(k, b->at->m, k_expr(k, "$ + #", b->all->row, 8 * t->h));
     t->column = k_add(k, b->at->n, k_expr(k, "$ + $ + #", begin, lane, t->at));
     t->slot = k_expr(k, "$ * 4 + #", t->four, t->h * b->length + t->at);
-    k_if(k, k_expr(k, "$ < # & $ < #", t->row, e->p->m, t->column, e->p->n));
+    const KRef is_in = k_expr(k, "$ < # & $ < #", t->row, e->p->m, t->column, e->p->n);
+    k_if(k, gpu_group_is_in(e->p, t->row, is_in));
 }
 
 // Calls fn for each part that is not beyond the end.
@@ -368,7 +369,7 @@ static KRef root_of(const Batch *b, const Part *t, int64_t n)
         sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
     }
     at.slot = b->has_wide ? slot : 0;
-    return gpu_tile_root(e, at, sum);
+    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, sum));
 }
 
 static void store_part(const Batch *b, const Part *t)
