@@ -85,9 +85,9 @@ static Lstm lstm_of(Lower *l)
     m.d = domain_of(lower_node(l, l->root)->shape);
     domain_add(l, &m.d, l->root);
     domain_add_operands(l, &m.d, l->root);
-    m.is_packed = l->caps->packs_weights && n->dtype == DTYPE_f32 && node_is_const(l->g, m.w) &&
+    m.is_packed = l->caps->packs_weights && !l->caps->is_gpu && n->dtype == DTYPE_f32 && node_is_const(l->g, m.w) &&
                   node_is_const(l->g, m.r) && is_const_or_absent(l, m.b) && is_const_or_absent(l, m.p);
-    m.lanes = m.is_packed && !l->caps->is_gpu ? domain_lanes(l, &m.d, 3) : 1;
+    m.lanes = m.is_packed ? domain_lanes(l, &m.d, 3) : 1;
     m.vectors = (m.hidden + m.lanes - 1) / m.lanes;
     m.padded = m.vectors * m.lanes;
     m.entries = count_entries(l, &m);
@@ -265,7 +265,7 @@ static void each_block(Lower *l, const LstmStep *s, UnitsFn fn)
 
 // --- time ---
 
-static KRef state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit)
+KRef lstm_state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit)
 {
     const bool batch_major = s->m->batch_major;
     const KRef entry = k_expr(l->k, "$ + #", s->entry, e);
@@ -281,7 +281,7 @@ static void begin_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef
     const KRef zero = k_number(k, m->type, 0);
     const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     k_store(k, m->scratch, k_add(k, to, unit),
-            id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, e, unit), m->type), 1);
+            id == 0 ? zero : operand_scalar(l, id, lstm_state_index(l, s, id, e, unit), m->type), 1);
     k_end(k);
     for (int64_t i = m->hidden; i < m->padded; i++)
         k_store(k, m->scratch, k_expr(k, "$ + #", to, i), zero, 1);
@@ -295,20 +295,20 @@ static void end_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef f
         return;
     const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     const KRef value = k_load(k, m->scratch, k_add(k, of_entry(l, s, first, e), unit), 1, 1);
-    k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, e, unit),
+    k_store(k, lower_param(l, id, PARAM_WRITE), lstm_state_index(l, s, id, e, unit),
             k_cast(k, value, lower_node(l, id)->dtype), 1);
     k_end(k);
 }
 
 // The time of the i-th step that is made.
-static KRef time_of(Lower *l, const LstmStep *s, KRef i)
+KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i)
 {
     Kernel *k = l->k;
     const KRef backwards = k_expr(k, "$ - 1 - $", s->steps, i);
     return s->m->reverse_only ? backwards : k_select(k, k_expr(k, "$ == 1", s->dir), backwards, i);
 }
 
-static KRef input_at(Lower *l, const LstmStep *s, KRef time)
+KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time)
 {
     const Lstm *m = s->m;
     const KRef x[3] = {m->batch_major ? s->entry : time, m->batch_major ? time : s->entry,
@@ -337,7 +337,7 @@ static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, 
     for (uint32_t i = 0; i < m->together; i++) {
         const KRef row = k_expr(k, "min($ + #, $ * # - 1)", first, i, s->end, m->batch);
         of_row.entry = k_expr(k, "$ % #", row, m->batch);
-        x[i] = input_at(l, &of_row, time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
+        x[i] = lstm_input_at(l, &of_row, lstm_time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
         for (uint32_t g = 0; g < GATES; g++)
             sum[i][g] = k_var(k, bias_of(l, s, u, g, v), "sum");
     }
@@ -400,12 +400,12 @@ static void find_step(Lower *l, LstmStep *s)
     const Lstm *m = s->m;
     const KRef base = k_expr(k, "($ * # + $) * #", s->dir, m->batch, s->entry, 3 * m->padded);
     const KRef odd = k_expr(k, "$ % 2", s->at), even = k_expr(k, "1 - $", odd);
-    s->time = time_of(l, s, s->at);
+    s->time = lstm_time_of(l, s, s->at);
     s->cell = k_expr(k, "$ + #", base, 2 * m->padded);
     s->h_now = k_expr(k, "$ * # + $", odd, m->padded, base);
     s->h_next = k_expr(k, "$ * # + $", even, m->padded, base);
     if (m->chunk == 0)
-        s->x = input_at(l, s, s->time);
+        s->x = lstm_input_at(l, s, s->time);
     else if (s->chunk != 0)
         s->ahead = k_expr(k, "(($ - $) * # + $) * # + $", s->at, s->chunk, m->batch, s->entry, sums_of(m),
                           s->ahead);
@@ -448,7 +448,7 @@ static void emit_rest(Lower *l, const LstmStep *s, UnitsFn fn)
     k_end(l->k);
 }
 
-static KRef steps_made(Lower *l, const Lstm *m)
+KRef lstm_steps_made(Lower *l, const Lstm *m)
 {
     return m->steps != 0 ? operand_clamped(l, m->steps, k_index(l->k, 0), 0, m->seq)
                          : k_index(l->k, m->seq);
@@ -464,7 +464,7 @@ static void emit_groups(Lower *l, const Lstm *m, int64_t first, int64_t groups, 
     const uint32_t opened = lower_open(l, &all, 2, &at);
     LstmStep s = {.m = m, .entries = entries, .dir = at.idx[0]};
     s.entry = k_expr(l->k, "$ * # + #", at.idx[1], entries, first);
-    s.steps = steps_made(l, m);
+    s.steps = lstm_steps_made(l, m);
     begin_entries(l, &s, NULL);
     LstmStep in = s;
     open_steps(l, &in);
@@ -519,7 +519,7 @@ static void emit_together(Lower *l, const Lstm *m)
     LstmStep s = {.m = m};
     uint32_t opened = 0;
     s.dir = lower_open_count(l->k, m->dirs, KFOR_PARALLEL, "d", &opened);
-    s.steps = steps_made(l, m);
+    s.steps = lstm_steps_made(l, m);
     each_group(l, &s, NULL, begin_entries);
     LstmStep in = s;
     open_steps(l, &in);
@@ -535,6 +535,8 @@ void lower_lstm(Lower *l)
     Lstm m = lstm_of(l);
     rlx_assert(m.padded >= m.hidden && m.dirs >= 1 && m.dirs <= 2);
     l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)lstm_steps(&m);
+    if (lstm_group(l, &m))
+        return;
     m.scratch =
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
     if (m.chunk != 0)

@@ -56,5 +56,13 @@ KRef lstm_weight(Lower *l, const LstmStep *s, const Units *u, KRef step, int64_t
                  const uint32_t *gate_vector);
 // Row `row` of the bias or of the peephole weights, for vector v.
 KRef lstm_row(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t row, uint32_t v);
+// Index of a hidden or cell value of entry s->entry + e in h0, c0, y_h or y_c.
+KRef lstm_state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit);
+// The time of the i-th step that is made, and the first input of s->entry there.
+KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
+KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);
+KRef lstm_steps_made(Lower *l, const Lstm *m);
+// On GPUs whose groups share memory (lstm_group.c). False: it does not fit, and nothing was done.
+bool lstm_group(Lower *l, const Lstm *m);
 
 #endif
