@@ -236,7 +236,8 @@ static void add_maps(GpuEmit *e)
     }
     e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
     const bool fits_blocks = p->bytes == NULL && p->groups == NULL && e->tile.splits == 1 &&
-                             e->tile.columns % 64 == 0 && p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
+                             e->tile.columns % 64 == 0 && p->c.k == 1 &&
+                             k_is_half(lower_node(l, l->root)->dtype);
     e->stores_boxes = fits_blocks && is_mappable(p, &p->c);
     e->stores_lines = fits_blocks && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm on GPUs whose groups share memory. One cluster of groups walks the steps of some entries of the batch
-// in one direction, each group for some hidden units; a group alone does all. A team of threads has a unit:
-// each of them sums its part of the hidden values for all four gates, with weights that stay in its registers
-// where these are few enough. The hidden values of a step lie in the shared memory of every group, and the
-// next ones go to all of them. Sums over inputs are made ahead for a chunk of steps, in scratch memory.
-// Accumulation: f32, each thread in rising k, then the threads of a team.
+// lstm and gru on GPUs whose groups share memory. One cluster of groups walks the steps of some entries of
+// the batch in one direction, each group for some hidden units; a group alone does all. A team of threads
+// has a unit: each of them sums its part of the hidden values for all gates, with weights that stay in its
+// registers where these are few enough. The hidden values of a step lie in the shared memory of every group,
+// and the next ones go to all of them. Sums over inputs are made ahead for a chunk of steps, in scratch
+// memory. Accumulation: f32, each thread in rising k, then the threads of a team.
 #include "ir/kernel/device.h"
 #include "passes/lower/ops/lstm.h"
 
 enum {
-    THREADS = 512,
+    WARP = 32,
+    THREADS = 256,
     MOST_LANES = 32,    // of a team
     PIECE = 4,          // hidden values, or inputs, that a thread takes at once
-    KEPT = 64,          // weights that a thread keeps
+    KEPT = 128,         // weights that a thread keeps
     MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
     MOST_RANKS = 8,
     AHEAD_BYTES = 1 << 23 // of sums over inputs
@@ -39,7 +40,7 @@ typedef struct Net {
     KRef thread, lane, team, rank, cluster;
     KRef own;                   // the lane's entry of the cluster's
     KRef kept;                  // weights of the thread, or 0
-    KRef cells, hiddens;        // of the lane's entry, by block
+    KRef cells, hiddens, sums;  // of the lane's entry, by block; of inputs, by block and gate
     LstmStep at;                // of the lane's entry
 } Net;
 
@@ -58,9 +59,9 @@ static int64_t pieces_of(const Shares *s, int64_t n)
     return ceil_div(n, PIECE * s->lanes);
 }
 
-static int64_t weights_of(const Shares *s, int64_t n)
+static int64_t weights_of(const Lstm *m, const Shares *s)
 {
-    return GATES * PIECE * pieces_of(s, n);
+    return lstm_gates(m) * PIECE * pieces_of(s, m->hidden);
 }
 
 static Shares shares_of(const Lstm *m, int64_t ranks, int64_t threads)
@@ -69,7 +70,8 @@ static Shares shares_of(const Lstm *m, int64_t ranks, int64_t threads)
     const int64_t units = ceil_div(m->hidden, ranks);
     while (s.lanes > 1 && (s.lanes * units > threads || PIECE * s.lanes >= 2 * m->hidden))
         s.lanes /= 2;
-    s.teams = threads / s.lanes;
+    const int64_t least = power_for(units) * s.lanes < WARP ? WARP / s.lanes : power_for(units);
+    s.teams = threads / s.lanes < least ? threads / s.lanes : least;
     s.blocks = ceil_div(units, s.teams);
     return s;
 }
@@ -79,7 +81,7 @@ static Shares choose_shares(const Lower *l, const Lstm *m, int64_t threads)
 {
     Shares s = shares_of(m, 1, threads);
     for (uint32_t i = 1; 1 << i <= MOST_RANKS && l->caps->has_mma && l->caps->gpu->clusters[i] > 0; i++) {
-        if (s.blocks == 1 && weights_of(&s, m->hidden) <= KEPT / 2)
+        if (s.blocks == 1 && weights_of(m, &s) <= KEPT / 2)
             break;
         s = shares_of(m, 1 << i, threads);
     }
@@ -166,7 +168,7 @@ static KRef piece_place(const Net *n, KRef piece)
 static void fetch_weights(const Net *n, NodeId id, KRef unit, KRef piece, KRef to, KRef at)
 {
     Kernel *k = n->k;
-    for (int64_t g = 0; g < GATES; g++) {
+    for (int64_t g = 0; g < lstm_gates(n->m); g++) {
         const KRef row = k_expr(k, "# + $", g * n->m->hidden, real_unit(n, unit));
         const KRef idx[3] = {n->at.dir, row, k_index(k, 0)};
         fetch_piece(n, id, operand_index(n->l, id, idx), piece_place(n, piece), to,
@@ -252,16 +254,26 @@ static KRef team_sum(const Net *n, KRef v)
     return n->s.lanes == 1 ? v : k_team(n->k, KOP_add, v, (uint32_t)n->s.lanes);
 }
 
-// sums[gate * rows + row] += weights * values of a piece, for one row.
-static void add_piece(const Net *n, KRef sums, KRef weights, KRef from, KRef values, const int64_t *row_of)
+// Values of a piece, weights[from ...] for them, and which row of how many they are for.
+typedef struct Factors {
+    KRef values, weights, from;
+    int64_t row, rows;
+    bool is_hidden;
+} Factors;
+
+// sums[sum * rows + row] += weights * values.
+static void add_piece(const Net *n, KRef sums, const Factors *f)
 {
     Kernel *k = n->k;
-    for (int64_t g = 0; g < GATES; g++) {
-        const KRef at = k_index(k, g * row_of[1] + row_of[0]);
+    for (int64_t s = 0; s < GATES; s++) {
+        const int64_t gate = lstm_gate(n->m, s, f->is_hidden);
+        if (gate < 0)
+            continue;
+        const KRef at = k_index(k, s * f->rows + f->row);
         KRef sum = k_aload(k, sums, at, 1);
         for (int64_t i = 0; i < PIECE; i++)
-            sum = k_fma(k, k_aload(k, weights, k_expr(k, "$ + #", from, g * PIECE + i), 1),
-                        k_aload(k, values, k_index(k, i), 1), sum);
+            sum = k_fma(k, k_aload(k, f->weights, k_expr(k, "$ + #", f->from, gate * PIECE + i), 1),
+                        k_aload(k, f->values, k_index(k, i), 1), sum);
         k_astore(k, sums, at, sum);
     }
 }
@@ -297,12 +309,12 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
         base[i] = lstm_input_at(n->l, &at, lstm_time_of(n->l, &at, k_add(k, at.chunk, step[i])));
     }
     const KRef sums = clear_sums(n, rows), zero = k_index(k, 0);
-    const KRef values = k_array(k, m->type, PIECE), weights = k_array(k, m->type, GATES * PIECE);
+    const KRef values = k_array(k, m->type, PIECE), weights = k_array(k, m->type, lstm_gates(m) * PIECE);
     const KRef piece = k_loop(k, pieces_of(&n->s, m->input), KFOR_SERIAL, "piece");
     fetch_weights(n, m->w, unit, piece, weights, zero);
     for (int64_t i = 0; i < rows; i++) {
         fetch_piece(n, m->x, base[i], piece_place(n, piece), values, zero);
-        add_piece(n, sums, weights, zero, values, (const int64_t[2]){i, rows});
+        add_piece(n, sums, &(Factors){values, weights, zero, i, rows, false});
     }
     k_end(k);
     for (int64_t i = 0; i < rows; i++) {
@@ -310,7 +322,8 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
         KRef sum[GATES];
         for (int64_t g = 0; g < GATES; g++)
             sum[g] = team_sum(n, k_aload(k, sums, k_index(k, g * rows + i), 1));
-        k_if(k, k_expr(k, "$ == # & $ + # < $ * #", n->lane, i % n->s.lanes, first, i, n->at.end, n->entries));
+        k_if(k, k_expr(k, "$ == # & $ + # < $ * #", n->lane, i % n->s.lanes, first, i, n->at.end,
+                       n->entries));
         const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
         for (uint32_t g = 0; g < GATES; g++)
             k_store(k, n->ahead, k_expr(k, "$ + #", to, g),
@@ -339,27 +352,19 @@ static void sum_hidden(const Net *n, KRef which, KRef unit, KRef sums)
 {
     Kernel *k = n->k;
     const KRef values = k_array(k, n->m->type, PIECE), zero = k_index(k, 0);
-    const KRef own = n->kept == 0 ? k_array(k, n->m->type, GATES * PIECE) : 0;
+    const int64_t gates = lstm_gates(n->m);
+    const KRef own = n->kept == 0 ? k_array(k, n->m->type, gates * PIECE) : 0;
     const KRef piece =
         k_loop(k, pieces_of(&n->s, n->m->hidden), n->kept != 0 ? KFOR_UNROLL : KFOR_SERIAL, "piece");
     if (own != 0)
         fetch_weights(n, n->m->r, unit, piece, own, zero);
     for (int64_t e = 0; e < n->entries; e++) {
         get_hidden(n, which, e, piece_place(n, piece), values);
-        add_piece(n, sums, own != 0 ? own : n->kept, own != 0 ? zero : k_expr(k, "$ * #", piece, GATES * PIECE),
-                  values, (const int64_t[2]){e, n->entries});
+        add_piece(n, sums, &(Factors){values, own != 0 ? own : n->kept,
+                                      own != 0 ? zero : k_expr(k, "$ * #", piece, gates * PIECE), e,
+                                      n->entries, true});
     }
     k_end(k);
-}
-
-static KRef sigmoid(Kernel *k, KRef v)
-{
-    return k_form(k, "(gate 1 a)", &v, k_inst(k, v)->dtype);
-}
-
-static KRef peep(const Net *n, const Units *u, KRef sum, uint32_t gate, KRef cell)
-{
-    return n->m->p == 0 ? sum : k_fma(n->k, lstm_row(n->l, &n->at, u, n->m->p, gate, 0), cell, sum);
 }
 
 // Is the lane the first of those that have its entry, and is that one of the batch? (Of units: one of H.)
@@ -401,34 +406,39 @@ static void share_value(const Net *n, KRef which, KRef unit, KRef value)
     }
 }
 
+// The sums over inputs of a step of the chunk: on their way while the step before ends.
+static void fetch_ahead(const Net *n, KRef block, KRef step)
+{
+    Kernel *k = n->k;
+    const KRef own = k_expr(k, "min($, #)", n->own, n->entries - 1);
+    const KRef from = ahead_index(n, step, own, unit_of(n, block)), to = k_expr(k, "$ * #", block, GATES);
+    k_fetch(k, n->ahead, from, n->sums, to, GATES);
+}
+
 static void step_block(const Net *n, KRef block, KRef t)
 {
     Kernel *k = n->k;
     const Lstm *m = n->m;
     const KRef unit = unit_of(n, block), odd = k_expr(k, "$ % 2", t), even = k_expr(k, "1 - $", odd);
-    const KRef from = ahead_index(n, k_sub(k, t, n->at.chunk), k_expr(k, "min($, #)", n->own, n->entries - 1), unit);
     const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
-    const KRef ahead = k_array(k, m->type, GATES), sums = clear_sums(n, n->entries);
+    const KRef sums = clear_sums(n, n->entries);
     KRef sum[GATES];
-    for (int64_t g = 0; g < GATES; g++)
-        k_astore(k, ahead, k_index(k, g), k_load(k, n->ahead, k_expr(k, "$ + #", from, g), 1, 1));
     sum_hidden(n, odd, unit, sums);
     for (int64_t g = 0; g < GATES; g++) {
         for (int64_t e = 0; e < n->entries; e++) {
             const KRef all = team_sum(n, k_aload(k, sums, k_index(k, g * n->entries + e), 1));
             sum[g] = e == 0 ? all : k_select(k, k_expr(k, "$ == #", n->own, e), all, sum[g]);
         }
-        sum[g] = k_add(k, sum[g], k_aload(k, ahead, k_index(k, g), 1));
+        sum[g] = k_add(k, sum[g], k_aload(k, n->sums, k_expr(k, "$ * # + #", block, GATES, g), 1));
     }
-    const KRef old = k_aload(k, n->cells, block, 1);
-    const KRef i = sigmoid(k, peep(n, &u, sum[GATE_I], GATE_I, old));
-    const KRef f = sigmoid(k, peep(n, &u, sum[GATE_F], GATE_F, old));
-    const KRef cell = k_fma(k, f, old, k_mul(k, i, k_tanh(k, sum[GATE_C])));
-    const KRef o = sigmoid(k, peep(n, &u, sum[GATE_O], GATE_O, cell));
-    const KRef hidden = k_mul(k, o, k_tanh(k, cell));
-    k_astore(k, n->cells, block, cell);
+    fetch_ahead(n, block, k_expr(k, "min($ + 1, $ - 1)", k_sub(k, t, n->at.chunk), n->at.end));
+    KRef old = k_aload(k, m->is_gru ? n->hiddens : n->cells, block, 1);
+    const KRef hidden = m->is_gru ? gru_hidden(k, sum, old) : lstm_hidden(n->l, &n->at, &u, 0, sum, &old);
+    if (!m->is_gru)
+        k_astore(k, n->cells, block, old);
     k_astore(k, n->hiddens, block, hidden);
-    share_value(n, even, unit, k_select(k, k_expr(k, "$ < #", unit, m->hidden), hidden, k_number(k, m->type, 0)));
+    const KRef is_real = k_expr(k, "$ < #", unit, m->hidden);
+    share_value(n, even, unit, k_select(k, is_real, hidden, k_number(k, m->type, 0)));
     store_value(n, lstm_time_of(n->l, &n->at, t), unit, hidden);
 }
 
@@ -437,13 +447,13 @@ static void step_block(const Net *n, KRef block, KRef t)
 static void keep_weights(Net *n)
 {
     Kernel *k = n->k;
-    const int64_t all = weights_of(&n->s, n->m->hidden);
+    const int64_t all = weights_of(n->m, &n->s);
     n->kept = n->s.blocks == 1 && all <= KEPT ? k_array(k, n->m->type, all) : 0;
     if (n->kept == 0)
         return;
     const KRef piece = k_loop(k, pieces_of(&n->s, n->m->hidden), KFOR_UNROLL, "piece");
     fetch_weights(n, n->m->r, unit_of(n, k_index(k, 0)), piece, n->kept,
-                  k_expr(k, "$ * #", piece, GATES * PIECE));
+                  k_expr(k, "$ * #", piece, lstm_gates(n->m) * PIECE));
     k_end(k);
 }
 
@@ -453,6 +463,7 @@ static void begin_states(Net *n)
     const int64_t flags = n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL;
     n->cells = k_array(k, n->m->type, n->s.blocks);
     n->hiddens = k_array(k, n->m->type, n->s.blocks);
+    n->sums = k_array(k, n->m->type, n->s.blocks * GATES);
     const KRef block = k_loop(k, n->s.blocks, (uint8_t)flags, "block");
     const KRef unit = real_unit(n, unit_of(n, block));
     k_astore(k, n->cells, block, begin_value(n, n->m->c0, n->at.entry, unit));
@@ -496,8 +507,11 @@ static void walk_steps(Net *n)
     at->chunk = k_for(k, k_index(k, 0), at->steps, n->chunk, KFOR_SERIAL, "chunk");
     at->end = k_expr(k, "min($ - $, #)", at->steps, at->chunk, n->chunk);
     sum_ahead(n);
+    const uint8_t flags = n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL;
+    fetch_ahead(n, k_loop(k, n->s.blocks, flags, "block"), k_index(k, 0));
+    k_end(k);
     const KRef t = k_for(k, at->chunk, k_add(k, at->chunk, at->end), 1, KFOR_SERIAL, "t");
-    const KRef block = k_loop(k, n->s.blocks, n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL, "block");
+    const KRef block = k_loop(k, n->s.blocks, flags, "block");
     step_block(n, block, t);
     k_end(k);
     sync(n);
@@ -534,7 +548,7 @@ bool lstm_group(Lower *l, const Lstm *m)
     Kernel *k = l->k;
     if (l->caps->shared_bytes == 0 || m->type != DTYPE_f32 || m->batch < 1 || m->hidden < 1 || m->seq < 1)
         return false;
-    const int64_t most = l->caps->has_mma || l->caps->group_threads > THREADS ? THREADS : l->caps->group_threads;
+    const int64_t most = l->caps->group_threads < THREADS ? l->caps->group_threads : THREADS;
     Net n = {.m = m, .l = l, .k = k, .is_raw = l->caps->has_mma, .s = choose_shares(l, m, most)};
     choose_entries(&n);
     const int64_t threads = n.s.lanes * n.s.teams, ranks = n.s.ranks;
@@ -545,7 +559,8 @@ bool lstm_group(Lower *l, const Lstm *m)
     const int64_t sums = units_of(&n.s) > units_of(&alone) ? units_of(&n.s) : units_of(&alone);
     const int64_t fit = AHEAD_BYTES / (sums * n.entries * GATES * (int64_t)sizeof(float) * n.clusters);
     const int64_t pitch = PIECE * n.s.lanes, pitch_alone = PIECE * alone.lanes;
-    const int64_t row = ceil_div(m->hidden, pitch) * pitch, row_alone = ceil_div(m->hidden, pitch_alone) * pitch_alone;
+    const int64_t row = ceil_div(m->hidden, pitch) * pitch;
+    const int64_t row_alone = ceil_div(m->hidden, pitch_alone) * pitch_alone;
     n.chunk = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
     n.row = row > row_alone ? row : row_alone;
     n.row = n.row > sums ? n.row : ceil_div(sums, PIECE) * PIECE;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_matmul on GPUs: rows in the order of their experts, as tiles of one product (GpuGroups). Two
 // kernels before it make the lists and copy the rows, once for all products of a layer that read the same.
-// Each expert's rows begin with a block of their own, so that no tile has rows of two. Rows of no expert are zeros
-// among those of the first one, whose sums do not count.
+// Each expert's rows begin with a block of their own, so that no tile has rows of two. Rows of no expert are
+// zeros among those of the first one, whose sums do not count.
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/operand.h"
