@@ -13,6 +13,7 @@ enum {
     THREADS = 256,
     MOST_LANES = 32,    // of a team
     PIECE = 4,          // hidden values, or inputs, that a thread takes at once
+    FLIGHT = 8,         // pieces whose weights are on their way at once, where they are not kept
     KEPT = 128,         // weights that a thread keeps
     MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
     MOST_RANKS = 8,
@@ -348,23 +349,46 @@ static void sum_ahead(const Net *n)
 
 // --- a step --------------------------------------------------------------------------------------
 
-static void sum_hidden(const Net *n, KRef which, KRef unit, KRef sums)
+// `count` pieces of the hidden values from `first` on, with weights that are in an array.
+static void add_hidden(const Net *n, KRef which, KRef first, int64_t count, KRef weights, KRef sums)
 {
     Kernel *k = n->k;
-    const KRef values = k_array(k, n->m->type, PIECE), zero = k_index(k, 0);
-    const int64_t gates = lstm_gates(n->m);
-    const KRef own = n->kept == 0 ? k_array(k, n->m->type, gates * PIECE) : 0;
-    const KRef piece =
-        k_loop(k, pieces_of(&n->s, n->m->hidden), n->kept != 0 ? KFOR_UNROLL : KFOR_SERIAL, "piece");
-    if (own != 0)
-        fetch_weights(n, n->m->r, unit, piece, own, zero);
+    const KRef values = k_array(k, n->m->type, PIECE);
+    const KRef i = k_loop(k, count, KFOR_UNROLL, "i");
     for (int64_t e = 0; e < n->entries; e++) {
-        get_hidden(n, which, e, piece_place(n, piece), values);
-        add_piece(n, sums, &(Factors){values, own != 0 ? own : n->kept,
-                                      own != 0 ? zero : k_expr(k, "$ * #", piece, gates * PIECE), e,
+        get_hidden(n, which, e, piece_place(n, k_add(k, first, i)), values);
+        add_piece(n, sums, &(Factors){values, weights, k_expr(k, "$ * #", i, lstm_gates(n->m) * PIECE), e,
                                       n->entries, true});
     }
     k_end(k);
+}
+
+// Weights that are not kept: all of some pieces are under way before the first is used.
+static void add_flight(const Net *n, KRef which, KRef first, int64_t count, KRef unit, KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t each = lstm_gates(n->m) * PIECE;
+    const KRef weights = k_array(k, n->m->type, count * each), i = k_loop(k, count, KFOR_UNROLL, "i");
+    fetch_weights(n, n->m->r, unit, k_add(k, first, i), weights, k_expr(k, "$ * #", i, each));
+    k_end(k);
+    add_hidden(n, which, first, count, weights, sums);
+}
+
+static void sum_hidden(const Net *n, KRef which, KRef unit, KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t pieces = pieces_of(&n->s, n->m->hidden), rest = pieces % FLIGHT;
+    if (n->kept != 0) {
+        add_hidden(n, which, k_index(k, 0), pieces, n->kept, sums);
+        return;
+    }
+    if (pieces > rest) {
+        const KRef first = k_for(k, k_index(k, 0), k_index(k, pieces - rest), FLIGHT, KFOR_SERIAL, "piece");
+        add_flight(n, which, first, FLIGHT, unit, sums);
+        k_end(k);
+    }
+    if (rest > 0)
+        add_flight(n, which, k_index(k, pieces - rest), rest, unit, sums);
 }
 
 // Is the lane the first of those that have its entry, and is that one of the batch? (Of units: one of H.)
