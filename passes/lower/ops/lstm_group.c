@@ -6,106 +6,7 @@
 // and the next ones go to all of them. Sums over inputs are made ahead for a chunk of steps, in scratch
 // memory. Accumulation: f32, each thread in rising k, then the threads of a team.
 #include "ir/kernel/device.h"
-#include "passes/lower/ops/lstm.h"
-
-enum {
-    WARP = 32,
-    THREADS = 256,
-    MOST_LANES = 32,    // of a team
-    PIECE = 4,          // hidden values, or inputs, that a thread takes at once
-    FLIGHT = 8,         // pieces whose weights are on their way at once, where they are not kept
-    KEPT = 128,         // weights that a thread keeps
-    MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
-    MOST_RANKS = 8,
-    AHEAD_BYTES = 1 << 23 // of sums over inputs
-};
-
-// How the units are shared: by `ranks` groups (those that a device without clusters has at work: 1), of teams
-// of `lanes` threads, each with `blocks` units one after the other.
-typedef struct Shares {
-    int64_t ranks, lanes, teams, blocks;
-} Shares;
-
-typedef struct Net {
-    const Lstm *m;
-    Lower *l;
-    Kernel *k;
-    Shares s;
-    int64_t clusters, of_batch; // of_batch: clusters of a direction
-    int64_t entries, slots;     // of a cluster; a power of two, as many at least
-    int64_t chunk;              // steps
-    int64_t row;                // hidden values of an entry in shared memory, with zeros behind them
-    bool is_raw;                // shared memory has addresses
-    uint32_t ahead;
-    KRef shared, memory;        // address, or array
-    KRef thread, lane, team, rank, cluster;
-    KRef own;                   // the lane's entry of the cluster's
-    KRef kept;                  // weights of the thread, or 0
-    KRef cells, hiddens, sums;  // of the lane's entry, by block; of inputs, by block and gate
-    LstmStep at;                // of the lane's entry
-} Net;
-
-// --- how it is cut -------------------------------------------------------------------------------
-
-static int64_t power_for(int64_t n)
-{
-    int64_t p = 1;
-    while (p < n)
-        p *= 2;
-    return p;
-}
-
-static int64_t pieces_of(const Shares *s, int64_t n)
-{
-    return ceil_div(n, PIECE * s->lanes);
-}
-
-static int64_t weights_of(const Lstm *m, const Shares *s)
-{
-    return lstm_gates(m) * PIECE * pieces_of(s, m->hidden);
-}
-
-static Shares shares_of(const Lstm *m, int64_t ranks, int64_t threads)
-{
-    Shares s = {.ranks = ranks, .lanes = MOST_LANES};
-    const int64_t units = ceil_div(m->hidden, ranks);
-    while (s.lanes > 1 && (s.lanes * units > threads || PIECE * s.lanes >= 2 * m->hidden))
-        s.lanes /= 2;
-    const int64_t least = power_for(units) * s.lanes < WARP ? WARP / s.lanes : power_for(units);
-    s.teams = threads / s.lanes < least ? threads / s.lanes : least;
-    s.blocks = ceil_div(units, s.teams);
-    return s;
-}
-
-// As few groups as keep their weights; if none do, as many as there can be.
-static Shares choose_shares(const Lower *l, const Lstm *m, int64_t threads)
-{
-    Shares s = shares_of(m, 1, threads);
-    for (uint32_t i = 1; 1 << i <= MOST_RANKS && l->caps->has_mma && l->caps->gpu->clusters[i] > 0; i++) {
-        if (s.blocks == 1 && weights_of(m, &s) <= KEPT / 2)
-            break;
-        s = shares_of(m, 1 << i, threads);
-    }
-    return s;
-}
-
-// Clusters that a device runs at once share the batch.
-static void choose_entries(Net *n)
-{
-    const Lstm *m = n->m;
-    const int64_t at_once = n->l->caps->gpu->clusters[__builtin_ctz((unsigned)n->s.ranks)];
-    const int64_t places = at_once > m->dirs ? at_once / m->dirs : 1, all = ceil_div(m->batch, places);
-    const int64_t most = n->s.lanes < MOST_TOGETHER ? n->s.lanes : MOST_TOGETHER;
-    n->entries = all < most ? all : most;
-    n->slots = power_for(n->entries);
-    n->of_batch = ceil_div(m->batch, n->entries);
-    n->clusters = n->of_batch * m->dirs;
-}
-
-static int64_t units_of(const Shares *s)
-{
-    return s->ranks * s->teams * s->blocks;
-}
+#include "passes/lower/ops/lstm_group.h"
 
 // --- values --------------------------------------------------------------------------------------
 
@@ -573,10 +474,10 @@ bool lstm_group(Lower *l, const Lstm *m)
     if (l->caps->shared_bytes == 0 || m->type != DTYPE_f32 || m->batch < 1 || m->hidden < 1 || m->seq < 1)
         return false;
     const int64_t most = l->caps->group_threads < THREADS ? l->caps->group_threads : THREADS;
-    Net n = {.m = m, .l = l, .k = k, .is_raw = l->caps->has_mma, .s = choose_shares(l, m, most)};
-    choose_entries(&n);
+    Net n = {.m = m, .l = l, .k = k, .is_raw = l->caps->has_mma, .s = lstm_shares_choose(l, m, most)};
+    lstm_choose_entries(&n);
     const int64_t threads = n.s.lanes * n.s.teams, ranks = n.s.ranks;
-    Shares alone = shares_of(m, 1, threads);
+    Shares alone = lstm_shares_of(m, 1, threads);
     while (alone.lanes < n.entries && alone.lanes < MOST_LANES)
         alone = (Shares){1, 2 * alone.lanes, threads / (2 * alone.lanes), 0};
     alone.blocks = ceil_div(m->hidden, alone.teams);
