@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a recurrent layer is cut on GPUs: see lstm_group.h. Apart from the kernel, since only sizes matter here.
+// How a recurrent layer is cut on GPUs: see lstm_group.h. Apart from the kernel, since only sizes matter.
 #include "passes/lower/ops/lstm_group.h"
 
 static int64_t power_for(int64_t n)
