@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meaning of lstm, as ONNX LSTM with the default activations (sigmoid, tanh, tanh) and gates in the order i,
-// o, f, c. Hidden and cell state are f32 (f64 for f64) from step to step, so that a run which begins with
-// those of the run before continues it exactly; sums within a step are in double.
+// o, f, c, and of gru, as ONNX GRU with linear_before_reset and gates in the order z, r, h. Hidden and cell
+// state are f32 (f64 for f64) from step to step, so that a run which begins with those of the run before
+// continues it exactly; sums within a step are in double.
 #include "ir/eval/eval_ops.h"
+#include "ir/shape/forms.h"
 
 #include <math.h>
 
 typedef struct Lstm {
-    int64_t seq, batch, dirs, input, hidden;
+    int64_t seq, batch, dirs, input, hidden, gates;
     int64_t steps; // that are made
     bool batch_major, reverse_only, is_f64;
     const double *x, *w, *r, *b, *h0, *c0, *peephole; // the last four may be NULL
-    double *y, *y_h, *y_c;
+    double *y, *y_h, *y_c;                            // gru: no c0, y_c
 } Lstm;
 
 // Where the hidden or cell state of a batch entry begins in h0, c0, Y_h and Y_c.
@@ -30,24 +32,35 @@ static double sigmoid(double v)
     return 1 / (1 + exp(-v));
 }
 
-// Row `row` of the 4 * hidden gate sums of one entry: x W + h R + both biases.
-static double gate_sum(const Lstm *l, int64_t dir, int64_t row, const double *x, const double *h)
+// Row `row` of the gate sums of one entry: x W or h R, and the bias.
+static double input_sum(const Lstm *l, int64_t dir, int64_t row, const double *x)
 {
-    const int64_t gates = 4 * l->hidden;
-    const double *w = l->w + (dir * gates + row) * l->input, *r = l->r + (dir * gates + row) * l->hidden;
-    double sum = 0;
+    const int64_t rows = l->gates * l->hidden;
+    const double *w = l->w + (dir * rows + row) * l->input;
+    double sum = l->b == NULL ? 0 : l->b[dir * 2 * rows + row];
     for (int64_t k = 0; k < l->input; k++)
         sum += x[k] * w[k];
+    return sum;
+}
+
+static double hidden_sum(const Lstm *l, int64_t dir, int64_t row, const double *h)
+{
+    const int64_t rows = l->gates * l->hidden;
+    const double *r = l->r + (dir * rows + row) * l->hidden;
+    double sum = l->b == NULL ? 0 : l->b[(dir * 2 + 1) * rows + row];
     for (int64_t k = 0; k < l->hidden; k++)
         sum += h[k] * r[k];
-    if (l->b != NULL)
-        sum += l->b[dir * 2 * gates + row] + l->b[dir * 2 * gates + gates + row];
     return sum;
+}
+
+static double gate_sum(const Lstm *l, int64_t dir, int64_t row, const double *x, const double *h)
+{
+    return input_sum(l, dir, row, x) + hidden_sum(l, dir, row, h);
 }
 
 // One step of one entry: h and cell are replaced; `next` is room for the new h. Peepholes are in the order i,
 // o, f.
-static void step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
+static void lstm_step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
 {
     const int64_t n = l->hidden;
     double *h = state[0], *cell = state[1];
@@ -64,19 +77,36 @@ static void step(const Lstm *l, int64_t dir, const double *x, double *const stat
         h[k] = next[k];
 }
 
+static void gru_step(const Lstm *l, int64_t dir, const double *x, double *h, double *next)
+{
+    const int64_t n = l->hidden;
+    for (int64_t k = 0; k < n; k++) {
+        const double z = sigmoid(gate_sum(l, dir, k, x, h)), r = sigmoid(gate_sum(l, dir, n + k, x, h));
+        const double fresh = tanh(input_sum(l, dir, 2 * n + k, x) + r * hidden_sum(l, dir, 2 * n + k, h));
+        next[k] = as_state(l, (1 - z) * fresh + z * h[k]);
+    }
+    for (int64_t k = 0; k < n; k++)
+        h[k] = next[k];
+}
+
 // All steps of one batch entry in one direction.
 static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
 {
     const bool backwards = l->reverse_only || dir == 1;
     const int64_t at = state_at(l, dir, n);
-    double *const state[2] = {l->y_h + at, l->y_c + at};
+    double *const state[2] = {l->y_h + at, l->y_c == NULL ? NULL : l->y_c + at};
     for (int64_t k = 0; k < l->hidden; k++) {
         state[0][k] = l->h0 == NULL ? 0 : l->h0[at + k];
-        state[1][k] = l->c0 == NULL ? 0 : l->c0[at + k];
+        if (l->y_c != NULL)
+            state[1][k] = l->c0 == NULL ? 0 : l->c0[at + k];
     }
     for (int64_t i = 0; i < l->steps; i++) {
         const int64_t t = backwards ? l->steps - 1 - i : i;
-        step(l, dir, l->x + (l->batch_major ? n * l->seq + t : t * l->batch + n) * l->input, state, next);
+        const double *x = l->x + (l->batch_major ? n * l->seq + t : t * l->batch + n) * l->input;
+        if (l->y_c != NULL)
+            lstm_step(l, dir, x, state, next);
+        else
+            gru_step(l, dir, x, state[0], next);
         double *y =
             l->y + (l->batch_major ? (n * l->seq + t) * l->dirs + dir : (t * l->dirs + dir) * l->batch + n) *
                        l->hidden;
@@ -85,35 +115,47 @@ static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
     }
 }
 
-bool eval_lstm(EvalCtx *c)
+static bool eval_recurrent(EvalCtx *c)
 {
     rlx_assert(c->in[0].rank == 3 && c->in[1].rank == 3 && c->in[2].rank == 3);
-    const bool batch_major = eval_flag(c, A_lstm_batch_major);
+    const RecurrentForm form = recurrent_form(c->node);
+    const bool batch_major = form.is_batch_major;
     Lstm l = {
         .seq = c->in[0].dim[batch_major ? 1 : 0],
         .batch = c->in[0].dim[batch_major ? 0 : 1],
         .dirs = c->in[1].dim[0],
         .input = c->in[0].dim[2],
         .hidden = c->in[2].dim[2],
+        .gates = form.gates,
         .batch_major = batch_major,
         .is_f64 = c->out[0].dtype == DTYPE_f64,
-        .reverse_only = str_equal(node_get_str(c->node, A_lstm_direction), "reverse"),
+        .reverse_only = str_equal(form.direction, "reverse"),
     };
-    const int64_t given = eval_has(c, 7) ? tensor_get_i64(&c->in[7], 0) : l.seq;
+    const int64_t given = eval_has(c, form.steps) ? tensor_get_i64(&c->in[form.steps], 0) : l.seq;
     l.steps = given < 0 ? 0 : given < l.seq ? given : l.seq;
     if (!eval_check_work(c, c->out[0].numel, 4 * (l.input + l.hidden)))
         return false;
     const double **const operands[] = {&l.x, &l.w, &l.r, &l.b, &l.h0, &l.c0, &l.peephole};
-    for (uint32_t i = 0; i < sizeof operands / sizeof *operands; i++)
+    for (uint32_t i = 0; i < form.steps; i++)
         *operands[i] = eval_doubles(c, i);
     double **const results[] = {&l.y, &l.y_h, &l.y_c};
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 1 + form.n_states; i++)
         *results[i] = eval_scratch(c, c->out[i].numel);
     double *next = eval_scratch(c, l.hidden);
     for (int64_t dir = 0; dir < l.dirs; dir++)
         for (int64_t n = 0; n < l.batch; n++)
             run_entry(&l, dir, n, next);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 1 + form.n_states; i++)
         eval_store(c, i, *results[i]);
     return true;
+}
+
+bool eval_lstm(EvalCtx *c)
+{
+    return eval_recurrent(c);
+}
+
+bool eval_gru(EvalCtx *c)
+{
+    return eval_recurrent(c);
 }

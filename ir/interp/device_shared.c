@@ -76,6 +76,18 @@ CallResult interp_cluster_put4(Call *c)
     return CALL_DONE;
 }
 
+CallResult interp_cluster_put(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++) {
+        const float value = call_f32(c, 2, t);
+        const int64_t to = call_int(c, 0, t);
+        if (!check_aligned(c, t, to, WORD) ||
+            !shared_write(c, t, (uint32_t)call_int(c, 1, t), to, &value, WORD, call_is_poison(c, 2, t)))
+            break;
+    }
+    return CALL_DONE;
+}
+
 CallResult interp_cluster_put_words(Call *c)
 {
     return interp_cluster_put4(c);

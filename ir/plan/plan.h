@@ -329,6 +329,13 @@ typedef struct PlanMoe {
     VEC(PlanMoePart) parts;
 } PlanMoe;
 
+// Rows in the order of their experts, which kernels of a GPU made for a product and later ones read, too.
+typedef struct PlanSorted {
+    NodeId index, x;
+    int64_t n_experts;
+    BufId lists, rows;
+} PlanSorted;
+
 // What runtime-lite/rlx_moe.h keeps in the state block, for all layers and for each.
 enum { PLAN_MOE_HEAD_BYTES = 64 };
 static inline uint64_t plan_moe_page_bytes(int64_t n_experts, int64_t rows)
@@ -338,6 +345,7 @@ static inline uint64_t plan_moe_page_bytes(int64_t n_experts, int64_t rows)
 
 typedef struct PlanExperts {
     VEC(PlanMoe) layers; // none in the body of a loop
+    VEC(PlanSorted) sorted;
     BufId head;          // in the state block; 0: there are no layers
     uint32_t slots;      // 0: experts are in the weights block; else they are a file of their own, and the
                          // program has memory for so many

@@ -37,6 +37,16 @@ typedef struct AttentionForm {
 } AttentionForm;
 AttentionForm attention_form(const Node *n);
 
+// Of lstm and gru. Operands 0 to 4 are x, w, r, b, h0; numbers of others are 0 where there are none, as are
+// those of states (results from 1 on, whose first values are operands from 4 on).
+enum { RECURRENT_H0 = 4, RECURRENT_MOST = 8 };
+typedef struct RecurrentForm {
+    uint32_t gates, n_states, peephole, steps; // none: 0
+    bool is_batch_major;
+    const char *direction;
+} RecurrentForm;
+RecurrentForm recurrent_form(const Node *n);
+
 // The axis along which a gather or a concat works; none: -1.
 int64_t gather_axis(const Node *n);
 int64_t concat_axis(const Node *n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules of products of matrices and of what is built on them: matmul, linear, attention, rope, lstm.
+// Shape rules of products of matrices and of what is built on them: matmul, linear, attention, rope, lstm,
+// gru.
 #include "ir/shape/forms.h"
 #include "ir/shape/shape_rules.h"
 
@@ -332,7 +333,7 @@ bool shape_rope(ShapeCtx *c)
     return true;
 }
 
-// --- lstm ---
+// --- lstm, gru ---
 
 // Operand i, where present, has the shape of n dims.
 static bool check_shape(ShapeCtx *c, uint32_t i, uint32_t n, const Dim *dim)
@@ -343,36 +344,77 @@ static bool check_shape(ShapeCtx *c, uint32_t i, uint32_t n, const Dim *dim)
     return shape_fail(c, E0204, "operand %u must have the shape %s", i, rule_shape_text(c, &want));
 }
 
-bool shape_lstm(ShapeCtx *c)
+static const RecurrentForm of_lstm = {.gates = 4, .n_states = 2, .peephole = 6, .steps = 7};
+static const RecurrentForm of_gru = {.gates = 3, .n_states = 1, .steps = 5};
+
+RecurrentForm recurrent_form(const Node *n)
+{
+    const bool is_lstm = n->op == OP_lstm;
+    if (!is_lstm && n->op != OP_gru)
+        return (RecurrentForm){0};
+    RecurrentForm f = is_lstm ? of_lstm : of_gru;
+    f.is_batch_major = node_get_int(n, is_lstm ? A_lstm_batch_major : A_gru_batch_major);
+    f.direction = node_get_str(n, is_lstm ? A_lstm_direction : A_gru_direction);
+    return f;
+}
+
+static bool check_direction(ShapeCtx *c, const char *direction)
+{
+    if (str_equal(direction, "bidirectional") || str_equal(direction, "forward") ||
+        str_equal(direction, "reverse"))
+        return true;
+    return shape_fail(c, E0203, "`direction` is \"%s\", expected forward, reverse or bidirectional",
+                      direction);
+}
+
+static bool recurrent(ShapeCtx *c, const RecurrentForm *f)
 {
     DimTable *t = c->g->dims;
-    enum { STEPS = 7 };
+    const uint32_t steps = f->steps;
     const Shape one = {0};
-    if (!rule_dtypes(c, CLS_FLOAT, c->n_src < STEPS ? c->n_src : STEPS) || !rule_rank(c, 0, 3, 3) ||
+    if (!rule_dtypes(c, CLS_FLOAT, c->n_src < steps ? c->n_src : steps) || !rule_rank(c, 0, 3, 3) ||
         !rule_rank(c, 1, 3, 3) || !rule_rank(c, 2, 3, 3))
         return false;
-    if (rule_has(c, STEPS) && (c->in[STEPS].dtype != DTYPE_i64 || !shape_equal(&c->in[STEPS].shape, &one)))
-        return shape_fail(c, E0204, "operand %d must be i64[]", STEPS);
-    const char *direction = shape_attr(c, A_lstm_direction)->u.str;
-    const bool is_both = str_equal(direction, "bidirectional");
-    if (!is_both && !str_equal(direction, "forward") && !str_equal(direction, "reverse"))
-        return shape_fail(c, E0203, "`direction` is \"%s\", expected forward, reverse or bidirectional",
-                          direction);
-    const bool batch_major = shape_attr(c, A_lstm_batch_major)->u.i != 0;
+    if (rule_has(c, steps) && (c->in[steps].dtype != DTYPE_i64 || !shape_equal(&c->in[steps].shape, &one)))
+        return shape_fail(c, E0204, "operand %u must be i64[]", steps);
+    if (!check_direction(c, f->direction))
+        return false;
+    const bool batch_major = f->is_batch_major;
     const Shape *x = &c->in[0].shape;
-    const Dim dirs = is_both ? 2 : 1, seq = x->dim[batch_major ? 1 : 0], batch = x->dim[batch_major ? 0 : 1];
-    const Dim hidden = c->in[2].shape.dim[2], gates = dim_mul(t, hidden, 4);
+    const Dim dirs = str_equal(f->direction, "bidirectional") ? 2 : 1;
+    const Dim seq = x->dim[batch_major ? 1 : 0], batch = x->dim[batch_major ? 0 : 1];
+    const Dim hidden = c->in[2].shape.dim[2], gates = dim_mul(t, hidden, f->gates);
     const Dim state[3] = {batch_major ? batch : dirs, batch_major ? dirs : batch, hidden};
     if (!check_shape(c, 1, 3, (const Dim[]){dirs, gates, x->dim[2]}) ||
         !check_shape(c, 2, 3, (const Dim[]){dirs, gates, hidden}) ||
-        !check_shape(c, 3, 2, (const Dim[]){dirs, dim_mul(t, gates, 2)}) || !check_shape(c, 4, 3, state) ||
-        !check_shape(c, 5, 3, state) || !check_shape(c, 6, 2, (const Dim[]){dirs, dim_mul(t, hidden, 3)}))
+        !check_shape(c, 3, 2, (const Dim[]){dirs, dim_mul(t, gates, 2)}))
+        return false;
+    for (uint32_t i = 0; i < f->n_states; i++)
+        if (!check_shape(c, RECURRENT_H0 + i, 3, state))
+            return false;
+    if (f->peephole != 0 && !check_shape(c, f->peephole, 2, (const Dim[]){dirs, dim_mul(t, hidden, 3)}))
         return false;
     const Shape y = batch_major ? shape_of(4, (const Dim[]){batch, seq, dirs, hidden})
                                 : shape_of(4, (const Dim[]){seq, dirs, batch, hidden});
     const Shape last = shape_of(3, state);
     rule_out(c, 0, c->in[0].dtype, &y);
-    rule_out(c, 1, c->in[0].dtype, &last);
-    rule_out(c, 2, c->in[0].dtype, &last);
+    for (uint32_t i = 0; i < f->n_states; i++)
+        rule_out(c, 1 + i, c->in[0].dtype, &last);
     return true;
+}
+
+bool shape_lstm(ShapeCtx *c)
+{
+    RecurrentForm f = of_lstm;
+    f.is_batch_major = shape_attr(c, A_lstm_batch_major)->u.i != 0;
+    f.direction = shape_attr(c, A_lstm_direction)->u.str;
+    return recurrent(c, &f);
+}
+
+bool shape_gru(ShapeCtx *c)
+{
+    RecurrentForm f = of_gru;
+    f.is_batch_major = shape_attr(c, A_gru_batch_major)->u.i != 0;
+    f.direction = shape_attr(c, A_gru_direction)->u.str;
+    return recurrent(c, &f);
 }

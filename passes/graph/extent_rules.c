@@ -344,24 +344,33 @@ NodeId extent_scores(Graph *g, NodeId id)
 }
 
 // Time ends with the live steps; the batch needs nothing.
-NodeId extent_lstm(Graph *g, NodeId id)
+static NodeId extent_recurrent(Graph *g, NodeId id)
 {
-    enum { STEPS = 7 };
     const Node n = *graph_node(g, id);
+    const RecurrentForm form = recurrent_form(&n);
     rlx_assert(graph_node(g, n.src[0])->shape->rank == 3);
-    const bool is_batch_major = node_get_int(&n, A_lstm_batch_major) != 0;
-    const uint32_t seq = is_batch_major ? 1 : 0;
-    NodeId steps = n.n_src > STEPS ? n.src[STEPS] : 0;
+    const uint32_t seq = form.is_batch_major ? 1 : 0, last_state = RECURRENT_H0 + form.n_states - 1;
+    NodeId steps = n.n_src > form.steps ? n.src[form.steps] : 0;
     for (uint32_t i = 0; i < n.n_src; i++)
-        if (i != 4 && i != 5 && (extent_axes(g, n.src[i]) & ~(i == 0 ? 3u : 0)))
+        if ((i < RECURRENT_H0 || i > last_state) && (extent_axes(g, n.src[i]) & ~(i == 0 ? 3u : 0)))
             return extent_refuse(g, id, "only the batch and time may be such");
     if (!extent_is_live(g, n.src[0], seq))
         return id;
     const NodeId live = extent_size(g, graph_node(g, n.src[0])->shape->dim[seq]);
     steps = steps ? graph_op2(g, OP_min, steps, live) : live;
-    NodeId src[STEPS + 1] = {0};
-    for (uint32_t i = 0; i < STEPS; i++)
+    NodeId src[RECURRENT_MOST] = {0};
+    for (uint32_t i = 0; i < form.steps; i++)
         src[i] = i < n.n_src ? n.src[i] : 0;
-    src[STEPS] = steps;
-    return graph_clone_with(g, id, src, STEPS + 1);
+    src[form.steps] = steps;
+    return graph_clone_with(g, id, src, form.steps + 1);
+}
+
+NodeId extent_lstm(Graph *g, NodeId id)
+{
+    return extent_recurrent(g, id);
+}
+
+NodeId extent_gru(Graph *g, NodeId id)
+{
+    return extent_recurrent(g, id);
 }

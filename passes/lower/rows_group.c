@@ -114,6 +114,8 @@ static void choose_columns(const Lower *l, RowsGroup *g)
         width *= 2;
     g->width = (uint32_t)clamp(width, 1, COLUMN_THREADS / columns);
     g->columns = (uint32_t)(columns * g->width < LEAST_GROUP ? LEAST_GROUP / g->width : columns);
+    while (g->width == 1 && g->columns < COLUMN_THREADS && g->rows >= 2 * full * g->columns)
+        g->columns *= 2; // a group of 32 threads costs as much to begin as a larger one
     g->threads = g->columns * g->width;
     g->turns = ceil_div(g->vectors, g->width);
     g->is_held = g->turns * values <= MOST_REGISTERS;

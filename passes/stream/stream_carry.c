@@ -90,34 +90,37 @@ bool stream_running(Streamer *s, const Node *n, Flow *out)
     return true;
 }
 
-// --- lstm ----------------------------------------------------------------------------------------
-
-enum { LSTM_H0 = 4, LSTM_C0, LSTM_STEPS = 7, LSTM_OPERANDS };
+// --- lstm, gru -----------------------------------------------------------------------------------
 
 static bool is_batch_major(const Node *n)
 {
-    return node_get_int(n, A_lstm_batch_major) != 0;
+    return recurrent_form(n).is_batch_major;
+}
+
+static bool is_first_value(const Node *n, uint32_t i)
+{
+    return i >= RECURRENT_H0 && i < RECURRENT_H0 + recurrent_form(n).n_states;
 }
 
 // First values that are the same for all of the batch are repeated.
-static NodeId make_lstm(Streamer *s, const Node *n, const NodeId *src, int64_t frames)
+static NodeId make_recurrent(Streamer *s, const Node *n, const NodeId *src, int64_t frames)
 {
     NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
     const uint32_t axis = is_batch_major(n) ? 0 : 1;
     for (uint32_t i = 0; i < n->n_src; i++) {
-        const bool is_first = (i == LSTM_H0 || i == LSTM_C0) && src[i] != 0;
+        const bool is_first = is_first_value(n, i) && src[i] != 0;
         node_src(&b, is_first ? stream_repeat(s->step, src[i], axis, frames) : src[i]);
     }
     return node_end(&b);
 }
 
 // The axis is the batch: every frame has a sequence of its own.
-static bool lstm_apart(Streamer *s, const Node *n, Flow *in, Flow *out)
+static bool recurrent_apart(Streamer *s, const Node *n, Flow *in, Flow *out)
 {
-    for (uint32_t i = LSTM_H0; i <= LSTM_C0 && i < n->n_src; i++)
+    for (uint32_t i = RECURRENT_H0; is_first_value(n, i) && i < n->n_src; i++)
         if (in[i].kind == FLOW_FRAMES || !stream_use_fixed(s, &in[i], 3, is_batch_major(n) ? 0 : 1))
             return in[i].kind == FLOW_FRAMES && stream_refuse(s, "what it begins with has the axis");
-    if (!stream_apply(s, n, in, is_batch_major(n) ? 0 : 2, make_lstm, out))
+    if (!stream_apply(s, n, in, is_batch_major(n) ? 0 : 2, make_recurrent, out))
         return false;
     Flow *results = ARENA_ARRAY(s->arena, Flow, n->n_results);
     for (uint32_t i = 0; i < n->n_results; i++) {
@@ -147,48 +150,61 @@ void stream_set_results(Streamer *s, const Node *n, const Flow *frames, uint32_t
     s->flow[s->id] = results[0];
 }
 
-static bool check_lstm(Streamer *s, const Node *n, const Flow *in)
+static bool check_recurrent(Streamer *s, const Node *n, const Flow *in)
 {
+    const RecurrentForm form = recurrent_form(n);
     double steps = 0;
     if (in[0].axis == 2)
         return stream_refuse(s, "it sums along the axis");
     if (dtype_info[n->dtype].bits < 32) // which are f32 within a run
         return stream_refuse(s, "its carried values would be rounded once in a step");
-    if (!str_equal(node_get_str(n, A_lstm_direction), "forward"))
+    if (!str_equal(form.direction, "forward"))
         return stream_refuse(s, "it reads the axis from the end (direction reverse or bidirectional)");
-    if (n->n_src > LSTM_STEPS && n->src[LSTM_STEPS] != 0 &&
-        (!node_is_scalar_const(s->whole, n->src[LSTM_STEPS], &steps) ||
+    if (n->n_src > form.steps && n->src[form.steps] != 0 &&
+        (!node_is_scalar_const(s->whole, n->src[form.steps], &steps) ||
          steps < (double)stream_total(s, n->src[0], &in[0])))
         return stream_refuse(s, "its number of steps is not the size of the axis");
     return true;
 }
 
-bool stream_lstm(Streamer *s, const Node *n, Flow *out)
+static bool stream_recurrent(Streamer *s, const Node *n, Flow *out)
 {
+    const RecurrentForm form = recurrent_form(n);
     Flow *in = stream_operands(s, n);
     if (in[0].axis == (is_batch_major(n) ? 0u : 1u))
-        return lstm_apart(s, n, in, out);
-    NodeId src[LSTM_OPERANDS] = {0}, state[2] = {0};
+        return recurrent_apart(s, n, in, out);
+    NodeId src[RECURRENT_MOST] = {0}, state[2] = {0};
     const TensorType t = {(DType)n->dtype, n->results[1].shape};
-    if (!check_lstm(s, n, in) || !stream_settle(s, &in[0]))
+    if (!check_recurrent(s, n, in) || !stream_settle(s, &in[0]))
         return false;
-    for (uint32_t i = 0; i < n->n_src && i < LSTM_STEPS; i++)
+    for (uint32_t i = 0; i < n->n_src && i < form.steps; i++)
         src[i] = in[i].now;
-    for (uint32_t i = 0; i < 2; i++)
-        if (!stream_begin_carried(s, n, LSTM_H0 + i, &t, &state[i]))
+    for (uint32_t i = 0; i < form.n_states; i++) {
+        if (!stream_begin_carried(s, n, RECURRENT_H0 + i, &t, &state[i]))
             return false;
-    src[LSTM_H0] = state[0];
-    src[LSTM_C0] = state[1];
+        src[RECURRENT_H0 + i] = state[i];
+    }
     NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
-    for (uint32_t i = 0; i < LSTM_STEPS; i++)
+    for (uint32_t i = 0; i < form.steps; i++)
         node_src(&b, src[i]);
     Flow frames = in[0];
     frames.now = node_end(&b);
     if (frames.now == 0)
         return false;
-    for (uint32_t i = 0; i < 2; i++)
-        stream_end_carried(s, n, LSTM_H0 + i, state[i], graph_result(s->step, frames.now, 1 + i), &frames);
+    for (uint32_t i = 0; i < form.n_states; i++)
+        stream_end_carried(s, n, RECURRENT_H0 + i, state[i], graph_result(s->step, frames.now, 1 + i),
+                           &frames);
     frames.axis = is_batch_major(n) ? 1 : 0;
     stream_set_results(s, n, &frames, 0, 1, stream_kind_of_last(s, n->src[0], &in[0]));
     return true;
+}
+
+bool stream_lstm(Streamer *s, const Node *n, Flow *out)
+{
+    return stream_recurrent(s, n, out);
+}
+
+bool stream_gru(Streamer *s, const Node *n, Flow *out)
+{
+    return stream_recurrent(s, n, out);
 }

@@ -454,10 +454,12 @@ static NodeId make_rope(Gen *e)
     return node_end(&b);
 }
 
-static NodeId make_lstm(Gen *e)
+static NodeId make_recurrent(Gen *e, OpId op)
 {
     static const char *const directions[] = {"forward", "reverse", "bidirectional"};
-    NodeBuild b = gen_begin(e, OP_lstm);
+    const bool is_gru = op == OP_gru;
+    const int64_t gates = is_gru ? 3 : 4;
+    NodeBuild b = gen_begin(e, op);
     const NodeId x = gen_pick(e, GEN_FLOAT, 3, 3);
     const DType t = gen_type_of(e, x);
     const Shape s = *gen_shape_of(e, x);
@@ -466,15 +468,27 @@ static NodeId make_lstm(Gen *e)
     const int64_t d = direction == 2 ? 2 : 1, h = gen_range(e, 1, 6), batch = s.dim[batch_major ? 0 : 1];
     const int64_t state[3] = {batch_major ? batch : d, batch_major ? d : batch, h};
     node_src(&b, x);
-    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, 4 * h, s.dim[2]}));
-    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, 4 * h, h}));
-    node_src(&b, gen_chance(e, 40) ? 0 : gen_const(e, t, 2, (const int64_t[]){d, 8 * h}));
+    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, gates * h, s.dim[2]}));
+    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, gates * h, h}));
+    node_src(&b, gen_chance(e, 40) ? 0 : gen_const(e, t, 2, (const int64_t[]){d, 2 * gates * h}));
     node_src(&b, gen_chance(e, 50) ? 0 : gen_value(e, t, 3, state));
-    node_src(&b, gen_chance(e, 50) ? 0 : gen_value(e, t, 3, state));
-    node_src(&b, gen_chance(e, 70) ? 0 : gen_value(e, t, 2, (const int64_t[]){d, 3 * h}));
-    node_str(&b, A_lstm_direction, directions[direction]);
-    node_int(&b, A_lstm_batch_major, batch_major);
+    if (!is_gru) {
+        node_src(&b, gen_chance(e, 50) ? 0 : gen_value(e, t, 3, state));
+        node_src(&b, gen_chance(e, 70) ? 0 : gen_value(e, t, 2, (const int64_t[]){d, 3 * h}));
+    }
+    node_str(&b, is_gru ? A_gru_direction : A_lstm_direction, directions[direction]);
+    node_int(&b, is_gru ? A_gru_batch_major : A_lstm_batch_major, batch_major);
     return node_end(&b);
+}
+
+static NodeId make_lstm(Gen *e)
+{
+    return make_recurrent(e, OP_lstm);
+}
+
+static NodeId make_gru(Gen *e)
+{
+    return make_recurrent(e, OP_gru);
 }
 
 const GenOp gen_compute_ops[] = {
@@ -511,5 +525,6 @@ const GenOp gen_compute_ops[] = {
     {OP_attention, 3, make_attention},
     {OP_rope, 2, make_rope},
     {OP_lstm, 3, make_lstm},
+    {OP_gru, 2, make_gru},
 };
 const uint32_t gen_n_compute_ops = sizeof gen_compute_ops / sizeof *gen_compute_ops;

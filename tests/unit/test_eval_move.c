@@ -151,9 +151,21 @@ static const Value lstm_rows[] = {
      "lstm(%1, %2, %3, %4) : (f32[2, 1, 1, 1], f32[1, 1, 1], f32[1, 1, 1])", "0.7615942 -0.7615942"},
 };
 
+// With weights of 0 both gates are 0.5: h halves at each step. With the update gate shut, h is tanh of the
+// input's part and of r = 0.5 times the bias of the state.
+static const Value gru_rows[] = {
+    {"f32[2, 1, 1] = {5.0, 5.0}; f32[1, 3, 1] = {0.0, 0.0, 0.0}; f32[1, 3, 1] = {0.0, 0.0, 0.0}; f32[1, 1, "
+     "1] = {1.0}",
+     "gru(%1, %2, %3, _, %4) : (f32[2, 1, 1, 1], f32[1, 1, 1])", "0.5 0.25"},
+    {"f32[1, 1, 1] = {0.5}; f32[1, 3, 1] = {0.0, 0.0, 1.0}; f32[1, 3, 1] = {0.0, 0.0, 0.0}; f32[1, 6] = "
+     "{-1000.0, 0.0, 0.0, 0.0, 0.0, 1.0}",
+     "gru(%1, %2, %3, %4) : (f32[1, 1, 1, 1], f32[1, 1, 1])", "0.7615942"},
+};
+
 static void lstms(void **state)
 {
     CHECK_VALUES(*state, lstm_rows);
+    CHECK_VALUES(*state, gru_rows);
 }
 
 static const Value move_rows[] = {

@@ -262,6 +262,10 @@ static const Good lstms_good[] = {
      "f32[2, 5, 3]; f32[1, 16, 3]; f32[1, 16, 4]; -; f32[2, 1, 4]",
      {INT(A_lstm_batch_major, 1)},
      "f32[2, 5, 1, 4]; f32[2, 1, 4]; f32[2, 1, 4]"},
+    {OP_gru,
+     "f32[t, 2, 3]; f32[2, 12, 3]; f32[2, 12, 4]; f32[2, 24]; f32[2, 2, 4]; i64[]",
+     {TEXT(A_gru_direction, "bidirectional")},
+     "f32[t, 2, 2, 4]; f32[2, 2, 4]"},
 };
 
 static const Bad lstms_bad[] = {
@@ -291,6 +295,16 @@ static const Bad lstms_bad[] = {
      E0203,
      "`direction` is \"up\""},
     {OP_lstm, "f32[5, 2]; f32[1, 16, 3]; f32[1, 16, 4]", {{0}}, E0204, "operand 0 must have rank 3"},
+    {OP_gru,
+     "f32[5, 2, 3]; f32[1, 16, 3]; f32[1, 12, 4]",
+     {{0}},
+     E0204,
+     "operand 1 must have the shape [1, 12, 3]"},
+    {OP_gru,
+     "f32[5, 2, 3]; f32[1, 12, 3]; f32[1, 12, 4]; -; -; i32[]",
+     {{0}},
+     E0204,
+     "operand 5 must be i64[]"},
 };
 
 static void lstms(void **state)

@@ -218,7 +218,7 @@ Value put_qmatmul(Put *w, const char *type)
     return put_result(w, n);
 }
 
-// --- LSTM ----------------------------------------------------------------------------------------
+// --- LSTM, GRU ----------------------------------------------------------------------------------------
 
 static const int64_t swapped[] = {1, 0, 2};
 
@@ -229,39 +229,41 @@ static Value lstm_operand(Put *w, uint32_t i, bool is_swapped)
 }
 
 // The number of steps, for each of the batch.
-static Value lstm_steps(Put *w, bool is_swapped)
+static Value lstm_steps(Put *w, uint32_t operand, bool is_swapped)
 {
     const Shape *x = put_shape(w, 0);
-    if (!put_has(w, 7))
+    if (!put_has(w, operand))
         return "";
     const Value most = put_dim(w, x->dim[is_swapped ? 1 : 0]), none = put_number(w, DTYPE_i64, 0);
-    const Value steps = put_op2(w, "Max", put_op2(w, "Min", put_src(w, 7), most), none);
+    const Value steps = put_op2(w, "Max", put_op2(w, "Min", put_src(w, operand), most), none);
     return put_op2(w, "Expand", put_cast(w, steps, DTYPE_i64, DTYPE_i32),
                    put_dim(w, x->dim[is_swapped ? 0 : 1]));
 }
 
-Value put_lstm(Put *w, const char *type)
+Value put_recurrent(Put *w, const char *type)
 {
     static const int64_t back[] = {2, 0, 1, 3};
-    const bool is_swapped = put_get(w, "batch_major") != 0;
+    const bool is_swapped = put_get(w, "batch_major") != 0, is_gru = str_equal(type, "GRU");
     const Shape *r = put_shape(w, 2);
     const Value in[] = {lstm_operand(w, 0, is_swapped),
                         put_src(w, 1),
                         put_src(w, 2),
                         put_src(w, 3),
-                        lstm_steps(w, is_swapped),
+                        lstm_steps(w, is_gru ? 5 : 7, is_swapped),
                         lstm_operand(w, 4, is_swapped),
-                        lstm_operand(w, 5, is_swapped),
-                        put_src(w, 6)};
+                        is_gru ? "" : lstm_operand(w, 5, is_swapped),
+                        is_gru ? "" : put_src(w, 6)};
     if (!dim_is_const(r->dim[2])) {
         put_fail(w, "the size of the state must be a number");
         return "";
     }
-    Onnx__NodeProto *n = put_begin(w, type, in, 8);
+    Onnx__NodeProto *n = put_begin(w, type, in, is_gru ? 6 : 8);
+    if (is_gru)
+        put_int(w, n, "linear_before_reset", 1);
     put_int(w, n, "hidden_size", r->dim[2]);
     put_text(w, n, "direction", put_get_text(w, "direction"));
     const Value y = put_result(w, n);
-    for (uint32_t i = 1; i < 3; i++) {
+    for (uint32_t i = 1; i < (is_gru ? 2 : 3); i++) {
         const Value last = put_result(w, n);
         if (put_wants(w, i))
             put_more(w, i, is_swapped ? put_transpose(w, last, swapped, 3) : last);

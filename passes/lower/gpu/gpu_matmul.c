@@ -89,7 +89,7 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     const int64_t plane = e->m_tiles * e->n_tiles;
     GpuPlace at = {0};
     KRef z = k_expr(k, "$ / #", index, plane), i = k_expr(k, "$ % #", index, plane);
-    for (uint32_t b = p->n_batch; b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
+    for (uint32_t b = p->n_batch; p->groups == NULL && b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
         at.batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
     KRef row = 0, column = 0;
     const int64_t raster = RASTER_ROWS / e->tile.pair;
@@ -111,7 +111,25 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
         row = k_expr(k, "$ * # + $", row, e->tile.pair, e->half);
     at.m = k_expr(k, "$ * #", row, e->rows);
     at.n = k_expr(k, "$ * #", column, e->tile.columns);
+    if (p->groups != NULL)
+        at.batch[0] = gpu_group_matrix(p, at.m);
     return at;
+}
+
+KRef gpu_tile_open(const GpuEmit *e)
+{
+    Kernel *k = e->k;
+    const KRef tile = k_for(k, e->group, k_index(k, e->tiles), e->slots, KFOR_SERIAL, "tile");
+    if (e->p->groups != NULL)
+        k_if(k, k_expr(k, "0 <= $", gpu_tile_place(e, tile).batch[0]));
+    return tile;
+}
+
+void gpu_tile_close(const GpuEmit *e)
+{
+    if (e->p->groups != NULL)
+        k_end(e->k);
+    k_end(e->k);
 }
 
 // Beyond the end there is nothing to read: values there are those of the last row or column.
@@ -209,7 +227,7 @@ static void add_maps(GpuEmit *e)
 {
     const GpuMatmul *p = e->p;
     const Lower *l = e->l;
-    lower_param(e->l, p->a.id, PARAM_READ);
+    gpu_matrix_param(e->l, &p->a);
     gpu_matrix_param(e->l, &p->b);
     lower_param(e->l, l->root, PARAM_WRITE);
     e->box_rows = p->image == NULL && p->a.k == 1 && p->m < e->rows ? ceil_div(p->m, 8) * 8 : e->rows;
@@ -220,8 +238,9 @@ static void add_maps(GpuEmit *e)
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
     e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
-    const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
-                             p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
+    const bool fits_blocks = p->bytes == NULL && p->groups == NULL && e->tile.splits == 1 &&
+                             e->tile.columns % 64 == 0 && p->c.k == 1 &&
+                             k_is_half(lower_node(l, l->root)->dtype);
     e->stores_boxes = fits_blocks && is_mappable(p, &p->c);
     e->stores_lines = fits_blocks && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)

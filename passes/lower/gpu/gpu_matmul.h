@@ -64,6 +64,16 @@ typedef struct GpuWindow {
     int64_t own_channels, own_columns;
 } GpuWindow;
 
+// Rows that come in groups, of which each has a matrix b of its own (axis 0 of the batch): blocks of rows of
+// the product, in each of which all are of one group.
+typedef struct GpuGroups {
+    int64_t rows;     // of a block: a multiple of those of a tile
+    int64_t matrices; // that are read at most
+    // Parameter of i32. By row of the product: its row in the root, -2 - that if its sums are 0, or -1 for
+    // none; behind these, by block: the matrix, or -1 if the block has no rows.
+    uint32_t lists;
+} GpuGroups;
+
 typedef struct GpuMatmul {
     Lower *l;
     int64_t m, n, k;
@@ -83,6 +93,7 @@ typedef struct GpuMatmul {
     NodeId bias;           // [n], added to the sums at index 1 of a point; 0: none
     double scale;          // of sums of floats; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
+    const GpuGroups *groups; // NULL: all rows have the same matrices
     bool by_slots;         // the sums of a slot are added to the others in f32, as units do not round them
 } GpuMatmul;
 
@@ -143,6 +154,9 @@ GpuTile gpu_tile_choose(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
 uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
+// Opens the loop over the tiles of this group that have rows, and closes it: the number of a tile.
+KRef gpu_tile_open(const GpuEmit *e);
+void gpu_tile_close(const GpuEmit *e);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
 // The root at a point of the domain where a thread's sum is known.
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
@@ -197,10 +211,24 @@ static inline KRef gpu_scaled(const GpuMatmul *p, KRef sum)
 static inline int64_t gpu_matmul_count(const GpuMatmul *p)
 {
     int64_t n = 1;
+    if (p->groups != NULL)
+        return n;
     for (uint32_t i = 0; i < p->n_batch; i++)
         n *= p->batch[i];
     return n;
 }
+
+// --- rows in groups ---
+
+// What the lists say about a row, and the matrix of the block that begins with one.
+KRef gpu_group_entry(const GpuMatmul *p, KRef row);
+KRef gpu_group_matrix(const GpuMatmul *p, KRef first);
+// The row of the root, whatever the entry.
+KRef gpu_group_row(const GpuMatmul *p, KRef row);
+// `in`, and there is such a row.
+KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in);
+// The sum as it counts.
+KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef sum);
 
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {

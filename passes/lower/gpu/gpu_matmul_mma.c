@@ -238,9 +238,8 @@ void gpu_matmul_mma(GpuEmit *e)
     if (e->tile.splits > 1)
         k_if(k, k_expr(k, "$ == 0", e->rank));
     const KRef sums = k_array(k, e->sum, e->tile.columns / 2);
-    const KRef tile = k_for(k, e->group, k_index(k, e->tiles), e->slots, KFOR_SERIAL, "tile");
-    multiply_tile(e, sums, is_consumer, warp, tile);
-    k_end(k);
+    multiply_tile(e, sums, is_consumer, warp, gpu_tile_open(e));
+    gpu_tile_close(e);
     if (e->tile.splits > 1)
         k_end(k);
 }

@@ -30,6 +30,10 @@ static void place_batch(GpuSimt *s, KRef z)
 {
     Kernel *k = s->k;
     const GpuMatmul *p = s->p;
+    if (p->groups != NULL) {
+        s->batch[0] = gpu_group_matrix(p, s->m);
+        return;
+    }
     for (uint32_t b = p->n_batch; b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
         s->batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
 }
@@ -66,14 +70,11 @@ static void begin_tile(GpuSimt *s)
 {
     Kernel *k = s->k;
     const GpuMatmul *p = s->p;
-    int64_t matrices = 1;
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        matrices *= p->batch[i];
-    const KRef z = k_for_group(k, matrices, "matrix");
+    const KRef z = k_for_group(k, gpu_matmul_count(p), "matrix");
     const KRef n_tile = k_for_group(k, ceil_div(p->n, s->shape.columns), "columns");
     const KRef m_tile = k_for_group(k, ceil_div(p->m, s->shape.rows), "rows");
-    place_batch(s, z);
     s->m = k_expr(k, "$ * #", m_tile, s->shape.rows);
+    place_batch(s, z);
     s->n = k_expr(k, "$ * #", n_tile, s->shape.columns);
     s->thread = k_thread(k);
     s->team = k_expr(k, "$ / #", s->thread, gpu_simt_members(s));
@@ -253,9 +254,11 @@ void gpu_matmul_simt(const GpuMatmul *p)
     begin_tile(&s);
     if (p->rows != 0)
         k_if(k, k_lt(k, s.m, p->rows));
+    if (p->groups != NULL)
+        k_if(k, k_expr(k, "0 <= $", s.batch[0]));
     if (has_coop)
         begin_other_way(&s, &coop);
     multiply_tile(&s);
-    for (uint32_t i = 0; i < 3u + has_coop + (p->rows != 0); i++)
+    for (uint32_t i = 0; i < 3u + has_coop + (p->rows != 0) + (p->groups != NULL); i++)
         k_end(k);
 }

@@ -333,6 +333,16 @@ static void each_of_run(const Batch *b, Part *t, void (*fn)(const Batch *b, cons
     }
 }
 
+// The same for a row, which experts may also lack.
+static bool open_row(const Batch *b, KRef row)
+{
+    const GpuEmit *e = b->e;
+    if (e->p->groups == NULL)
+        return open_within(e->k, row, e->p->m, e->rows * e->tile.pair);
+    k_if(e->k, gpu_group_is_in(e->p, row, k_expr(e->k, "$ < #", row, e->p->m)));
+    return true;
+}
+
 static void each_part(const Batch *b, void (*fn)(const Batch *b, const Part *t))
 {
     const GpuEmit *e = b->e;
@@ -341,7 +351,7 @@ static void each_part(const Batch *b, void (*fn)(const Batch *b, const Part *t))
     Part t = {0};
     for (t.h = 0; t.h < 2; t.h++) {
         t.row = k_add(k, b->at->m, k_expr(k, "$ + #", b->all->row, 8 * t.h));
-        const bool has_end = open_within(k, t.row, e->p->m, e->rows * e->tile.pair);
+        const bool has_end = open_row(b, t.row);
         t.four = runs > 1 ? k_expr(k, "$ * #", k_loop(k, runs, KFOR_UNROLL, "run"), b->fours) : k_index(k, 0);
         each_of_run(b, &t, fn);
         if (runs > 1)
@@ -382,7 +392,7 @@ static KRef root_of(const Batch *b, const Part *t, int64_t n)
         sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
     }
     at.slot = b->has_wide ? slot : 0;
-    return gpu_tile_root(e, at, sum);
+    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, sum));
 }
 
 static void store_part(const Batch *b, const Part *t)

@@ -72,9 +72,7 @@ static Work work_of(const GpuMatmul *p, GpuTile t)
 {
     const int64_t cluster = t.splits * t.pair;
     const double rows = p->m < gpu_tile_rows(t) ? (double)p->m : (double)gpu_tile_rows(t);
-    Work w = {.matrices = 1};
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        w.matrices *= (double)p->batch[i];
+    Work w = {.matrices = (double)gpu_matmul_count(p)};
     const int64_t pairs = ceil_div(p->m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, t.columns);
     const double clusters = w.matrices * (double)pairs;
     w.groups = clusters * (double)cluster;
@@ -114,7 +112,8 @@ static double time_of(const GpuMatmul *p, GpuTile t)
         m->cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
     const double element = (double)gpu_element_bytes(p);
     const double result = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
-    const double bytes = w.matrices * (element * (double)(p->m * p->k + p->n * p->k) +
+    const double of_b = p->groups != NULL ? (double)p->groups->matrices : 1;
+    const double bytes = w.matrices * (element * ((double)p->m + of_b * (double)p->n) * (double)p->k +
                                        result * (double)p->m * (double)p->n);
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
     const double share = w.groups < all_read ? w.groups / all_read : 1;
@@ -159,6 +158,8 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
     if (is_of_bytes && (p->bytes == NULL || p->n_batch != 0))
         return false;
     if (p->by_slots && t.columns > MOST_TWICE)
+        return false;
+    if (p->groups != NULL && (t.splits * t.pair > 1 || p->groups->rows % gpu_tile_rows(t) != 0))
         return false;
     if (p->bytes != NULL && t.columns / t.splits % GPU_BYTE_COLUMNS != 0)
         return false;

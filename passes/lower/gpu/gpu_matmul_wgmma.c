@@ -100,11 +100,6 @@ static KRef open_steps(const GpuEmit *e, KRef from)
     return k_for(e->k, from, part_of(e).count, 1, KFOR_SERIAL, "step");
 }
 
-static KRef open_tiles(const GpuEmit *e)
-{
-    return k_for(e->k, e->group, k_index(e->k, e->tiles), e->slots, KFOR_SERIAL, "tile");
-}
-
 static KRef place_in_k(const GpuEmit *e, KRef step)
 {
     return k_expr(e->k, "($ + $) * #", part_of(e).first, step, gpu_tile_k(e->p));
@@ -162,7 +157,7 @@ static int64_t begin_weights(const GpuEmit *e)
     const OpId op = (OpId)lower_node(e->l, e->p->b.id)->op;
     const int64_t part = ceil_div(e->steps, e->tile.splits), last = e->steps - (e->tile.splits - 1) * part;
     const int64_t n = last < e->tile.stages ? last : e->tile.stages;
-    if (op != OP_param && op != OP_const) {
+    if (e->p->groups != NULL || (op != OP_param && op != OP_const)) {
         k_wait(k);
         return 0;
     }
@@ -189,7 +184,7 @@ static void produce(const GpuEmit *e)
     const bool is_full = begun == e->tile.stages;
     const Ring r = new_ring(e, is_full ? 0 : begun, is_full ? 0 : 1);
     const KRef begin = k_var(k, k_index(k, begun), "begin");
-    const KRef tile = open_tiles(e);
+    const KRef tile = gpu_tile_open(e);
     const GpuPlace at = gpu_tile_place(e, tile);
     const KRef step = open_steps(e, k_get(k, begin)), slot = k_get(k, r.slot);
     KRef bytes = k_index(k, loaded_bytes(e));
@@ -207,7 +202,7 @@ static void produce(const GpuEmit *e)
     advance(e, r);
     k_end(k);
     k_set(k, begin, k_index(k, 0));
-    k_end(k);
+    gpu_tile_close(e);
 }
 
 static KRef desc_step(Kernel *k, KRef desc, bool is_mn, int64_t i)
@@ -413,10 +408,10 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     const Ring r = new_ring(e, 0, 0);
     const GpuFragment f = gpu_fragment_of(e, own, block);
     const KRef is_first = k_expr(k, "$ == 0", own);
-    const GpuPlace at = gpu_tile_place(e, open_tiles(e));
+    const GpuPlace at = gpu_tile_place(e, gpu_tile_open(e));
     multiply_slot(e, r, sums, block, is_first);
     gpu_store_sums(e, &at, &f, (const KRef[2]){own, block}, sums);
-    k_end(k);
+    gpu_tile_close(e);
     if (e->stores_boxes) {
         k_if(k, is_first);
         k_device_with(k, KDEV_bulk_wait, 0);

@@ -179,6 +179,8 @@ static bool has_blocks(GpuShape t)
 static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
 {
     const GpuShape t = shapes[which];
+    if (p->groups != NULL && p->groups->rows % t.rows != 0)
+        return false;
     if (unit == GPU_UNIT_SIMD)
         return t.rows == MATRIX_TILE && t.columns == MATRIX_TILE && t.teams == 1;
     if (unit == GPU_UNIT_FMA && !has_blocks(t))

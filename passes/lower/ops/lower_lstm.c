@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm. Per time step: all four gates of a block of hidden units in accumulators (bias + x W + h R), then the
-// new cell and hidden values of these units. Constant weights are packed so that the units of a block are
-// lanes: [direction][block][step: inputs, then hidden][gate][vector][lane]; other weights are read one by
-// one. Entries of a batch are taken several at a time, so that each weight that is read serves all of them.
-// Of one entry whose weights exceed the first-level cache, those of the inputs serve several steps instead:
-// sums over inputs are made ahead for a chunk of steps, in scratch memory. Where many entries have weights
-// that exceed the second-level cache, they make each step together, block by block of units. Hidden values
-// alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the bias, inputs
-// first.
+// lstm and gru. Per time step: all four sums (lstm.h) of a block of hidden units in accumulators (bias + x W
+// + h R), then the new cell and hidden values of these units. Constant weights are packed so that the units
+// of a block are lanes: [direction][block][step: inputs, then hidden][gate][vector][lane]; other weights are
+// read one by one. Entries of a batch are taken several at a time, so that each weight that is read serves
+// all of them. Of one entry whose weights exceed the first-level cache, those of the inputs serve several
+// steps instead: sums over inputs are made ahead for a chunk of steps, in scratch memory. Where many entries
+// have weights that exceed the second-level cache, they make each step together, block by block of units.
+// Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the
+// bias, inputs first.
+#include "ir/shape/forms.h"
 #include "passes/lower/ops/lstm.h"
 
 static bool is_const_or_absent(const Lower *l, NodeId id)
@@ -60,7 +61,8 @@ static void choose_chunk(Lower *l, Lstm *m)
 static Lstm lstm_of(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    NodeId src[8] = {0};
+    const RecurrentForm form = recurrent_form(n);
+    NodeId src[RECURRENT_MOST] = {0};
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = n->src[i];
     const Shape *x = lower_node(l, src[0])->shape;
@@ -69,13 +71,14 @@ static Lstm lstm_of(Lower *l)
               .r = src[2],
               .b = src[3],
               .h0 = src[4],
-              .c0 = src[5],
-              .p = src[6],
-              .steps = src[7],
+              .c0 = form.n_states > 1 ? src[RECURRENT_H0 + 1] : 0,
+              .p = form.peephole != 0 ? src[form.peephole] : 0,
+              .steps = src[form.steps],
               .y_h = lower_find_result(l, 1),
-              .y_c = lower_find_result(l, 2),
-              .batch_major = node_get_int(n, A_lstm_batch_major) != 0,
-              .reverse_only = str_equal(node_get_str(n, A_lstm_direction), "reverse"),
+              .y_c = form.n_states > 1 ? lower_find_result(l, 2) : 0,
+              .batch_major = form.is_batch_major,
+              .reverse_only = str_equal(form.direction, "reverse"),
+              .is_gru = n->op == OP_gru,
               .type = operand_sum_type(n->dtype)};
     m.seq = x->dim[m.batch_major ? 1 : 0];
     m.batch = x->dim[m.batch_major ? 0 : 1];
@@ -85,9 +88,10 @@ static Lstm lstm_of(Lower *l)
     m.d = domain_of(lower_node(l, l->root)->shape);
     domain_add(l, &m.d, l->root);
     domain_add_operands(l, &m.d, l->root);
-    m.is_packed = l->caps->packs_weights && n->dtype == DTYPE_f32 && node_is_const(l->g, m.w) &&
+    m.is_packed = l->caps->packs_weights && !l->caps->is_gpu && n->dtype == DTYPE_f32 &&
+                  node_is_const(l->g, m.w) &&
                   node_is_const(l->g, m.r) && is_const_or_absent(l, m.b) && is_const_or_absent(l, m.p);
-    m.lanes = m.is_packed && !l->caps->is_gpu ? domain_lanes(l, &m.d, 3) : 1;
+    m.lanes = m.is_packed ? domain_lanes(l, &m.d, 3) : 1;
     m.vectors = (m.hidden + m.lanes - 1) / m.lanes;
     m.padded = m.vectors * m.lanes;
     m.entries = count_entries(l, &m);
@@ -164,7 +168,7 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
     for (uint32_t e = 0; e < s->entries; e++)
         value[e] = value_at(l, s, e, step, is_hidden);
     for (uint32_t g = 0; g < GATES; g++)
-        for (uint32_t v = 0; v < u->vectors; v++) {
+        for (uint32_t v = 0; v < u->vectors && lstm_gate(m, g, is_hidden) >= 0; v++) {
             const uint32_t gate_vector[2] = {g, v};
             const KRef weight = lstm_weight(l, s, u, step, is_hidden, gate_vector);
             for (uint32_t e = 0; e < s->entries; e++) {
@@ -173,11 +177,6 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
             }
         }
     k_end(k);
-}
-
-static KRef sigmoid(Kernel *k, KRef v)
-{
-    return k_form(k, "(gate 1 a)", &v, k_inst(k, v)->dtype);
 }
 
 // Gate sum plus peephole weight * cell.
@@ -200,24 +199,43 @@ static void store_unit(Lower *l, const LstmStep *s, const Units *u, uint32_t e, 
     pull_store_root(l, &m->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
 }
 
+static KRef sigmoid(Kernel *k, KRef v)
+{
+    return k_form(k, "(gate 1 a)", &v, k_inst(k, v)->dtype);
+}
+
+KRef gru_hidden(Kernel *k, const KRef *sum, KRef old)
+{
+    const KRef z = sigmoid(k, sum[GATE_Z]), r = sigmoid(k, sum[GATE_R]);
+    const KRef fresh = k_tanh(k, k_fma(k, r, sum[GATE_OLD], sum[GATE_NEW]));
+    return k_fma(k, z, k_sub(k, old, fresh), fresh);
+}
+
+KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *cell)
+{
+    Kernel *k = l->k;
+    const KRef old = *cell;
+    const KRef i = sigmoid(k, peep(l, s, u, sum[GATE_I], GATE_I, v, old));
+    const KRef f = sigmoid(k, peep(l, s, u, sum[GATE_F], GATE_F, v, old));
+    const KRef g = k_tanh(k, sum[GATE_C]);
+    *cell = k_fma(k, f, old, k_mul(k, i, g));
+    const KRef o = sigmoid(k, peep(l, s, u, sum[GATE_O], GATE_O, v, *cell));
+    return k_mul(k, o, k_tanh(k, *cell));
+}
+
 static void update_vector(Lower *l, const LstmStep *s, const Units *u, const GateSums *all, uint32_t e,
                           uint32_t v)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const KRef unit = k_expr(k, "($ + #) * #", u->first, v, m->lanes);
-    const KRef place = k_add(k, of_entry(l, s, s->cell, e), unit);
-    KRef sum[GATES];
+    const KRef place = k_add(k, of_entry(l, s, m->is_gru ? s->h_now : s->cell, e), unit);
+    KRef sum[GATES], cell = k_load(k, m->scratch, place, m->lanes, m->lanes);
     for (uint32_t g = 0; g < GATES; g++)
         sum[g] = k_get(k, all->var[e][g][v]);
-    const KRef old = k_load(k, m->scratch, place, m->lanes, m->lanes);
-    const KRef i = sigmoid(k, peep(l, s, u, sum[GATE_I], GATE_I, v, old));
-    const KRef f = sigmoid(k, peep(l, s, u, sum[GATE_F], GATE_F, v, old));
-    const KRef g = k_tanh(k, sum[GATE_C]);
-    const KRef cell = k_fma(k, f, old, k_mul(k, i, g));
-    const KRef o = sigmoid(k, peep(l, s, u, sum[GATE_O], GATE_O, v, cell));
-    const KRef hidden = k_mul(k, o, k_tanh(k, cell));
-    k_store(k, m->scratch, place, cell, m->lanes);
+    const KRef hidden = m->is_gru ? gru_hidden(k, sum, cell) : lstm_hidden(l, s, u, v, sum, &cell);
+    if (!m->is_gru)
+        k_store(k, m->scratch, place, cell, m->lanes);
     k_store(k, m->scratch, k_add(k, of_entry(l, s, s->h_next, e), unit), hidden, m->lanes);
     store_unit(l, s, u, e, v, hidden);
 }
@@ -265,7 +283,7 @@ static void each_block(Lower *l, const LstmStep *s, UnitsFn fn)
 
 // --- time ---
 
-static KRef state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit)
+KRef lstm_state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit)
 {
     const bool batch_major = s->m->batch_major;
     const KRef entry = k_expr(l->k, "$ + #", s->entry, e);
@@ -281,7 +299,7 @@ static void begin_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef
     const KRef zero = k_number(k, m->type, 0);
     const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     k_store(k, m->scratch, k_add(k, to, unit),
-            id == 0 ? zero : operand_scalar(l, id, state_index(l, s, id, e, unit), m->type), 1);
+            id == 0 ? zero : operand_scalar(l, id, lstm_state_index(l, s, id, e, unit), m->type), 1);
     k_end(k);
     for (int64_t i = m->hidden; i < m->padded; i++)
         k_store(k, m->scratch, k_expr(k, "$ + #", to, i), zero, 1);
@@ -295,20 +313,20 @@ static void end_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef f
         return;
     const KRef unit = k_loop(k, m->hidden, KFOR_SERIAL, "u");
     const KRef value = k_load(k, m->scratch, k_add(k, of_entry(l, s, first, e), unit), 1, 1);
-    k_store(k, lower_param(l, id, PARAM_WRITE), state_index(l, s, id, e, unit),
+    k_store(k, lower_param(l, id, PARAM_WRITE), lstm_state_index(l, s, id, e, unit),
             k_cast(k, value, lower_node(l, id)->dtype), 1);
     k_end(k);
 }
 
 // The time of the i-th step that is made.
-static KRef time_of(Lower *l, const LstmStep *s, KRef i)
+KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i)
 {
     Kernel *k = l->k;
     const KRef backwards = k_expr(k, "$ - 1 - $", s->steps, i);
     return s->m->reverse_only ? backwards : k_select(k, k_expr(k, "$ == 1", s->dir), backwards, i);
 }
 
-static KRef input_at(Lower *l, const LstmStep *s, KRef time)
+KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time)
 {
     const Lstm *m = s->m;
     const KRef x[3] = {m->batch_major ? s->entry : time, m->batch_major ? time : s->entry,
@@ -337,7 +355,7 @@ static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, 
     for (uint32_t i = 0; i < m->together; i++) {
         const KRef row = k_expr(k, "min($ + #, $ * # - 1)", first, i, s->end, m->batch);
         of_row.entry = k_expr(k, "$ % #", row, m->batch);
-        x[i] = input_at(l, &of_row, time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
+        x[i] = lstm_input_at(l, &of_row, lstm_time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
         for (uint32_t g = 0; g < GATES; g++)
             sum[i][g] = k_var(k, bias_of(l, s, u, g, v), "sum");
     }
@@ -346,6 +364,8 @@ static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, 
         value[i] = operand_scalar(l, m->x, k_expr(k, "$ * # + $", c, stride, x[i]), m->type);
     for (uint32_t g = 0; g < GATES; g++) {
         const uint32_t gate_vector[2] = {g, v};
+        if (lstm_gate(m, g, false) < 0)
+            continue;
         const KRef weight = lstm_weight(l, s, u, c, false, gate_vector);
         for (uint32_t i = 0; i < m->together; i++)
             k_set(k, sum[i][g], k_fma(k, value[i], weight, k_get(k, sum[i][g])));
@@ -400,12 +420,12 @@ static void find_step(Lower *l, LstmStep *s)
     const Lstm *m = s->m;
     const KRef base = k_expr(k, "($ * # + $) * #", s->dir, m->batch, s->entry, 3 * m->padded);
     const KRef odd = k_expr(k, "$ % 2", s->at), even = k_expr(k, "1 - $", odd);
-    s->time = time_of(l, s, s->at);
+    s->time = lstm_time_of(l, s, s->at);
     s->cell = k_expr(k, "$ + #", base, 2 * m->padded);
     s->h_now = k_expr(k, "$ * # + $", odd, m->padded, base);
     s->h_next = k_expr(k, "$ * # + $", even, m->padded, base);
     if (m->chunk == 0)
-        s->x = input_at(l, s, s->time);
+        s->x = lstm_input_at(l, s, s->time);
     else if (s->chunk != 0)
         s->ahead = k_expr(k, "(($ - $) * # + $) * # + $", s->at, s->chunk, m->batch, s->entry, sums_of(m),
                           s->ahead);
@@ -448,7 +468,7 @@ static void emit_rest(Lower *l, const LstmStep *s, UnitsFn fn)
     k_end(l->k);
 }
 
-static KRef steps_made(Lower *l, const Lstm *m)
+KRef lstm_steps_made(Lower *l, const Lstm *m)
 {
     return m->steps != 0 ? operand_clamped(l, m->steps, k_index(l->k, 0), 0, m->seq)
                          : k_index(l->k, m->seq);
@@ -464,7 +484,7 @@ static void emit_groups(Lower *l, const Lstm *m, int64_t first, int64_t groups, 
     const uint32_t opened = lower_open(l, &all, 2, &at);
     LstmStep s = {.m = m, .entries = entries, .dir = at.idx[0]};
     s.entry = k_expr(l->k, "$ * # + #", at.idx[1], entries, first);
-    s.steps = steps_made(l, m);
+    s.steps = lstm_steps_made(l, m);
     begin_entries(l, &s, NULL);
     LstmStep in = s;
     open_steps(l, &in);
@@ -519,7 +539,7 @@ static void emit_together(Lower *l, const Lstm *m)
     LstmStep s = {.m = m};
     uint32_t opened = 0;
     s.dir = lower_open_count(l->k, m->dirs, KFOR_PARALLEL, "d", &opened);
-    s.steps = steps_made(l, m);
+    s.steps = lstm_steps_made(l, m);
     each_group(l, &s, NULL, begin_entries);
     LstmStep in = s;
     open_steps(l, &in);
@@ -530,11 +550,13 @@ static void emit_together(Lower *l, const Lstm *m)
     lower_close(l, opened);
 }
 
-void lower_lstm(Lower *l)
+static void lower_recurrent(Lower *l)
 {
     Lstm m = lstm_of(l);
     rlx_assert(m.padded >= m.hidden && m.dirs >= 1 && m.dirs <= 2);
     l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)lstm_steps(&m);
+    if (lstm_group(l, &m))
+        return;
     m.scratch =
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
     if (m.chunk != 0)
@@ -549,4 +571,14 @@ void lower_lstm(Lower *l)
     const int64_t groups = m.batch / m.entries;
     emit_groups(l, &m, 0, groups, m.entries);
     emit_groups(l, &m, groups * m.entries, 1, (uint32_t)(m.batch % m.entries));
+}
+
+void lower_lstm(Lower *l)
+{
+    lower_recurrent(l);
+}
+
+void lower_gru(Lower *l)
+{
+    lower_recurrent(l);
 }

@@ -5,14 +5,17 @@
 
 #include "passes/lower/operand.h"
 
-enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
+// Sums of a unit: of an lstm its gates; of a gru the first two gates, and what the third one gets of the
+// inputs and of the hidden values.
+enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, GATE_Z = 0, GATE_R, GATE_NEW, GATE_OLD };
+enum { BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
 enum { MOST_CHUNK = 96 };
 
 typedef struct Lstm {
     NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
     NodeId y_h, y_c; // `result` nodes of the final hidden and cell values, 0 = nobody asks
     int64_t seq, batch, dirs, input, hidden;
-    bool batch_major, reverse_only, is_packed;
+    bool batch_major, reverse_only, is_packed, is_gru;
     int type; // of state and sums
     uint8_t lanes;
     uint8_t block;           // vectors of a block: fewer where each weight serves several entries
@@ -49,12 +52,38 @@ static inline int64_t lstm_steps(const Lstm *m)
     return m->input + m->hidden;
 }
 
+// Gates of the weights, and which of them a sum has for inputs or for hidden values; -1: none.
+static inline int64_t lstm_gates(const Lstm *m)
+{
+    return m->is_gru ? 3 : GATES;
+}
+static inline int64_t lstm_gate(const Lstm *m, int64_t sum, bool is_hidden)
+{
+    if (!m->is_gru)
+        return sum;
+    return sum == GATE_NEW   ? (is_hidden ? -1 : GATE_NEW)
+           : sum == GATE_OLD ? (is_hidden ? GATE_NEW : -1)
+                             : sum;
+}
+
 // Constant weights, bias and peephole weights in the order in which steps read them.
 void lstm_pack(Lower *l, Lstm *m);
-// Vector v of the block, of weight `step` (of an input or a hidden value), for a gate. Packed or plain.
-KRef lstm_weight(Lower *l, const LstmStep *s, const Units *u, KRef step, int64_t is_hidden,
+// Vector v of the block, of weight `step` (of an input or a hidden value), for a sum that has one
+// (lstm_gate). Packed or plain.
+KRef lstm_weight(Lower *l, const LstmStep *s, const Units *u, KRef step, bool is_hidden,
                  const uint32_t *gate_vector);
-// Row `row` of the bias or of the peephole weights, for vector v.
+// The bias of sum `row`, or that row of the peephole weights, for vector v.
 KRef lstm_row(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t row, uint32_t v);
+// Index of a hidden or cell value of entry s->entry + e in h0, c0, y_h or y_c.
+KRef lstm_state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit);
+// The time of the i-th step that is made, and the first input of s->entry there.
+KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
+KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);
+KRef lstm_steps_made(Lower *l, const Lstm *m);
+// The next hidden value, for sums of a unit: of vector v (and the cell), or of the hidden value before.
+KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *cell);
+KRef gru_hidden(Kernel *k, const KRef *sum, KRef old);
+// On GPUs whose groups share memory (lstm_group.c). False: it does not fit, and nothing was done.
+bool lstm_group(Lower *l, const Lstm *m);
 
 #endif

@@ -26,6 +26,9 @@ typedef struct Experts {
 
 // The coordinates of a row of the result on its axes but the last.
 void experts_row(Lower *l, const Experts *x, KRef row, KRef *idx);
+// Index of the first element of the row of x that belongs to a row of the result; the step along it.
+KRef experts_row_base(Lower *l, const Experts *x, const KRef *idx);
+int64_t experts_row_step(const Lower *l, const Experts *x);
 // Entry i of one of the lists, as an index.
 KRef experts_entry(Lower *l, uint32_t param, KRef i);
 // Fills the scratch memory, by counting: rows of one expert keep their order.
@@ -41,6 +44,9 @@ void experts_note_rows(Lower *l, Experts *x);
 // Constant weights as they were given, k * n elements for each expert, as experts_place: x->weights, whose
 // elements the kernel takes for `type`. Only behind experts_note_rows, of a layer (x->is_layer).
 void experts_place_given(Lower *l, Experts *x, DType type);
+// The product as tiles, on GPUs that share memory (experts_units.c). False: it does not fit, and nothing was
+// done.
+bool experts_units(Lower *l, Experts *x);
 // On GPUs: index of the first element of an expert's matrix in x->weights.
 KRef experts_begin(Lower *l, const Experts *x, KRef e);
 

@@ -41,8 +41,7 @@ static Experts experts_of(Lower *l)
     return x;
 }
 
-// Index of the first element of the row of x that belongs to a row of the result.
-static KRef row_base(Lower *l, const Experts *x, const KRef *idx)
+KRef experts_row_base(Lower *l, const Experts *x, const KRef *idx)
 {
     const uint32_t last = lower_node(l, x->x)->shape->rank - 1;
     KRef at[SHAPE_MAX_RANK] = {0};
@@ -52,7 +51,7 @@ static KRef row_base(Lower *l, const Experts *x, const KRef *idx)
     return operand_index(l, x->x, at);
 }
 
-static int64_t x_step(const Lower *l, const Experts *x)
+int64_t experts_row_step(const Lower *l, const Experts *x)
 {
     return lower_loc(l, x->x)->stride[lower_node(l, x->x)->shape->rank - 1];
 }
@@ -85,10 +84,10 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef e = plain_expert(l, x, at.idx);
     const KRef is_some = k_expr(k, "0 <= $ & $ < #", e, e, x->n_experts);
     k_if(k, x->n_experts == 0 ? k_integer(k, DTYPE_bool, 0) : is_some); // compilers warn of 0 <= e && e < 0
-    const KRef a = row_base(l, x, at.idx);
+    const KRef a = experts_row_base(l, x, at.idx);
     const KRef b = k_expr(k, "$ * # + $", column, x->w_col, plain_weights(l, x, e));
     const KRef c = k_loop(k, x->k, KFOR_SERIAL, "c");
-    const KRef av = operand_scalar(l, x->x, k_expr(k, "$ * # + $", c, x_step(l, x), a), type);
+    const KRef av = operand_scalar(l, x->x, k_expr(k, "$ * # + $", c, experts_row_step(l, x), a), type);
     const KRef b_at = k_expr(k, "$ * # + $", c, x->w_k, b);
     const KRef bv = x->is_placed ? k_cast(k, k_load(k, x->weights, b_at, 1, 1), type)
                                  : operand_scalar(l, x->w, b_at, type);
@@ -132,7 +131,7 @@ static void copy_rows(Lower *l, Experts *x)
 {
     Kernel *k = l->k;
     KRef idx[SHAPE_MAX_RANK] = {0};
-    const int64_t step = x_step(l, x);
+    const int64_t step = experts_row_step(l, x);
     const uint8_t lanes = step == 1 ? lower_fit_lanes(l, x->k) : 1;
     const int64_t whole = x->k - x->k % lanes;
     const uint32_t from = lower_param(l, x->x, PARAM_READ);
@@ -143,7 +142,7 @@ static void copy_rows(Lower *l, Experts *x)
     const KRef n = experts_entry(l, x->bounds, k_index(k, x->n_experts));
     const KRef p = k_for(k, k_index(k, 0), n, 1, KFOR_PARALLEL, "p");
     experts_row(l, x, experts_entry(l, x->order, p), idx);
-    const KRef a = row_base(l, x, idx), to = k_expr(k, "$ * #", p, x->pitch);
+    const KRef a = experts_row_base(l, x, idx), to = k_expr(k, "$ * #", p, x->pitch);
     if (whole > 0) {
         const KRef c = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
         const KRef v = k_load(k, from, k_expr(k, "$ * # + $", c, step, a), lanes, lanes);
@@ -382,7 +381,10 @@ void lower_grouped_matmul(Lower *l)
         if (x.is_layer && is_packable(l, &x)) {
             experts_place_given(l, &x, (DType)lower_node(l, x.w)->dtype);
             x.w_k = is_turned(l) ? 1 : x.n, x.w_col = is_turned(l) ? x.k : 1;
+            x.w_expert = x.k * x.n;
         }
     }
+    if (experts_units(l, &x))
+        return;
     lower_map(l, plain_point, &x, MAP_SCALAR);
 }

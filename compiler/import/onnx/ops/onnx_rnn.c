@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers. A plain LSTM is an op of ours; all others are loops over the steps, with the products of
-// the inputs computed for all steps before.
+// Recurrent layers. A plain LSTM, and a GRU that resets after the product, are ops of ours; all others are
+// loops over the steps, with the products of the inputs computed for all steps before.
 #include "compiler/import/onnx/ops/onnx_rnn.h"
 
 #include <string.h>
@@ -229,16 +229,6 @@ void onnx_import_rnn(OnnxNode *n)
         run_rnn(n, &r);
 }
 
-void onnx_import_gru(OnnxNode *n)
-{
-    Rnn r;
-    const bool resets_after = onnx_flag(n, "linear_before_reset", 0);
-    if (!read_rnn(n, &r, &rnn_cell_gru))
-        return;
-    r.resets_after = resets_after;
-    run_rnn(n, &r);
-}
-
 // Is it what our op computes?
 static bool is_plain(const Rnn *r)
 {
@@ -256,14 +246,31 @@ static bool is_plain(const Rnn *r)
 static void import_plain(OnnxNode *n, const Rnn *r)
 {
     static const uint32_t operands[] = {0, 1, 2, 3, 5, 6, 7};
-    NodeBuild b = onnx_begin(n, OP_lstm, NULL, 0);
-    for (uint32_t i = 0; i < 7; i++)
+    const bool is_gru = r->cell == &rnn_cell_gru;
+    NodeBuild b = onnx_begin(n, is_gru ? OP_gru : OP_lstm, NULL, 0);
+    for (uint32_t i = 0; i < (is_gru ? 5 : 7); i++)
         node_src(&b, onnx_opt(n, operands[i]));
-    node_str(&b, A_lstm_direction, r->dirs == 2 ? "bidirectional" : r->is_backward ? "reverse" : "forward");
-    node_int(&b, A_lstm_batch_major, r->is_batch_major);
+    node_str(&b, is_gru ? A_gru_direction : A_lstm_direction,
+             r->dirs == 2     ? "bidirectional"
+             : r->is_backward ? "reverse"
+                              : "forward");
+    node_int(&b, is_gru ? A_gru_batch_major : A_lstm_batch_major, r->is_batch_major);
     const NodeId id = onnx_end(n, &b);
-    for (uint32_t i = 0; i < 3 && i < n->n_out; i++)
+    for (uint32_t i = 0; i < 1 + r->cell->states && i < n->n_out; i++)
         onnx_out(n, i, onnx_result(n, id, i));
+}
+
+void onnx_import_gru(OnnxNode *n)
+{
+    Rnn r;
+    const bool resets_after = onnx_flag(n, "linear_before_reset", 0);
+    if (!read_rnn(n, &r, &rnn_cell_gru))
+        return;
+    r.resets_after = resets_after;
+    if (resets_after && is_plain(&r))
+        import_plain(n, &r);
+    else
+        run_rnn(n, &r);
 }
 
 void onnx_import_lstm(OnnxNode *n)

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+// lstm and gru on GPUs whose groups share memory. One cluster of groups walks the steps of some entries of
+// the batch in one direction, each group for some hidden units; a group alone does all. A team of threads
+// has a unit: each of them sums its part of the hidden values for all gates, with weights that stay in its
+// registers where these are few enough. The hidden values of a step lie in the shared memory of every group,
+// and the next ones go to all of them. Sums over inputs are made ahead for a chunk of steps, in scratch
+// memory. Accumulation: f32, each thread in rising k, then the threads of a team.
+#include "ir/kernel/device.h"
+#include "passes/lower/ops/lstm_group.h"
+
+// --- values --------------------------------------------------------------------------------------
+
+static KRef unit_of(const Net *n, KRef block)
+{
+    return k_expr(n->k, "($ * # + $) * # + $", n->rank, n->s.blocks, block, n->s.teams, n->team);
+}
+
+static KRef real_unit(const Net *n, KRef unit)
+{
+    return units_of(&n->s) == n->m->hidden ? unit : k_expr(n->k, "min($, #)", unit, n->m->hidden - 1);
+}
+
+// Can PIECE elements of the last axis be read at once, wherever they begin?
+static bool has_pieces(const Net *n, NodeId id)
+{
+    const Node *node = lower_node(n->l, id);
+    const Loc *loc = lower_loc(n->l, id);
+    const uint32_t last = node->shape->rank - 1, bytes = dtype_info[node->dtype].bytes;
+    bool is_even = loc->stride[last] == 1 && node->shape->dim[last] % PIECE == 0 &&
+                   k_fetch_width(node->dtype) >= PIECE &&
+                   lower_alignment(n->l, loc, (DType)node->dtype) >= PIECE * bytes;
+    for (uint32_t i = 0; i < last; i++)
+        is_even = is_even && (node->shape->dim[i] == 1 || loc->stride[i] % PIECE == 0);
+    return is_even;
+}
+
+// PIECE elements of a row that begins at `base`, from `from` on, to[at ...] in the type of sums; zeros behind
+// the last one.
+static void fetch_piece(const Net *n, NodeId id, KRef base, KRef from, KRef to, KRef at)
+{
+    Kernel *k = n->k;
+    Lower *l = n->l;
+    const Node *node = lower_node(l, id);
+    const int64_t size = node->shape->dim[node->shape->rank - 1];
+    const int64_t step = lower_loc(l, id)->stride[node->shape->rank - 1];
+    const uint32_t param = lower_param(l, id, PARAM_READ);
+    const bool is_whole = has_pieces(n, id), may_end = size % (PIECE * n->s.lanes) != 0;
+    const KRef values = is_whole ? k_array(k, (int)k->params.data[param].dtype, PIECE) : 0;
+    const KRef zero = k_number(k, n->m->type, 0);
+    if (is_whole) {
+        const KRef first = may_end ? k_select(k, k_expr(k, "$ < #", from, size), from, k_index(k, 0)) : from;
+        k_fetch(k, param, k_add(k, base, first), values, k_index(k, 0), PIECE);
+    }
+    for (int64_t i = 0; i < PIECE; i++) {
+        const KRef place = k_expr(k, "$ + #", from, i), is_in = k_expr(k, "$ < #", place, size);
+        const KRef real = may_end ? k_select(k, is_in, place, k_index(k, 0)) : place;
+        const KRef v = is_whole ? k_cast(k, k_aload(k, values, k_index(k, i), 1), n->m->type)
+                                : operand_scalar(l, id, k_expr(k, "$ * # + $", real, step, base), n->m->type);
+        k_astore(k, to, k_expr(k, "$ + #", at, i), may_end ? k_select(k, is_in, v, zero) : v);
+    }
+}
+
+// Where a piece of the thread begins.
+static KRef piece_place(const Net *n, KRef piece)
+{
+    return k_expr(n->k, "($ * # + $) * #", piece, n->s.lanes, n->lane, PIECE);
+}
+
+// Weights of a unit for a piece of the thread: by gate.
+static void fetch_weights(const Net *n, NodeId id, KRef unit, KRef piece, KRef to, KRef at)
+{
+    Kernel *k = n->k;
+    for (int64_t g = 0; g < lstm_gates(n->m); g++) {
+        const KRef row = k_expr(k, "# + $", g * n->m->hidden, real_unit(n, unit));
+        const KRef idx[3] = {n->at.dir, row, k_index(k, 0)};
+        fetch_piece(n, id, operand_index(n->l, id, idx), piece_place(n, piece), to,
+                    k_expr(k, "$ + #", at, g * PIECE));
+    }
+}
+
+// --- hidden values -------------------------------------------------------------------------------
+
+// Number of the value at a place of an entry; which: of the two rows.
+static KRef hidden_index(const Net *n, KRef which, KRef entry, KRef place)
+{
+    return k_expr(n->k, "($ * # + $) * # + $", which, n->slots, entry, n->row, place);
+}
+
+static void get_hidden(const Net *n, KRef which, int64_t entry, KRef place, KRef to)
+{
+    Kernel *k = n->k;
+    const KRef i = hidden_index(n, which, k_index(k, entry), place);
+    if (n->is_raw) {
+        k_device(k, KDEV_shared_get4, to, k_index(k, 0), k_expr(k, "$ * 4 + $", i, n->shared));
+        return;
+    }
+    for (int64_t j = 0; j < PIECE; j++)
+        k_astore(k, to, k_index(k, j), k_aload(k, n->memory, k_expr(k, "$ + #", i, j), 1));
+}
+
+static void put_hidden(const Net *n, KRef rank, KRef i, KRef value)
+{
+    Kernel *k = n->k;
+    if (n->is_raw)
+        k_device(k, KDEV_cluster_put, k_expr(k, "$ * 4 + $", i, n->shared), rank, value);
+    else
+        k_astore(k, n->memory, i, value);
+}
+
+static void sync(const Net *n)
+{
+    if (n->s.ranks > 1)
+        k_device_with(n->k, KDEV_cluster_sync, 0);
+    else
+        k_barrier(n->k);
+}
+
+// An entry of the batch, of a number within the cluster; the last one for those beyond it.
+static KRef entry_of(const Net *n, KRef number)
+{
+    const KRef e = k_expr(n->k, "$ % # * # + $", n->cluster, n->of_batch, n->entries, number);
+    return n->m->batch % n->entries == 0 && n->slots == n->entries
+               ? e
+               : k_expr(n->k, "min($, #)", e, n->m->batch - 1);
+}
+
+static KRef begin_value(const Net *n, NodeId id, KRef entry, KRef unit)
+{
+    LstmStep at = n->at;
+    at.entry = entry;
+    if (id == 0)
+        return k_number(n->k, n->m->type, 0);
+    return operand_scalar(n->l, id, lstm_state_index(n->l, &at, id, 0, unit), n->m->type);
+}
+
+// The first hidden values, in the memory of each group: zeros in the other row and behind the last unit.
+static void begin_hidden(const Net *n)
+{
+    Kernel *k = n->k;
+    const KRef zero = k_number(k, n->m->type, 0);
+    const KRef i = k_for(k, n->thread, k_index(k, 2 * n->slots * n->row), k->group, KFOR_SERIAL, "i");
+    const KRef unit = k_expr(k, "$ % #", i, n->row), entry = k_expr(k, "$ / # % #", i, n->row, n->slots);
+    const KRef is_first = k_expr(k, "$ < # & $ < #", i, n->slots * n->row, unit, n->m->hidden);
+    const KRef value = k_var(k, zero, "first");
+    k_if(k, is_first);
+    k_set(k, value, begin_value(n, n->m->h0, entry_of(n, entry), unit));
+    k_end(k);
+    put_hidden(n, n->rank, i, k_get(k, value));
+    k_end(k);
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+static KRef team_sum(const Net *n, KRef v)
+{
+    return n->s.lanes == 1 ? v : k_team(n->k, KOP_add, v, (uint32_t)n->s.lanes);
+}
+
+// Values of a piece, weights[from ...] for them, and which row of how many they are for.
+typedef struct Factors {
+    KRef values, weights, from;
+    int64_t row, rows;
+    bool is_hidden;
+} Factors;
+
+// sums[sum * rows + row] += weights * values.
+static void add_piece(const Net *n, KRef sums, const Factors *f)
+{
+    Kernel *k = n->k;
+    for (int64_t s = 0; s < GATES; s++) {
+        const int64_t gate = lstm_gate(n->m, s, f->is_hidden);
+        if (gate < 0)
+            continue;
+        const KRef at = k_index(k, s * f->rows + f->row);
+        KRef sum = k_aload(k, sums, at, 1);
+        for (int64_t i = 0; i < PIECE; i++)
+            sum = k_fma(k, k_aload(k, f->weights, k_expr(k, "$ + #", f->from, gate * PIECE + i), 1),
+                        k_aload(k, f->values, k_index(k, i), 1), sum);
+        k_astore(k, sums, at, sum);
+    }
+}
+
+static KRef clear_sums(const Net *n, int64_t rows)
+{
+    Kernel *k = n->k;
+    const KRef sums = k_array(k, n->m->type, GATES * rows);
+    for (int64_t i = 0; i < GATES * rows; i++)
+        k_astore(k, sums, k_index(k, i), k_number(k, n->m->type, 0));
+    return sums;
+}
+
+// Where the sums over inputs of a unit are: of a step of the chunk and an entry.
+static KRef ahead_index(const Net *n, KRef step, KRef entry, KRef unit)
+{
+    const KRef row = k_expr(n->k, "($ * # + $) * # + $", n->cluster, n->chunk, step, n->entries, entry);
+    return k_expr(n->k, "($ * # + $) * #", row, units_of(&n->s), unit, GATES);
+}
+
+// Sums over inputs of `rows` rows (steps of entries) of the chunk from `first` on, of one block of units.
+static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
+{
+    Kernel *k = n->k;
+    const Lstm *m = n->m;
+    KRef base[MOST_TOGETHER], row[MOST_TOGETHER], step[MOST_TOGETHER];
+    const KRef unit = unit_of(n, block);
+    for (int64_t i = 0; i < rows; i++) {
+        LstmStep at = n->at;
+        row[i] = k_expr(k, "min($ + #, $ * # - 1)", first, i, at.end, n->entries);
+        step[i] = k_expr(k, "$ / #", row[i], n->entries);
+        at.entry = entry_of(n, k_expr(k, "$ % #", row[i], n->entries));
+        base[i] = lstm_input_at(n->l, &at, lstm_time_of(n->l, &at, k_add(k, at.chunk, step[i])));
+    }
+    const KRef sums = clear_sums(n, rows), zero = k_index(k, 0);
+    const KRef values = k_array(k, m->type, PIECE), weights = k_array(k, m->type, lstm_gates(m) * PIECE);
+    const KRef piece = k_loop(k, pieces_of(&n->s, m->input), KFOR_SERIAL, "piece");
+    fetch_weights(n, m->w, unit, piece, weights, zero);
+    for (int64_t i = 0; i < rows; i++) {
+        fetch_piece(n, m->x, base[i], piece_place(n, piece), values, zero);
+        add_piece(n, sums, &(Factors){values, weights, zero, i, rows, false});
+    }
+    k_end(k);
+    for (int64_t i = 0; i < rows; i++) {
+        const KRef to = ahead_index(n, step[i], k_expr(k, "$ % #", row[i], n->entries), unit);
+        KRef sum[GATES];
+        for (int64_t g = 0; g < GATES; g++)
+            sum[g] = team_sum(n, k_aload(k, sums, k_index(k, g * rows + i), 1));
+        k_if(k, k_expr(k, "$ == # & $ + # < $ * #", n->lane, i % n->s.lanes, first, i, n->at.end,
+                       n->entries));
+        const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
+        for (uint32_t g = 0; g < GATES; g++)
+            k_store(k, n->ahead, k_expr(k, "$ + #", to, g),
+                    m->b != 0 ? k_add(k, sum[g], lstm_row(n->l, &n->at, &u, m->b, g, 0)) : sum[g], 1);
+        k_end(k);
+    }
+}
+
+// The sums over inputs of a chunk.
+static void sum_ahead(const Net *n)
+{
+    Kernel *k = n->k;
+    const int64_t all = n->chunk * n->entries, rows = all < MOST_TOGETHER ? all : MOST_TOGETHER;
+    const KRef end = k_expr(k, "$ * #", n->at.end, n->entries);
+    const KRef first = k_for(k, k_index(k, 0), end, rows, KFOR_SERIAL, "row");
+    const KRef block = k_loop(k, n->s.blocks, KFOR_SERIAL, "block");
+    sum_rows(n, first, rows, block);
+    k_end(k);
+    k_end(k);
+    k_barrier(k);
+}
+
+// --- a step --------------------------------------------------------------------------------------
+
+// `count` pieces of the hidden values from `first` on, with weights that are in an array.
+static void add_hidden(const Net *n, KRef which, KRef first, int64_t count, KRef weights, KRef sums)
+{
+    Kernel *k = n->k;
+    const KRef values = k_array(k, n->m->type, PIECE);
+    const KRef i = k_loop(k, count, KFOR_UNROLL, "i");
+    for (int64_t e = 0; e < n->entries; e++) {
+        get_hidden(n, which, e, piece_place(n, k_add(k, first, i)), values);
+        add_piece(n, sums, &(Factors){values, weights, k_expr(k, "$ * #", i, lstm_gates(n->m) * PIECE), e,
+                                      n->entries, true});
+    }
+    k_end(k);
+}
+
+// Weights that are not kept: all of some pieces are under way before the first is used.
+static void add_flight(const Net *n, KRef which, KRef first, int64_t count, KRef unit, KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t each = lstm_gates(n->m) * PIECE;
+    const KRef weights = k_array(k, n->m->type, count * each), i = k_loop(k, count, KFOR_UNROLL, "i");
+    fetch_weights(n, n->m->r, unit, k_add(k, first, i), weights, k_expr(k, "$ * #", i, each));
+    k_end(k);
+    add_hidden(n, which, first, count, weights, sums);
+}
+
+static void sum_hidden(const Net *n, KRef which, KRef unit, KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t pieces = pieces_of(&n->s, n->m->hidden), rest = pieces % FLIGHT;
+    if (n->kept != 0) {
+        add_hidden(n, which, k_index(k, 0), pieces, n->kept, sums);
+        return;
+    }
+    if (pieces > rest) {
+        const KRef first = k_for(k, k_index(k, 0), k_index(k, pieces - rest), FLIGHT, KFOR_SERIAL, "piece");
+        add_flight(n, which, first, FLIGHT, unit, sums);
+        k_end(k);
+    }
+    if (rest > 0)
+        add_flight(n, which, k_index(k, pieces - rest), rest, unit, sums);
+}
+
+// Is the lane the first of those that have its entry, and is that one of the batch? (Of units: one of H.)
+static KRef is_writer(const Net *n, KRef unit)
+{
+    const KRef number = k_expr(n->k, "$ % # * # + $", n->cluster, n->of_batch, n->entries, n->own);
+    const KRef is_real = k_expr(n->k, "$ < # & $ < # & $ < #", n->lane, n->entries, number, n->m->batch, unit,
+                                n->m->hidden);
+    return is_real;
+}
+
+// A value of Y.
+static void store_value(const Net *n, KRef time, KRef unit, KRef value)
+{
+    const Lstm *m = n->m;
+    Point at = {.lanes = 1, .count = 1, .vec_axis = 3};
+    at.idx[0] = m->batch_major ? n->at.entry : time;
+    at.idx[1] = m->batch_major ? time : n->at.dir;
+    at.idx[2] = m->batch_major ? n->at.dir : n->at.entry;
+    at.idx[3] = unit;
+    k_if(n->k, is_writer(n, unit));
+    pull_store_root(n->l, &m->d, at, k_cast(n->k, value, lower_node(n->l, n->l->anchor)->dtype));
+    k_end(n->k);
+}
+
+// A hidden value goes to all groups, each of which gets it from one of the lanes that have it.
+static void share_value(const Net *n, KRef which, KRef unit, KRef value)
+{
+    Kernel *k = n->k;
+    const int64_t copies = n->s.lanes / n->slots;
+    const KRef copy = k_expr(k, "$ / #", n->lane, n->slots), i = hidden_index(n, which, n->own, unit);
+    for (int64_t first = 0; first < n->s.ranks; first += copies) {
+        const KRef rank = k_expr(k, "$ + #", copy, first);
+        if (first + copies > n->s.ranks)
+            k_if(k, k_expr(k, "$ < #", rank, n->s.ranks));
+        put_hidden(n, rank, i, value);
+        if (first + copies > n->s.ranks)
+            k_end(k);
+    }
+}
+
+// The sums over inputs of a step of the chunk: on their way while the step before ends.
+static void fetch_ahead(const Net *n, KRef block, KRef step)
+{
+    Kernel *k = n->k;
+    const KRef own = k_expr(k, "min($, #)", n->own, n->entries - 1);
+    const KRef from = ahead_index(n, step, own, unit_of(n, block)), to = k_expr(k, "$ * #", block, GATES);
+    k_fetch(k, n->ahead, from, n->sums, to, GATES);
+}
+
+static void step_block(const Net *n, KRef block, KRef t)
+{
+    Kernel *k = n->k;
+    const Lstm *m = n->m;
+    const KRef unit = unit_of(n, block), odd = k_expr(k, "$ % 2", t), even = k_expr(k, "1 - $", odd);
+    const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
+    const KRef sums = clear_sums(n, n->entries);
+    KRef sum[GATES];
+    sum_hidden(n, odd, unit, sums);
+    for (int64_t g = 0; g < GATES; g++) {
+        for (int64_t e = 0; e < n->entries; e++) {
+            const KRef all = team_sum(n, k_aload(k, sums, k_index(k, g * n->entries + e), 1));
+            sum[g] = e == 0 ? all : k_select(k, k_expr(k, "$ == #", n->own, e), all, sum[g]);
+        }
+        sum[g] = k_add(k, sum[g], k_aload(k, n->sums, k_expr(k, "$ * # + #", block, GATES, g), 1));
+    }
+    fetch_ahead(n, block, k_expr(k, "min($ + 1, $ - 1)", k_sub(k, t, n->at.chunk), n->at.end));
+    KRef old = k_aload(k, m->is_gru ? n->hiddens : n->cells, block, 1);
+    const KRef hidden = m->is_gru ? gru_hidden(k, sum, old) : lstm_hidden(n->l, &n->at, &u, 0, sum, &old);
+    if (!m->is_gru)
+        k_astore(k, n->cells, block, old);
+    k_astore(k, n->hiddens, block, hidden);
+    const KRef is_real = k_expr(k, "$ < #", unit, m->hidden);
+    share_value(n, even, unit, k_select(k, is_real, hidden, k_number(k, m->type, 0)));
+    store_value(n, lstm_time_of(n->l, &n->at, t), unit, hidden);
+}
+
+// --- the kernel ----------------------------------------------------------------------------------
+
+static void keep_weights(Net *n)
+{
+    Kernel *k = n->k;
+    const int64_t all = weights_of(n->m, &n->s);
+    n->kept = n->s.blocks == 1 && all <= KEPT ? k_array(k, n->m->type, all) : 0;
+    if (n->kept == 0)
+        return;
+    const KRef piece = k_loop(k, pieces_of(&n->s, n->m->hidden), KFOR_UNROLL, "piece");
+    fetch_weights(n, n->m->r, unit_of(n, k_index(k, 0)), piece, n->kept,
+                  k_expr(k, "$ * #", piece, lstm_gates(n->m) * PIECE));
+    k_end(k);
+}
+
+static void begin_states(Net *n)
+{
+    Kernel *k = n->k;
+    const int64_t flags = n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL;
+    n->cells = k_array(k, n->m->type, n->s.blocks);
+    n->hiddens = k_array(k, n->m->type, n->s.blocks);
+    n->sums = k_array(k, n->m->type, n->s.blocks * GATES);
+    const KRef block = k_loop(k, n->s.blocks, (uint8_t)flags, "block");
+    const KRef unit = real_unit(n, unit_of(n, block));
+    k_astore(k, n->cells, block, begin_value(n, n->m->c0, n->at.entry, unit));
+    k_astore(k, n->hiddens, block, begin_value(n, n->m->h0, n->at.entry, unit));
+    k_end(k);
+    begin_hidden(n);
+    sync(n);
+}
+
+static void end_state(const Net *n, NodeId id, KRef values)
+{
+    Kernel *k = n->k;
+    if (id == 0)
+        return;
+    const KRef block = k_loop(k, n->s.blocks, n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL, "block");
+    const KRef unit = unit_of(n, block);
+    k_if(k, is_writer(n, unit));
+    k_store(k, lower_param(n->l, id, PARAM_WRITE), lstm_state_index(n->l, &n->at, id, 0, unit),
+            k_cast(k, k_aload(k, values, block, 1), lower_node(n->l, id)->dtype), 1);
+    k_end(k);
+    k_end(k);
+}
+
+// Steps that are not made leave zeros.
+static void clear_rest(const Net *n)
+{
+    Kernel *k = n->k;
+    if (n->m->steps == 0)
+        return;
+    const KRef time = k_for(k, n->at.steps, k_index(k, n->m->seq), 1, KFOR_SERIAL, "t");
+    const KRef block = k_loop(k, n->s.blocks, KFOR_SERIAL, "block");
+    store_value(n, time, unit_of(n, block), k_number(k, n->m->type, 0));
+    k_end(k);
+    k_end(k);
+}
+
+static void walk_steps(Net *n)
+{
+    Kernel *k = n->k;
+    LstmStep *at = &n->at;
+    at->chunk = k_for(k, k_index(k, 0), at->steps, n->chunk, KFOR_SERIAL, "chunk");
+    at->end = k_expr(k, "min($ - $, #)", at->steps, at->chunk, n->chunk);
+    sum_ahead(n);
+    const uint8_t flags = n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL;
+    fetch_ahead(n, k_loop(k, n->s.blocks, flags, "block"), k_index(k, 0));
+    k_end(k);
+    const KRef t = k_for(k, at->chunk, k_add(k, at->chunk, at->end), 1, KFOR_SERIAL, "t");
+    const KRef block = k_loop(k, n->s.blocks, flags, "block");
+    step_block(n, block, t);
+    k_end(k);
+    sync(n);
+    k_end(k);
+    k_end(k);
+}
+
+// What the groups do that are at work.
+static void emit_way(Net *n)
+{
+    Kernel *k = n->k;
+    n->lane = k_expr(k, "$ % #", n->thread, n->s.lanes);
+    n->team = k_expr(k, "$ / #", n->thread, n->s.lanes);
+    n->own = k_expr(k, "$ % #", n->lane, n->slots);
+    n->at = (LstmStep){.m = n->m, .entries = 1, .dir = k_expr(k, "$ / #", n->cluster, n->of_batch)};
+    const OpId op = (OpId)lower_node(n->l, n->m->r)->op;
+    const bool is_known = op == OP_const || op == OP_param;
+    if (!is_known)
+        k_wait(k);
+    keep_weights(n);
+    if (is_known)
+        k_wait(k);
+    n->at.entry = entry_of(n, n->own);
+    n->at.steps = lstm_steps_made(n->l, n->m);
+    begin_states(n);
+    walk_steps(n);
+    clear_rest(n);
+    end_state(n, n->m->y_h, n->hiddens);
+    end_state(n, n->m->y_c, n->cells);
+}
+
+bool lstm_group(Lower *l, const Lstm *m)
+{
+    Kernel *k = l->k;
+    if (l->caps->shared_bytes == 0 || m->type != DTYPE_f32 || m->batch < 1 || m->hidden < 1 || m->seq < 1)
+        return false;
+    const int64_t most = l->caps->group_threads < THREADS ? l->caps->group_threads : THREADS;
+    Net n = {.m = m, .l = l, .k = k, .is_raw = l->caps->has_mma, .s = lstm_shares_choose(l, m, most)};
+    lstm_choose_entries(&n);
+    const int64_t threads = n.s.lanes * n.s.teams, ranks = n.s.ranks;
+    Shares alone = lstm_shares_of(m, 1, threads);
+    while (alone.lanes < n.entries && alone.lanes < MOST_LANES)
+        alone = (Shares){1, 2 * alone.lanes, threads / (2 * alone.lanes), 0};
+    alone.blocks = ceil_div(m->hidden, alone.teams);
+    const int64_t sums = units_of(&n.s) > units_of(&alone) ? units_of(&n.s) : units_of(&alone);
+    const int64_t fit = AHEAD_BYTES / (sums * n.entries * GATES * (int64_t)sizeof(float) * n.clusters);
+    const int64_t pitch = PIECE * n.s.lanes, pitch_alone = PIECE * alone.lanes;
+    const int64_t row = ceil_div(m->hidden, pitch) * pitch;
+    const int64_t row_alone = ceil_div(m->hidden, pitch_alone) * pitch_alone;
+    n.chunk = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
+    n.row = row > row_alone ? row : row_alone;
+    n.row = n.row > sums ? n.row : ceil_div(sums, PIECE) * PIECE;
+    const int64_t bytes = 2 * n.slots * n.row * (int64_t)sizeof(float);
+    if (bytes > (int64_t)l->caps->shared_bytes)
+        return false;
+    n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type,
+                                  (uint64_t)(n.clusters * n.chunk * n.entries * sums * GATES));
+    k_set_group(k, (uint32_t)threads);
+    k->cluster = (uint8_t)(ranks > 1 ? ranks : 0);
+    if (n.is_raw)
+        k_use_shared(k, (uint32_t)bytes);
+    else
+        n.memory = k_shared(k, m->type, 2 * n.slots * n.row);
+    const KRef group = k_for_group(k, n.clusters * ranks, "group");
+    n.thread = k_thread(k);
+    n.cluster = k_expr(k, "$ / #", group, ranks);
+    n.rank = k_expr(k, "$ % #", group, ranks);
+    n.shared = n.is_raw ? k_call(k, KDEV_shared_begin, 0, 0, 0) : 0;
+    if (ranks > 1) {
+        k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
+        emit_way(&n);
+        k_else(k);
+        k_if(k, k_expr(k, "$ == 0", n.rank));
+        n.s = alone;
+        n.rank = k_index(k, 0);
+        emit_way(&n);
+        k_end(k);
+        k_end(k);
+    } else {
+        emit_way(&n);
+    }
+    k_end(k);
+    return true;
+}

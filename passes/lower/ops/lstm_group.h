@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lstm_group.c and lstm_shares.c share: how the units and the batch of a recurrent layer are cut into
+// clusters, groups and teams of threads.
+#ifndef PASSES_LOWER_OPS_LSTM_GROUP_H
+#define PASSES_LOWER_OPS_LSTM_GROUP_H
+
+#include "passes/lower/ops/lstm.h"
+
+enum {
+    WARP = 32,
+    THREADS = 256,
+    MOST_LANES = 32,    // of a team
+    PIECE = 4,          // hidden values, or inputs, that a thread takes at once
+    FLIGHT = 8,         // pieces whose weights are on their way at once, where they are not kept
+    KEPT = 128,         // weights that a thread keeps
+    MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
+    MOST_RANKS = 8,
+    AHEAD_BYTES = 1 << 23 // of sums over inputs
+};
+
+// How the units are shared: by `ranks` groups (those that a device without clusters has at work: 1), of teams
+// of `lanes` threads, each with `blocks` units one after the other.
+typedef struct Shares {
+    int64_t ranks, lanes, teams, blocks;
+} Shares;
+
+typedef struct Net {
+    const Lstm *m;
+    Lower *l;
+    Kernel *k;
+    Shares s;
+    int64_t clusters, of_batch; // of_batch: clusters of a direction
+    int64_t entries, slots;     // of a cluster; a power of two, as many at least
+    int64_t chunk;              // steps
+    int64_t row;                // hidden values of an entry in shared memory, with zeros behind them
+    bool is_raw;                // shared memory has addresses
+    uint32_t ahead;
+    KRef shared, memory;        // address, or array
+    KRef thread, lane, team, rank, cluster;
+    KRef own;                   // the lane's entry of the cluster's
+    KRef kept;                  // weights of the thread, or 0
+    KRef cells, hiddens, sums;  // of the lane's entry, by block; of inputs, by block and gate
+    LstmStep at;                // of the lane's entry
+} Net;
+
+static inline int64_t pieces_of(const Shares *s, int64_t n)
+{
+    return ceil_div(n, PIECE * s->lanes);
+}
+
+static inline int64_t weights_of(const Lstm *m, const Shares *s)
+{
+    return lstm_gates(m) * PIECE * pieces_of(s, m->hidden);
+}
+
+static inline int64_t units_of(const Shares *s)
+{
+    return s->ranks * s->teams * s->blocks;
+}
+
+Shares lstm_shares_of(const Lstm *m, int64_t ranks, int64_t threads);
+// For a device with clusters.
+Shares lstm_shares_choose(const Lower *l, const Lstm *m, int64_t threads);
+void lstm_choose_entries(Net *n);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a recurrent layer is cut on GPUs: see lstm_group.h. Apart from the kernel, since only sizes matter.
+#include "passes/lower/ops/lstm_group.h"
+
+static int64_t power_for(int64_t n)
+{
+    int64_t p = 1;
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+Shares lstm_shares_of(const Lstm *m, int64_t ranks, int64_t threads)
+{
+    Shares s = {.ranks = ranks, .lanes = MOST_LANES};
+    const int64_t units = ceil_div(m->hidden, ranks);
+    while (s.lanes > 1 && (s.lanes * units > threads || PIECE * s.lanes >= 2 * m->hidden))
+        s.lanes /= 2;
+    const int64_t least = power_for(units) * s.lanes < WARP ? WARP / s.lanes : power_for(units);
+    s.teams = threads / s.lanes < least ? threads / s.lanes : least;
+    s.blocks = ceil_div(units, s.teams);
+    return s;
+}
+
+// As few groups as keep their weights; if none do, as many as there can be.
+Shares lstm_shares_choose(const Lower *l, const Lstm *m, int64_t threads)
+{
+    Shares s = lstm_shares_of(m, 1, threads);
+    for (uint32_t i = 1; 1 << i <= MOST_RANKS && l->caps->has_mma && l->caps->gpu->clusters[i] > 0; i++) {
+        if (s.blocks == 1 && weights_of(m, &s) <= KEPT / 2)
+            break;
+        s = lstm_shares_of(m, 1 << i, threads);
+    }
+    return s;
+}
+
+// Clusters that a device runs at once share the batch.
+void lstm_choose_entries(Net *n)
+{
+    const Lstm *m = n->m;
+    const int64_t at_once = n->l->caps->gpu->clusters[__builtin_ctz((unsigned)n->s.ranks)];
+    const int64_t places = at_once > m->dirs ? at_once / m->dirs : 1, all = ceil_div(m->batch, places);
+    const int64_t most = n->s.lanes < MOST_TOGETHER ? n->s.lanes : MOST_TOGETHER;
+    n->entries = all < most ? all : most;
+    n->slots = power_for(n->entries);
+    n->of_batch = ceil_div(m->batch, n->entries);
+    n->clusters = n->of_batch * m->dirs;
+}

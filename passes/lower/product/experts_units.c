@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul on GPUs: rows in the order of their experts, as tiles of one product (GpuGroups). Two
+// kernels before it make the lists and copy the rows, once for all products of a layer that read the same.
+// Each expert's rows begin with a block of their own, so that no tile has rows of two. Rows of no expert are
+// zeros among those of the first one, whose sums do not count.
+#include "ir/kernel/device.h"
+#include "passes/lower/gpu/gpu_matmul.h"
+#include "passes/lower/operand.h"
+#include "passes/lower/product/experts.h"
+#include <string.h>
+
+enum {
+    NO_ROW = -1,
+    NO_EXPERT = -2,   // less the row
+    FEW_ROWS = 64,    // of an expert, for blocks of so many
+    MANY_ROWS = 128,
+    THREADS = 512,    // that sort
+    COPY_THREADS = 128
+};
+
+KRef gpu_group_entry(const GpuMatmul *p, KRef row)
+{
+    rlx_assert(p->groups != NULL);
+    return k_cast(p->l->k, k_load(p->l->k, p->groups->lists, row, 1, 1), KT_INDEX);
+}
+
+KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
+{
+    return gpu_group_entry(p, k_expr(p->l->k, "$ / # + #", first, p->groups->rows, p->m));
+}
+
+// The row of an entry; 0 where there is none.
+static KRef row_of_entry(Kernel *k, KRef entry)
+{
+    const KRef other = k_expr(k, "max(# - $, 0)", NO_EXPERT, entry);
+    return k_select(k, k_expr(k, "$ < 0", entry), other, entry);
+}
+
+KRef gpu_group_row(const GpuMatmul *p, KRef row)
+{
+    return row_of_entry(p->l->k, gpu_group_entry(p, row));
+}
+
+KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in)
+{
+    if (p->groups == NULL)
+        return in;
+    return k_and(p->l->k, in, k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, NO_ROW)));
+}
+
+KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef sum)
+{
+    Kernel *k = p->l->k;
+    if (p->groups == NULL)
+        return sum;
+    return k_select(k, k_expr(k, "$ <= #", gpu_group_entry(p, row), NO_EXPERT),
+                    k_number(k, k_inst(k, sum)->dtype, 0), sum);
+}
+
+// --- how the rows are cut ------------------------------------------------------------------------
+
+typedef struct Blocks {
+    int64_t rows, n, matrices; // of a block; blocks at most; experts that have rows at most
+} Blocks;
+
+static Blocks blocks_of(const Experts *x)
+{
+    Blocks b = {.rows = 2 * x->rows > 3 * FEW_ROWS * x->n_experts ? MANY_ROWS : FEW_ROWS};
+    b.matrices = x->rows < x->n_experts ? x->rows : x->n_experts;
+    b.n = (x->rows + b.matrices * (b.rows - 1)) / b.rows;
+    return b;
+}
+
+static int64_t threads_of_expert(const Experts *x)
+{
+    int64_t n = 1;
+    while (2 * n * x->n_experts <= THREADS)
+        n *= 2;
+    return n;
+}
+
+// --- kernels before the product ------------------------------------------------------------------
+
+// Begins a kernel that runs before that of l.
+static Lower begin_kernel(Lower *l, const char *what, PlanKernel **pk)
+{
+    Plan *p = l->plan;
+    Lower own = *l;
+    *pk = ARENA_NEW(p->arena, PlanKernel);
+    **pk = *l->pk; // live sizes are those of the product
+    memset(&(*pk)->args, 0, sizeof(*pk)->args);
+    memset(&own.sizes, 0, sizeof own.sizes);
+    own.pk = *pk;
+    own.k = kernel_new(l->pass->perm, arena_printf(p->arena, "%s%u_%s", p->prefix, l->index, what));
+    own.k->comment = arena_printf(p->arena, "%s: %s", node_name(l->g, l->anchor), what);
+    lower_begin_sizes(&own);
+    return own;
+}
+
+static void end_kernel(Lower *l, const Lower *own, NodeId root)
+{
+    Plan *p = l->plan;
+    *own->pk = (PlanKernel){.kernel = own->k, .root = root, .args = own->pk->args};
+    const char *wrong = kernel_verify(own->k);
+    if (wrong != NULL)
+        diag_bug(own->k->name, (int)l->index, wrong);
+    vec_push(p->arena, &p->prepare.packings, ((PlanPacking){.kernel = *own->pk, .reader = l->index}));
+}
+
+static BufId add_buffer(Lower *l, const char *name, uint64_t bytes)
+{
+    Plan *p = l->plan;
+    vec_push(p->arena, &p->buffers,
+             ((PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 128, .name = name}));
+    return p->buffers.len - 1;
+}
+
+// --- the lists -----------------------------------------------------------------------------------
+
+typedef struct Sort {
+    Lower *l;
+    const Experts *x;
+    Blocks blocks;
+    int64_t parts;        // threads of an expert
+    uint32_t lists;
+    KRef expert, part;    // of the thread
+    KRef first, end;      // rows that it looks at
+    KRef counts, totals;  // shared: by thread, by expert
+} Sort;
+
+// The expert of a row that counts in this run; *entry: what the lists say of it. A row that does not count is
+// of expert -1.
+static KRef expert_of(const Sort *s, KRef row, KRef *entry)
+{
+    Lower *l = s->l;
+    Kernel *k = l->k;
+    const Experts *x = s->x;
+    KRef idx[SHAPE_MAX_RANK] = {0}, is_live = k_integer(k, DTYPE_bool, 1);
+    experts_row(l, x, row, idx);
+    for (uint32_t i = 0; i + 1 < x->d.rank; i++)
+        if (x->d.live[i].size != 0)
+            is_live = k_expr(k, "$ & $ < $", is_live, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]));
+    const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
+    const KRef is_some = k_expr(k, "0 <= $ & $ < #", e, e, x->n_experts);
+    *entry = k_select(k, is_some, row, k_expr(k, "# - $", NO_EXPERT, row));
+    return k_select(k, is_live, k_select(k, is_some, e, k_index(k, 0)), k_index(k, -1));
+}
+
+static void set_entry(const Sort *s, KRef at, KRef v)
+{
+    k_store(s->l->k, s->lists, at, k_cast(s->l->k, v, DTYPE_i32), 1);
+}
+
+// Calls fn for each of the thread's rows that are of its expert.
+static void each_row(const Sort *s, KRef counter, void (*fn)(const Sort *s, KRef counter, KRef entry))
+{
+    Kernel *k = s->l->k;
+    KRef entry = 0;
+    const KRef row = k_for(k, s->first, s->end, 1, KFOR_SERIAL, "row");
+    const KRef e = expert_of(s, row, &entry);
+    k_if(k, k_eq(k, e, s->expert));
+    fn(s, counter, entry);
+    k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
+    k_end(k);
+    k_end(k);
+}
+
+static void count_row(const Sort *s, KRef counter, KRef entry)
+{
+    (void)s, (void)counter, (void)entry;
+}
+
+static void place_row(const Sort *s, KRef counter, KRef entry)
+{
+    set_entry(s, k_get(s->l->k, counter), entry);
+}
+
+static KRef shared_entry(Kernel *k, KRef array, KRef at)
+{
+    return k_cast(k, k_aload(k, array, at, 1), KT_INDEX);
+}
+
+static void share_counts(const Sort *s, KRef thread)
+{
+    Kernel *k = s->l->k;
+    const KRef counter = k_var(k, k_index(k, 0), "count"), zero = k_index(k, 0);
+    each_row(s, counter, count_row);
+    k_astore(k, s->counts, thread, k_cast(k, k_get(k, counter), DTYPE_i32));
+    k_barrier(k);
+    k_if(k, k_expr(k, "$ == 0", s->part));
+    k_set(k, counter, zero);
+    const KRef i = k_for(k, zero, k_index(k, s->parts), 1, KFOR_SERIAL, "i");
+    const KRef of_part = shared_entry(k, s->counts, k_add(k, thread, i));
+    k_set(k, counter, k_add(k, k_get(k, counter), of_part));
+    k_end(k);
+    k_astore(k, s->totals, s->expert, k_cast(k, k_get(k, counter), DTYPE_i32));
+    k_end(k);
+    k_barrier(k);
+}
+
+static KRef block_count(const Sort *s, KRef rows)
+{
+    return k_expr(s->l->k, "($ + #) / #", rows, s->blocks.rows - 1, s->blocks.rows);
+}
+
+// Entries from one place to another, all the same.
+static void fill(const Sort *s, KRef from, KRef to, KRef v)
+{
+    Kernel *k = s->l->k;
+    const KRef i = k_for(k, from, to, 1, KFOR_SERIAL, "i");
+    set_entry(s, i, v);
+    k_end(k);
+}
+
+// The rows of the thread, and what its expert has beside: the rest of its last block, the list of blocks.
+static void place_rows(const Sort *s, KRef thread)
+{
+    Kernel *k = s->l->k;
+    const KRef zero = k_index(k, 0), block = k_var(k, zero, "block"), place = k_var(k, zero, "place");
+    KRef i = k_for(k, zero, s->expert, 1, KFOR_SERIAL, "i");
+    k_set(k, block, k_add(k, k_get(k, block), block_count(s, shared_entry(k, s->totals, i))));
+    k_end(k);
+    const KRef first = k_expr(k, "$ * #", k_get(k, block), s->blocks.rows);
+    k_set(k, place, first);
+    i = k_for(k, k_sub(k, thread, s->part), thread, 1, KFOR_SERIAL, "i");
+    k_set(k, place, k_add(k, k_get(k, place), shared_entry(k, s->counts, i)));
+    k_end(k);
+    each_row(s, place, place_row);
+    const KRef total = shared_entry(k, s->totals, s->expert), n = block_count(s, total);
+    const int64_t m = s->blocks.n * s->blocks.rows;
+    k_if(k, k_expr(k, "$ == #", s->part, s->parts - 1));
+    const KRef rest = k_expr(k, "($ + $) * #", k_get(k, block), n, s->blocks.rows);
+    fill(s, k_get(k, place), rest, k_index(k, NO_ROW));
+    const KRef from = k_expr(k, "$ + #", k_get(k, block), m), to = k_add(k, from, n);
+    fill(s, from, to, s->expert);
+    k_if(k, k_expr(k, "$ == #", s->expert, s->x->n_experts - 1));
+    fill(s, to, k_index(k, m + s->blocks.n), k_index(k, -1));
+    k_end(k);
+    k_end(k);
+}
+
+static void sort_rows(Lower *l, const Experts *x, BufId lists)
+{
+    Kernel *k = l->k;
+    Sort s = {.l = l, .x = x, .blocks = blocks_of(x), .parts = threads_of_expert(x)};
+    s.lists = lower_param_buffer(l, lists, DTYPE_i32, PARAM_WRITE);
+    k_set_group(k, THREADS);
+    s.counts = k_shared(k, DTYPE_i32, THREADS);
+    s.totals = k_shared(k, DTYPE_i32, THREADS);
+    k_for_group(k, 1, "group");
+    k_wait(k);
+    const KRef thread = k_thread(k);
+    const int64_t chunk = ceil_div(x->rows, s.parts);
+    s.expert = k_expr(k, "$ / #", thread, s.parts);
+    s.part = k_expr(k, "$ % #", thread, s.parts);
+    s.first = k_expr(k, "min($ * #, #)", s.part, chunk, x->rows);
+    s.end = k_expr(k, "min($ + #, #)", s.first, chunk, x->rows);
+    share_counts(&s, thread);
+    k_if(k, k_expr(k, "$ < #", s.expert, x->n_experts));
+    place_rows(&s, thread);
+    k_end(k);
+    k_end(k);
+}
+
+// --- the rows ------------------------------------------------------------------------------------
+
+// Elements of a row that are moved at once.
+static int64_t vector_of(const Lower *l, const Experts *x)
+{
+    const Node *n = lower_node(l, x->x);
+    const Loc *loc = lower_loc(l, x->x);
+    const uint32_t last = n->shape->rank - 1;
+    int64_t steps = x->k | k_fetch_width(n->dtype) | lower_alignment(l, loc, (DType)n->dtype) /
+                                                         dtype_info[n->dtype].bytes;
+    for (uint32_t i = 0; i < last; i++)
+        steps |= n->shape->dim[i] == 1 ? 0 : loc->stride[i];
+    return loc->stride[last] == 1 ? steps & -steps : 1;
+}
+
+static void copy_row(Lower *l, const Experts *x, uint32_t to, KRef place, KRef entry)
+{
+    Kernel *k = l->k;
+    const int64_t n = vector_of(l, x);
+    const uint32_t from = lower_param(l, x->x, PARAM_READ);
+    const int type = lower_node(l, x->x)->dtype;
+    KRef idx[SHAPE_MAX_RANK] = {0};
+    experts_row(l, x, row_of_entry(k, entry), idx);
+    const KRef base = experts_row_base(l, x, idx), is_some = k_expr(k, "0 <= $", entry);
+    const KRef c = k_for(k, k_thread(k), k_index(k, x->k / n), COPY_THREADS, KFOR_SERIAL, "c");
+    const KRef at = k_expr(k, "$ * #", c, n), values = k_array(k, type, n);
+    k_if(k, is_some);
+    if (n > 1)
+        k_fetch(k, from, k_add(k, base, at), values, k_index(k, 0), (uint8_t)n);
+    else
+        k_astore(k, values, k_index(k, 0),
+                 k_load(k, from, k_expr(k, "$ * # + $", at, experts_row_step(l, x), base), 1, 1));
+    k_else(k);
+    for (int64_t i = 0; i < n; i++)
+        k_astore(k, values, k_index(k, i), k_number(k, type, 0));
+    k_end(k);
+    const KRef target = k_expr(k, "$ * # + $", place, x->k, at);
+    if (n > 1)
+        k_put(k, to, target, values, k_index(k, 0), (uint8_t)n);
+    else
+        k_store(k, to, target, k_aload(k, values, k_index(k, 0), 1), 1);
+    k_end(k);
+}
+
+static void copy_rows(Lower *l, const Experts *x, BufId lists, BufId rows)
+{
+    Kernel *k = l->k;
+    const Blocks b = blocks_of(x);
+    const uint32_t from = lower_param_buffer(l, lists, DTYPE_i32, PARAM_READ);
+    const uint32_t to =
+        lower_param_buffer(l, rows, (DType)lower_node(l, x->x)->dtype, PARAM_WRITE);
+    k_set_group(k, COPY_THREADS);
+    const KRef place = k_for_group(k, b.n * b.rows, "row");
+    k_wait(k);
+    const KRef block = k_expr(k, "$ / # + #", place, b.rows, b.n * b.rows);
+    k_if(k, k_expr(k, "0 <= $", experts_entry(l, from, block)));
+    copy_row(l, x, to, place, experts_entry(l, from, place));
+    k_end(k);
+    k_end(k);
+}
+
+// --- the product ---------------------------------------------------------------------------------
+
+static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
+{
+    const Experts *x = p->ctx;
+    Point at = {.lanes = 1, .count = 1, .vec_axis = x->d.rank - 1};
+    (void)batch;
+    experts_row(p->l, x, gpu_group_row(p, row), at.idx);
+    at.idx[x->d.rank - 1] = column;
+    return at;
+}
+
+// The result: rows are in any order, so a step between them is what all steps are multiples of.
+static GpuMatrix result_of(const Lower *l, const Experts *x)
+{
+    GpuMatrix m = {.id = l->root, .loc = lower_loc(l, l->root)};
+    const uint32_t last = x->d.rank - 1;
+    for (uint32_t i = 0; i < x->d.access.len; i++) {
+        const Access *a = &x->d.access.data[i];
+        if (a->node != l->root)
+            continue;
+        m.k = a->stride[last];
+        for (uint32_t r = 0; r < last && m.k == 1; r++)
+            m.outer |= x->d.extent[r] > 1 ? a->stride[r] : 0;
+    }
+    return m;
+}
+
+static GpuMatmul product_of(Lower *l, const Experts *x, const Loc *locs, const GpuGroups *groups)
+{
+    const Blocks b = blocks_of(x);
+    GpuMatmul p = {.l = l, .m = b.n * b.rows, .n = x->n, .k = x->k, .n_batch = 1, .batch = {x->n_experts},
+                   .d = &x->d, .point = point_of, .ctx = x, .groups = groups, .c = result_of(l, x)};
+    p.a = (GpuMatrix){.id = x->x, .loc = &locs[0], .outer = x->k, .k = 1};
+    p.b = (GpuMatrix){.id = x->w, .loc = &locs[1], .outer = x->w_col, .k = x->w_k, .batch = {x->w_expert}};
+    return p;
+}
+
+static bool has_form(Lower *l, const Experts *x)
+{
+    const int type = lower_node(l, x->x)->dtype;
+    return l->pass->frame == NULL && l->caps->shared_bytes != 0 && x->bias == 0 && !x->has_table &&
+           lower_is_float(lower_node(l, l->anchor)->dtype) && type == lower_node(l, x->w)->dtype &&
+           x->n_experts >= 1 && x->n_experts <= THREADS && x->rows >= 1 && x->d.rank >= 1 && !x->d.is_exact &&
+           x->rows <= INT32_MAX / 2 / MANY_ROWS;
+}
+
+// What an earlier product of the layer has made already, or room for it: where[0] the lists, [1] the rows.
+static void make_rows(Lower *l, const Experts *x, BufId *where)
+{
+    Plan *p = l->plan;
+    const Blocks b = blocks_of(x);
+    const uint64_t m = (uint64_t)(b.n * b.rows), bytes = dtype_info[lower_node(l, x->x)->dtype].bytes;
+    PlanKernel *pk = NULL;
+    for (uint32_t i = 0; i < p->experts.sorted.len; i++) {
+        const PlanSorted *s = &p->experts.sorted.data[i];
+        if (s->index != x->index || s->n_experts != x->n_experts)
+            continue;
+        where[0] = s->lists;
+        where[1] = s->x == x->x ? s->rows : where[1];
+    }
+    if (where[0] == 0) {
+        where[0] = add_buffer(l, "order", (m + (uint64_t)b.n) * 4);
+        Lower own = begin_kernel(l, "sort", &pk);
+        sort_rows(&own, x, where[0]);
+        end_kernel(l, &own, x->index);
+    }
+    if (where[1] != 0)
+        return;
+    where[1] = add_buffer(l, "rows", m * (uint64_t)x->k * bytes);
+    Lower own = begin_kernel(l, "rows", &pk);
+    copy_rows(&own, x, where[0], where[1]);
+    end_kernel(l, &own, x->index);
+    vec_push(p->arena, &p->experts.sorted,
+             ((PlanSorted){.index = x->index, .x = x->x, .n_experts = x->n_experts,
+                           .lists = where[0], .rows = where[1]}));
+}
+
+bool experts_units(Lower *l, Experts *x)
+{
+    if (!has_form(l, x))
+        return false;
+    Loc locs[2] = {{.stride = {x->k, 1}}, *lower_loc(l, x->w)};
+    if (x->is_placed)
+        locs[1] = (Loc){.buf = l->pk->args.data[x->weights].buf};
+    const Blocks b = blocks_of(x);
+    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices};
+    GpuMatmul p = product_of(l, x, locs, &groups);
+    BufId where[2] = {0};
+    const bool is_wide = x->n >= 8 && x->k >= 16;
+    if (!is_wide || !gpu_simt_fits(&p))
+        return false;
+    make_rows(l, x, where);
+    locs[0].buf = where[1];
+    groups.lists = lower_param_buffer(l, where[0], DTYPE_i32, PARAM_READ);
+    p.a.packed = 1 + lower_param_buffer(l, where[1], (DType)lower_node(l, x->x)->dtype, PARAM_READ);
+    p.b.packed = x->is_placed ? 1 + x->weights : 0;
+    if (gpu_matmul_fits(&p))
+        gpu_matmul_emit(&p);
+    else
+        gpu_matmul_simt(&p);
+    return true;
+}
