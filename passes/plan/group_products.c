@@ -28,14 +28,19 @@ static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
            graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape;
 }
 
+static bool is_number(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return n->op == OP_const && shape_numel(n->shape) == 1;
+}
+
 // Does the group of a product have nothing but what follows from its sums (casts, silu)?
 static bool is_chain(const Products *p, NodeId product, NodeId root)
 {
     for (NodeId i = product + 1; i <= root; i++) {
         const Node *n = graph_node(p->g, i);
         for (uint32_t j = 0; p->groups->root[i] == root && j < n->n_src; j++)
-            if (p->groups->root[n->src[j]] != root &&
-                (graph_node(p->g, n->src[j])->op != OP_const || shape_numel(graph_node(p->g, n->src[j])->shape) != 1))
+            if (p->groups->root[n->src[j]] != root && !is_number(p->g, n->src[j]))
                 return false;
     }
     return true;
@@ -72,7 +77,7 @@ static bool is_plain_scale(const Graph *g, const Node *norm)
            shape_numel(scale->shape) == norm->shape->dim[norm->shape->rank - 1];
 }
 
-// What products read of a norm: itself, or f32 rounded to 16 bits, which is no use of anything else. 0: neither.
+// What products read of a norm: itself, or its cast to 16 bits, where that is all that reads it. 0: neither.
 static NodeId end_of_norm(const Products *p, NodeId id)
 {
     const Uses *u = &p->groups->uses;

@@ -136,7 +136,8 @@ static void read_wide(const Emit *e, uint32_t param, KRef base, KRef vector, KRe
 {
     Kernel *k = e->k;
     const DType word = (DType)k->params.data[param].dtype;
-    const int64_t words = FETCH_BYTES / dtype_info[e->word].bytes, per_word = word == e->word ? e->per_word : 1;
+    const int64_t words = FETCH_BYTES / dtype_info[e->word].bytes;
+    const int64_t per_word = word == e->word ? e->per_word : 1;
     const int64_t each = words * per_word; // elements of a fetch
     const KRef to = word == e->word ? e->words : e->floats;
     for (int64_t first = 0; first < e->width; first += each) {
@@ -335,7 +336,8 @@ static void set_params(Emit *e)
     const NodeId scale = v->norm != 0 && norm->n_src > 1 ? norm->src[1] : 0;
     e->is_a_wide = v->a_k == 1 && is_aligned(e->l, v->a, e->width) && k_is_const(e->k, v->a_base, &base) &&
                    base % e->width == 0 && (v->m == 1 || v->a_row % e->width == 0);
-    e->a = e->is_a_wide ? lower_param_words(e->l, v->a, word_beside(e, v->a)) : lower_param(e->l, v->a, PARAM_READ);
+    e->a = e->is_a_wide ? lower_param_words(e->l, v->a, word_beside(e, v->a))
+                        : lower_param(e->l, v->a, PARAM_READ);
     for (uint32_t i = 0; i < v->n_b; i++)
         e->b[i] = v->is_turned ? turned_param(e, v->b[i]) : lower_param_words(e->l, v->b[i], e->word);
     e->scale = scale != 0 ? lower_param_words(e->l, scale, word_beside(e, scale)) : UINT32_MAX;
