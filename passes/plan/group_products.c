@@ -6,10 +6,14 @@
 #include "ir/shape/forms.h"
 #include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
-#include "passes/plan/group.h"
+#include "passes/lower/blocks/blocks_product.h"
 #include "passes/lower/product/matvec.h"
+#include "passes/plan/group.h"
+
+#include <string.h>
 
 typedef struct Products {
+    Pass *pass;
     const Plan *plan;
     const Graph *g;
     Groups *groups;
@@ -25,7 +29,22 @@ static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
 {
     const Node *a = graph_node(g, one), *b = graph_node(g, other);
     return a->src[0] == b->src[0] && a->shape == b->shape &&
-           graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape;
+           graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape && a->op == b->op &&
+           (a->op != OP_block_matmul || strcmp(node_get_str(a, A_block_matmul_format),
+                                               node_get_str(b, A_block_matmul_format)) == 0);
+}
+
+static bool is_product(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return matmul_form(n).is_there || n->op == OP_block_matmul;
+}
+
+// May another product of the same rows be computed in the same kernel?
+static bool takes_second(const Products *p, NodeId id)
+{
+    return matmul_form(graph_node(p->g, id)).is_there ? matvec_takes(p->plan, id)
+                                                      : block_stream_takes(p->pass, id);
 }
 
 static bool is_number(const Graph *g, NodeId id)
@@ -56,11 +75,11 @@ static void join_second(Products *p, NodeId id)
     const NodeId root = user != 0 ? p->groups->root[user] : 0;
     const NodeId anchor = root != 0 ? p->groups->anchor[root] : 0;
     if (own == 0 || root == own || p->groups->anchor[own] != id || anchor == 0 || user == anchor ||
-        !matvec_takes(p->plan, id) || !matvec_takes(p->plan, anchor) || !are_same_rows(p->g, id, anchor) ||
-        !is_chain(p, id, own))
+        !is_product(p->g, anchor) || !are_same_rows(p->g, id, anchor) || !takes_second(p, id) ||
+        !takes_second(p, anchor) || !is_chain(p, id, own))
         return;
     for (NodeId i = 1; i < root; i++) // there is room for one more
-        if (i != anchor && p->groups->root[i] == root && matmul_form(graph_node(p->g, i)).is_there)
+        if (i != anchor && p->groups->root[i] == root && is_product(p->g, i))
             return;
     for (NodeId i = id; i <= own; i++)
         p->groups->root[i] = p->groups->root[i] == own ? root : p->groups->root[i];
@@ -179,14 +198,14 @@ void group_join_products(Pass *pass, Groups *groups)
     rlx_assert(groups->root != NULL && groups->taken_in != NULL);
     const Plan *plan = pass->plan;
     const uint32_t n = plan->graph->nodes.len;
-    Products p = {.plan = plan, .g = plan->graph, .groups = groups};
+    Products p = {.pass = pass, .plan = plan, .g = plan->graph, .groups = groups};
     if (!may_join(pass))
         return;
     p.size = ARENA_ARRAY(pass->scratch, uint32_t, n);
     for (NodeId id = 1; id < n; id++)
         p.size[groups->root[id]]++;
     for (NodeId id = 1; id < n; id++)
-        if (matmul_form(graph_node(p.g, id)).is_there)
+        if (is_product(p.g, id))
             join_second(&p, id);
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)

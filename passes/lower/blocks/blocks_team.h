@@ -88,10 +88,13 @@ int64_t team_held_elements(const Team *t);
 void team_fetch_digits(const Team *t, KRef chunk);
 void team_store_digits(const Team *t, KRef chunk);
 void team_read_digits(Team *t, int64_t s, KRef e);
+// What threads and chunks are, by the format and the sizes of the product.
+void team_find_shape(Team *t);
 // Are rows of blocks words, one behind the other?
 bool team_has_words(const Team *t);
 // Parameters of the kernel; what is known of a thread; values of elements, in shared memory.
 void team_add_params(Team *t);
+uint32_t team_weight(const Team *t, NodeId w);
 void team_begin(Team *t);
 void team_load_values(const Team *t);
 // The matrix and the row of x of a row of the result. 0, or whether there is such a matrix.
@@ -104,12 +107,12 @@ KRef team_has_piece(const Team *t);
 // `block` of the chunk.
 int64_t team_x_words(const Team *t);
 void team_read_x(Team *t, const Piece *piece, KRef block);
-// Stores an element of the result. is_some: as of team_find_operands.
-void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some);
+// Stores an element of the result, of the sum by each matrix. is_some: as of team_find_operands.
+void team_store(const Team *t, KRef row, KRef column, const KRef *sums, KRef is_some);
 // Elements of x that one access reads.
 int64_t team_x_width(const Lower *l, const BlockProduct *p);
-// Adds the products of a piece of one column, which is in shared memory.
-void team_add_piece(const Team *t, const Piece *piece, int64_t column);
+// Adds the products of a piece of one column, which is in shared memory, to a variable.
+void team_add_piece(const Team *t, const Piece *piece, int64_t column, KRef to);
 // Elements e to e + 3 of the block that begins `skew` bytes behind word `from`: f32, e being a multiple of 4.
 void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *out);
 // Elements that the bytes of a run of a plane hold.
