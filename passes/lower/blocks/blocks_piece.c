@@ -257,16 +257,16 @@ static KRef digit_sum(const Team *t, const Piece *piece, KRef from, const KRef *
 {
     Kernel *k = t->l->k;
     const int64_t n = t->length / WORD;
-    KRef sum[DIGITS];
-    for (int64_t d = 0; d < DIGITS; d++)
+    KRef sum[MAX_DIGITS];
+    for (int64_t d = 0; d < t->digits; d++)
         sum[d] = k_integer(k, DTYPE_i32, 0);
     for (int64_t w = 0; w < n; w++) {
         const KRef bytes = k_cast(k, quad(t, piece, from, words, s, w), DTYPE_i32);
-        for (int64_t d = 0; d < DIGITS; d++)
-            sum[d] = k_dot8(k, bytes, t->xr[(s * DIGITS + d) * n + w], sum[d]);
+        for (int64_t d = 0; d < t->digits; d++)
+            sum[d] = k_dot8(k, bytes, t->xr[(s * t->digits + d) * n + w], sum[d]);
     }
     KRef all = k_cast(k, sum[0], DTYPE_f32);
-    for (int64_t d = 1; d < DIGITS; d++)
+    for (int64_t d = 1; d < t->digits; d++)
         all = k_fma(k, all, team_number(t, 256), k_cast(k, sum[d], DTYPE_f32));
     return all;
 }

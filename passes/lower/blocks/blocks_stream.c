@@ -17,18 +17,19 @@ enum {
     PLACES = 3,        // groups for each processor
     MORE_PLACES = 6,
     PIECES = 4,        // of a thread between two barriers
-    MAX_HELD = 2,      // pieces of x that a thread has in registers
+    X_WORDS = 48,      // of x that a thread has in registers
     X_ELEMENTS = 2048, // of x in shared memory at a time
     LINE = 4,          // words of a copy
     MIN_SLOTS = 3,
     MAX_SLOTS = 8,
-    X_WORDS = DIGITS * PIECE / WORD, // of a piece
+    MAX_HELD = 4,      // pieces of it
+    PIECE_WORDS = MAX_DIGITS * PIECE / WORD,
     MATRICES = 2
 };
 
-// x of a piece, in variables.
+// x of a piece, in variables: digits, steps and sums.
 typedef struct Held {
-    KRef x[X_WORDS], step[MAX_SEGMENTS], sum[MAX_SEGMENTS];
+    KRef x[PIECE_WORDS], step[MAX_SEGMENTS], sum[MAX_SEGMENTS];
 } Held;
 
 typedef struct Stream {
@@ -42,6 +43,11 @@ typedef struct Stream {
     KRef partial; // shared, [matrices][columns][parts]
     Held held[MAX_HELD];
 } Stream;
+
+static int64_t words_of_piece(const Stream *s)
+{
+    return s->t.digits * PIECE / WORD;
+}
 
 static int64_t row_blocks(const Stream *s)
 {
@@ -79,7 +85,7 @@ static void declare_held(Stream *s)
 {
     Kernel *k = s->t.l->k;
     for (int64_t h = 0; h < s->own * s->t.period; h++) {
-        for (int64_t i = 0; i < X_WORDS; i++)
+        for (int64_t i = 0; i < words_of_piece(s); i++)
             s->held[h].x[i] = k_var(k, k_integer(k, DTYPE_i32, 0), "x");
         for (int64_t i = 0; i < s->t.segments; i++) {
             s->held[h].step[i] = k_var(k, team_number(&s->t, 0), "step");
@@ -102,7 +108,7 @@ static void hold_piece(Stream *s, int64_t o, int64_t step, KRef turn)
     k_if(k, is_in ? team_op(t, KOP_and, is_here, is_in) : is_here);
     const Piece piece = team_piece(t, step);
     team_read_x(t, &piece, block_of(s, own, step));
-    for (int64_t i = 0; i < X_WORDS; i++)
+    for (int64_t i = 0; i < words_of_piece(s); i++)
         k_set(k, held->x[i], t->xr[i]);
     for (int64_t i = 0; i < t->segments; i++) {
         k_set(k, held->step[i], t->step[i]);
@@ -206,7 +212,7 @@ static void add_held(Stream *s, int64_t o, int64_t step, KRef stage)
     const KRef is_in = has_block(s, chunk, step);
     const Piece first = team_piece(t, step);
     const KRef begin = k_expr(k, "$ * # + $", chunk, s->chunk_words, first.block);
-    for (int64_t i = 0; i < X_WORDS; i++)
+    for (int64_t i = 0; i < words_of_piece(s); i++)
         t->xr[i] = k_get(k, held->x[i]);
     for (int64_t i = 0; i < t->segments; i++) {
         t->step[i] = k_get(k, held->step[i]);
@@ -323,25 +329,37 @@ static bool find_ring(Stream *s, int64_t columns, int64_t warps, int64_t places)
 
 // Warps that have little to do between two barriers lose to blocks_team.c. Where they have half as much, more
 // of them make up for it, unless there is a min to be added.
+static bool find_ring_for(Stream *s, int64_t held)
+{
+    const int64_t columns = PIECES / held / s->matrices;
+    if (columns == 0)
+        return false;
+    return find_ring(s, columns, WARPS, PLACES) ||
+           (held * 2 == PIECES && s->t.f->min.sign == 0 && find_ring(s, 1, MORE_WARPS, MORE_PLACES));
+}
+
+// Warps have as little of a row each as may be, but more of a long row, so that few columns are a stage.
 static bool find_stream(Stream *s)
 {
     Team *t = &s->t;
+    if (t->row_words % LINE != 0 || !team_can_digits(t))
+        return false;
     t->has_digits = true;
+    t->digits = team_digits(t);
     s->chunks = ceil_div(row_blocks(s), t->blocks);
     s->chunk_words = t->blocks * t->f->bytes / WORD;
-    s->own = ceil_div(s->chunks, MAX_PARTS);
-    s->parts = ceil_div(s->chunks, s->own);
     s->per_turn = X_ELEMENTS < t->chunk ? 1 : X_ELEMENTS / t->chunk;
     if (s->per_turn > s->chunks)
         s->per_turn = s->chunks;
     t->chunk *= s->per_turn;
-    const int64_t held = s->own * t->period;
-    if (held > MAX_HELD || t->row_words % LINE != 0 || !team_can_digits(t))
-        return false;
-    if (held * s->matrices > PIECES)
-        return false;
-    return find_ring(s, PIECES / held / s->matrices, WARPS, PLACES) ||
-           (held == MAX_HELD && t->f->min.sign == 0 && find_ring(s, 1, MORE_WARPS, MORE_PLACES));
+    for (s->own = ceil_div(s->chunks, MAX_PARTS);; s->own++) {
+        const int64_t held = s->own * t->period;
+        s->parts = ceil_div(s->chunks, s->own);
+        if (held > MAX_HELD || held * (words_of_piece(s) + t->segments * 2) > X_WORDS + MAX_HELD * 2)
+            return false;
+        if (find_ring_for(s, held))
+            return true;
+    }
 }
 
 bool block_stream_takes(Pass *pass, NodeId product)

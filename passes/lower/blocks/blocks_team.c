@@ -391,7 +391,8 @@ void team_find_shape(Team *t)
 
 int64_t team_x_words(const Team *t)
 {
-    return t->has_digits ? t->chunk / PIECE * UNIT_WORDS : t->chunk + ceil_div(t->chunk, t->pad) * WORD;
+    return t->has_digits ? t->chunk / PIECE * team_unit_words(t)
+                         : t->chunk + ceil_div(t->chunk, t->pad) * WORD;
 }
 
 // Columns and threads of a group: as many as its shared memory has room for.
@@ -448,6 +449,7 @@ bool block_team_product(Lower *l, BlockProduct *p)
     if (p->other != 0)
         return false;
     t.has_digits = team_wants_digits(&t);
+    t.digits = t.has_digits ? team_digits(&t) : 0;
     if (!find_group(&t))
         return false;
     for (t.vector = 4; t.row_words % t.vector != 0 || t.words % t.vector != 0;)
