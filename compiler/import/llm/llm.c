@@ -208,6 +208,14 @@ static NodeId sum_of_squares(LlmBuild *b, NodeId x)
     return llm_end(b, &n);
 }
 
+static NodeId best_tokens(LlmBuild *b, NodeId logits)
+{
+    NodeBuild n = llm_begin(b, OP_argmax, NULL);
+    node_src(&n, logits);
+    node_int(&n, A_argmax_axis, 1);
+    return llm_end(b, &n);
+}
+
 // From the states behind the layers. False: reported.
 static bool make_outputs(LlmBuild *b, NodeId x)
 {
@@ -215,11 +223,13 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     const bool gives_logits = (gives & (LLM_GIVES_LAST | LLM_GIVES_ALL)) != 0;
     const NodeId rows = llm_norm(b, x, LLM_output_norm);
     const NodeId last = gives_rows(b) ? llm_gather(b, rows, b->last) : rows;
-    NodeId logits = 0, embedding = 0;
+    NodeId logits = 0, embedding = 0, best = 0;
     if (gives_logits)
         logits = make_logits(b, (gives & LLM_GIVES_ALL) != 0 ? rows : last);
     else
         llm_leave_out(b, LLM_output);
+    if (b->gives_best && (gives & LLM_GIVES_LAST) != 0)
+        best = best_tokens(b, logits);
     if ((gives & (LLM_GIVES_STATE | LLM_GIVES_MEAN)) != 0)
         embedding = (gives & LLM_GIVES_MEAN) != 0 ? mean_of_rows(b, rows) : last;
     if (!llm_check_all_used(b))
@@ -228,6 +238,8 @@ static bool make_outputs(LlmBuild *b, NodeId x)
         graph_output(b->graph, "logits", logits);
     if (embedding != 0)
         graph_output(b->graph, "embedding", embedding);
+    if (best != 0)
+        graph_output(b->graph, LLM_BEST, best);
     for (uint32_t i = 0; i < b->factors.len; i++) {
         const NodeId sum = sum_of_squares(b, b->factors.data[i].x);
         if (b->failed)
@@ -266,6 +278,7 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     rlx_assert(options->context >= 0);
     LlmBuild b = {.arena = a, .diag = d, .source = source};
     b.slots = options->slots;
+    b.gives_best = options->gives_best;
     b.outputs = options->outputs != 0 ? options->outputs : LLM_GIVES_LAST;
     b.cache = options->has_f16_caches ? DTYPE_f16 : DTYPE_f32;
     b.has_bf16_rows = options->has_bf16_rows;

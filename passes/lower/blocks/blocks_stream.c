@@ -17,12 +17,11 @@ enum {
     PLACES = 3,        // groups for each processor
     MORE_PLACES = 6,
     PIECES = 4,        // of a thread between two barriers
-    X_WORDS = 48,      // of x that a thread has in registers
     X_ELEMENTS = 2048, // of x in shared memory at a time
     LINE = 4,          // words of a copy
     MIN_SLOTS = 3,
     MAX_SLOTS = 8,
-    MAX_HELD = 4,      // pieces of it
+    MAX_HELD = 2,      // pieces of x that a thread has in registers
     PIECE_WORDS = MAX_DIGITS * PIECE / WORD,
     MATRICES = 2
 };
@@ -338,7 +337,6 @@ static bool find_ring_for(Stream *s, int64_t held)
            (held * 2 == PIECES && s->t.f->min.sign == 0 && find_ring(s, 1, MORE_WARPS, MORE_PLACES));
 }
 
-// Warps have as little of a row each as may be, but more of a long row, so that few columns are a stage.
 static bool find_stream(Stream *s)
 {
     Team *t = &s->t;
@@ -352,14 +350,9 @@ static bool find_stream(Stream *s)
     if (s->per_turn > s->chunks)
         s->per_turn = s->chunks;
     t->chunk *= s->per_turn;
-    for (s->own = ceil_div(s->chunks, MAX_PARTS);; s->own++) {
-        const int64_t held = s->own * t->period;
-        s->parts = ceil_div(s->chunks, s->own);
-        if (held > MAX_HELD || held * (words_of_piece(s) + t->segments * 2) > X_WORDS + MAX_HELD * 2)
-            return false;
-        if (find_ring_for(s, held))
-            return true;
-    }
+    s->own = ceil_div(s->chunks, MAX_PARTS);
+    s->parts = ceil_div(s->chunks, s->own);
+    return s->own * t->period <= MAX_HELD && find_ring_for(s, s->own * t->period);
 }
 
 bool block_stream_takes(Pass *pass, NodeId product)

@@ -7,6 +7,30 @@
 
 // --- decoding ------------------------------------------------------------------------------------
 
+// The loops over blocks, groups and their elements of a row. On GPUs each element has a thread, those of rows
+// that do not exist in a run too: only what is not inside of a condition becomes threads.
+typedef struct DecodeLoops {
+    KRef b, g, i;
+    uint32_t opened; // conditions
+} DecodeLoops;
+
+static void open_elements(Lower *l, const Domain *d, const BlockFormat *f, const Point *at, DecodeLoops *to)
+{
+    Kernel *k = l->k;
+    const uint32_t last = d->rank - 1;
+    to->b = k_loop(k, d->extent[last] / f->elements, KFOR_PARALLEL, "b");
+    if (!l->caps->is_gpu)
+        return;
+    to->g = k_loop(k, f->elements / f->group, KFOR_PARALLEL, "g");
+    to->i = k_loop(k, f->group, KFOR_PARALLEL, "i");
+    for (uint32_t axis = 0; axis < last; axis++) {
+        if (d->live[axis].size == 0)
+            continue;
+        k_if(k, k_lt(k, at->idx[axis], lower_live(l, &d->live[axis], d->extent[axis])));
+        to->opened++;
+    }
+}
+
 void lower_block_decode(Lower *l)
 {
     Kernel *k = l->k;
@@ -18,26 +42,26 @@ void lower_block_decode(Lower *l)
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
+    Domain all = d;
+    for (uint32_t i = 0; l->caps->is_gpu && i < last; i++)
+        all.live[i] = (LiveRef){0};
     Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = lower_open(l, &d, last, &at);
-    const uint8_t inner = l->caps->is_gpu ? KFOR_PARALLEL : KFOR_SERIAL; // one row is few blocks
-    const KRef b = k_loop(k, d.extent[last] / f->elements, KFOR_PARALLEL, "b");
+    DecodeLoops o = {0};
+    const uint32_t opened = lower_open(l, &all, last, &at);
+    open_elements(l, &d, f, &at, &o);
     KRef idx[SHAPE_MAX_RANK] = {0};
     for (uint32_t i = 0; i < last; i++)
         idx[i] = at.idx[i];
-    idx[last] = b;
+    idx[last] = o.b;
     idx[last + 1] = k_index(k, 0);
     const KRef block = operand_index(l, n->src[0], idx);
-    const KRef g = k_loop(k, f->elements / f->group, inner, "g");
+    const KRef g = o.g != 0 ? o.g : k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
     const BlockGroup group = blocks_group(k, &r, block, g);
-    const KRef i = k_loop(k, f->group, inner, "i");
+    const KRef i = o.i != 0 ? o.i : k_loop(k, f->group, KFOR_SERIAL, "i");
     const KRef e = k_expr(k, "$ * # + $", g, f->group, i);
-    at.idx[last] = k_expr(k, "$ * # + $", b, f->elements, e);
+    at.idx[last] = k_expr(k, "$ * # + $", o.b, f->elements, e);
     pull_store_root(l, &d, at, blocks_value(k, &r, &group, block, e));
-    k_end(k);
-    k_end(k);
-    k_end(k);
-    lower_close(l, opened);
+    lower_close(l, o.opened + opened + 3);
 }
 
 // --- products ------------------------------------------------------------------------------------
