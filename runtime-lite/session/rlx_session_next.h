@@ -132,7 +132,7 @@ static inline int32_t rlx_session_add(rlx_session *s, int32_t token)
     return token;
 }
 
-// Has the device found the most likely token by these logits? It takes NaN for the largest of all.
+// Has the device found the most likely token by these logits? It finds none where NaN is among them.
 static inline int rlx_session_has_best(const rlx_session *s)
 {
     return s->best >= 0 && (size_t)s->best < s->kind->vocab->n_tokens && s->logits == s->first_logits &&

@@ -120,8 +120,8 @@ typedef struct LlmOptions {
     // Outputs beyond those: for each product with a weight of one matrix, the sums of squares of its columns
     // over the tokens of a run, named by GGUF's name and LLM_SUMS.
     bool measures;
-    // Beside the logits of last tokens: `best`, the most likely token by each row. A device finds it faster
-    // than the host does, but NaN counts as the largest.
+    // Beside the logits of last tokens: `best`, the most likely token by each row, which a device finds
+    // faster than the host does; with NaN among the logits it is no token.
     bool gives_best;
     // Equal tensors stay constants of their own: the program may load other numbers (--weights load).
     bool keeps_apart;
