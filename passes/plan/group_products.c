@@ -104,7 +104,7 @@ static NodeId end_of_norm(const Products *p, NodeId id)
     if (is_alone(p, id))
         return id;
     return graph_node(p->g, id)->dtype == DTYPE_f32 && p->size[root] == 2 &&
-                   graph_node(p->g, root)->op == OP_cast && u->first[id + 1] - u->first[id] == 1
+                   k_is_half(graph_node(p->g, root)->dtype) && u->first[id + 1] - u->first[id] == 1
                ? root
                : 0;
 }
