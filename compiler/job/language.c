@@ -224,6 +224,15 @@ static bool find_drafts(const Job *j, LanguageSizes *out)
     return out->drafts >= 0;
 }
 
+static uint32_t find_best(const Job *j)
+{
+    uint32_t i = j->plan->outputs.len;
+    while (i-- > 1)
+        if (strcmp(j->plan->outputs.data[i].name, LLM_BEST) == 0)
+            return i;
+    return 0;
+}
+
 bool language_sizes(const Job *j, LanguageSizes *out)
 {
     rlx_assert(j->plan != NULL);
@@ -233,6 +242,7 @@ bool language_sizes(const Job *j, LanguageSizes *out)
         !has_form(j, 2, 1, out))
         return false;
     out->most_rows = s->symbol[out->rows].max;
+    out->best = find_best(j);
     out->context = s->symbol[out->past].max + 1;
     out->cache_rows = out->context - 1 + out->most_rows;
     return true;
@@ -265,6 +275,7 @@ bool language_slots(const Job *j, LanguageSizes *out)
         !has_form(j, 1, LLM_SLOTS_INPUTS, out))
         return false;
     out->most_rows = j->plan->graph->symbols->symbol[out->rows].max;
+    out->best = find_best(j);
     out->context = out->cache_rows = j->plan->inputs.data[LLM_SLOTS_PAGES].dim[1] * LLM_PAGE;
     return true;
 }

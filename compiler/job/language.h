@@ -27,6 +27,7 @@ typedef struct LanguageSizes {
     int64_t n;          // sequences of a run
     uint32_t logit_rows; // with --drafts: the slot of the size L
     int64_t drafts;      // of a sequence at most
+    uint32_t best;       // the output with the most likely token by each row of logits; 0: there is none
 } LanguageSizes;
 
 // False: its sizes are not just these, or its first output has not the logits of one token (not reported).

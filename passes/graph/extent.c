@@ -577,7 +577,7 @@ bool pass_extent(Pass *p)
 {
     rlx_assert(p->plan == NULL && !p->failed);
     p->graph = graph_compact(p->graph, NULL);
-    p->failed = !bind(p);
+    p->failed = !extent_bind_single(p) || !bind(p);
     rlx_assert(p->failed || !extent_has_sizes(p->graph));
     return true;
 }

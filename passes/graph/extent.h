@@ -9,6 +9,8 @@
 
 // Are sizes computed, or set between runs: in the graph, in a branch of an `if`, in the body of a loop?
 bool extent_has_sizes(const Graph *g);
+// Sizes that can have one value only become numbers, in extent_single.c. False: reported.
+bool extent_bind_single(Pass *p);
 
 // A node with computed sizes in its operands or results: what takes its place. 0: reported.
 typedef NodeId (*ExtentRule)(Graph *g, NodeId id);

@@ -4,10 +4,11 @@
 // of queries and keys, the products that make them, copies into the parts of a concat: a launch costs about a
 // microsecond, whatever it does. Only kernels at the same depth of the dependencies are joined, so that
 // nobody waits for more than before.
+#include "ir/kernel/device.h"
 #include "passes/plan/parts.h"
 
 // How far back kernels are joined; how many to one.
-enum { WINDOW = 64, MAX_JOINED = 32, MAX_LOOPS = 8 };
+enum { WINDOW = 64, MAX_JOINED = 32, MAX_LOOPS = 8, MAX_SHARED = 16 };
 
 typedef struct Grid {
     bool is_possible;
@@ -27,9 +28,10 @@ typedef struct Beside {
 
 // --- what a kernel is made of --------------------------------------------------------------------
 
+// What may stand in front of the loops.
 static bool is_expression(uint8_t kind)
 {
-    return kkind_is_expression(kind) || kkind_info[kind].cls == KIND_NOTHING;
+    return kkind_is_expression(kind) || kkind_info[kind].cls == KIND_NOTHING || kind == KI_array;
 }
 
 static KRef first_statement(const Kernel *k, KRef begin, KRef end)
@@ -48,16 +50,27 @@ static int64_t trips_of(const Kernel *k, KRef loop, uint8_t flags)
     return hi <= lo ? 0 : (hi - lo + n->imm - 1) / n->imm;
 }
 
+// Functions of a device that mean the same behind a condition of whole groups.
+static bool is_plain_function(KDevice f)
+{
+    static const bool is_plain[KDEV_COUNT] = {
+        [KDEV_cp_async_words] = true, [KDEV_cp_async_commit] = true, [KDEV_cp_async_wait] = true,
+        [KDEV_mma_bf16] = true,       [KDEV_pack_bf16] = true,
+    };
+    return is_plain[f];
+}
+
 // Only what names its parameters by number and means the same behind a condition.
 static bool can_be_copied(const Kernel *k)
 {
     for (KRef r = 1; r < k->insts.len; r++) {
-        const uint8_t kind = k_inst(k, r)->kind;
-        if (kind == KI_point || kind == KI_matrix || kind == KI_part || kind == KI_device ||
-            kind == KI_call || kind == KI_custom)
+        const KInst *n = k_inst(k, r);
+        const bool is_function = n->kind == KI_device || n->kind == KI_call;
+        if (n->kind == KI_point || n->kind == KI_matrix || n->kind == KI_part || n->kind == KI_custom ||
+            (is_function && !is_plain_function(kdev_of(n))))
             return false;
     }
-    return k->insts.len > 1;
+    return k->insts.len > 1 && k->shared_bytes == 0 && k->cluster <= 1;
 }
 
 // The loops around all that the kernel does. most: threads that leave room on the device.
@@ -192,13 +205,73 @@ static bool agree_on_groups(const Beside *s, const uint32_t *joined, uint32_t n,
     return group == 0 || other == 0 || group == other;
 }
 
+// Memory that groups share: the parts of a kernel, of which a group runs one, use the same.
+typedef struct Shared {
+    uint32_t n;
+    struct {
+        uint8_t type;
+        int64_t len;
+        KRef array;
+    } of[MAX_SHARED];
+} Shared;
+
+static bool is_shared(const KInst *n)
+{
+    return n->kind == KI_array && (n->flags & KARRAY_SHARED) != 0;
+}
+
+// The place in `all` of the next array of a part, which has taken those of `taken`; all->n: there is none.
+static uint32_t place_of_shared(const Shared *all, const KInst *array, bool *taken)
+{
+    uint32_t i = 0;
+    while (i < all->n && (taken[i] || all->of[i].type != array->dtype))
+        i++;
+    if (i < all->n)
+        taken[i] = true;
+    return i;
+}
+
+// Makes room for those of a kernel. False: that is too much.
+static bool share_memory(Shared *all, const Kernel *k, int64_t room)
+{
+    bool taken[MAX_SHARED] = {false};
+    int64_t bytes = 0;
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        if (!is_shared(n))
+            continue;
+        const uint32_t i = place_of_shared(all, n, taken);
+        if (i == MAX_SHARED)
+            return false;
+        if (i == all->n) {
+            taken[all->n] = true;
+            all->of[all->n].len = 0;
+            all->of[all->n++].type = n->dtype;
+        }
+        all->of[i].len = n->imm > all->of[i].len ? n->imm : all->of[i].len;
+    }
+    for (uint32_t i = 0; i < all->n; i++)
+        bytes += all->of[i].len * dtype_info[all->of[i].type].bytes;
+    return bytes <= room;
+}
+
+static bool has_shared_room(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
+{
+    const int64_t room = (int64_t)s->plan->caps->shared_bytes;
+    Shared all = {.n = 0};
+    for (uint32_t i = 0; i < n; i++)
+        if (!share_memory(&all, s->plan->kernels.data[joined[i]].kernel, room))
+            return false;
+    return share_memory(&all, s->plan->kernels.data[to].kernel, room);
+}
+
 // May kernel `to` be computed where kernel `from` is, beside all of `joined`?
 static bool can_join(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
 {
     const PlanKernel *kernels = s->plan->kernels.data;
     const uint32_t from = joined[0];
     if (!is_plain(s, to) || s->level[to] != s->level[from] || !agree_on_groups(s, joined, n, to) ||
-        !has_room(s, joined, n, to))
+        !has_room(s, joined, n, to) || !has_shared_room(s, joined, n, to))
         return false;
     for (uint32_t i = 0; i < n; i++)
         if (in_conflict(s->plan, &kernels[joined[i]], &kernels[to]))
@@ -213,7 +286,8 @@ static bool can_join(const Beside *s, const uint32_t *joined, uint32_t n, uint32
 
 static bool names_param(uint8_t kind)
 {
-    return kind == KI_load || kind == KI_store || kind == KI_prefetch || kind == KI_fetch || kind == KI_put;
+    return kind == KI_load || kind == KI_store || kind == KI_prefetch || kind == KI_fetch || kind == KI_put ||
+           kind == KI_address;
 }
 
 static uint32_t loop_place(const Grid *g, KRef loop)
@@ -238,8 +312,9 @@ static KRef loop_value(Kernel *to, const Kernel *k, const Grid *g, uint32_t plac
 }
 
 // Appends the statements of a kernel for iteration `at` of its grid.
-static void copy_body(const Beside *s, Kernel *to, uint32_t index, KRef at)
+static void copy_body(const Beside *s, Kernel *to, uint32_t index, KRef at, const Shared *shared)
 {
+    bool taken[MAX_SHARED] = {false};
     const Kernel *k = s->plan->kernels.data[index].kernel;
     const Grid *g = &s->grid[index];
     const uint32_t first_param = to->params.len;
@@ -256,7 +331,9 @@ static void copy_body(const Beside *s, Kernel *to, uint32_t index, KRef at)
             is_end = is_end || end[i] == r;
         if (place < g->n_loops)
             map[r] = loop_value(to, k, g, place, at);
-        if (place < g->n_loops || is_end)
+        if (is_shared(&n))
+            map[r] = shared->of[place_of_shared(shared, &n, taken)].array;
+        if (place < g->n_loops || is_end || is_shared(&n))
             continue;
         n.a = map[n.a];
         n.b = map[n.b];
@@ -274,15 +351,15 @@ static int64_t share_of(const Beside *s, uint32_t index, uint16_t group)
 }
 
 // Copies the body for iteration `at` of the kernel's share.
-static void copy_share(const Beside *s, Kernel *to, uint32_t index, KRef at)
+static void copy_share(const Beside *s, Kernel *to, uint32_t index, KRef at, const Shared *shared)
 {
     if (to->group == 0 || s->plan->kernels.data[index].kernel->group != 0) {
-        copy_body(s, to, index, at);
+        copy_body(s, to, index, at, shared);
         return;
     }
     const KRef id = k_expr(to, "$ * # + $", at, to->group, k_thread(to));
     k_if(to, k_expr(to, "$ < #", id, s->grid[index].n));
-    copy_body(s, to, index, id);
+    copy_body(s, to, index, id, shared);
     k_end(to);
 }
 
@@ -304,6 +381,11 @@ static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
     }
     if (group != 0)
         k_set_group(to, group);
+    Shared shared = {.n = 0};
+    for (uint32_t i = 0; i < n; i++)
+        rlx_assert(share_memory(&shared, kernels[joined[i]].kernel, INT64_MAX));
+    for (uint32_t i = 0; i < shared.n; i++)
+        shared.of[i].array = k_shared(to, shared.of[i].type, shared.of[i].len);
     const KRef at = group != 0 ? k_for_group(to, total, "part") : k_loop(to, total, KFOR_PARALLEL, "part");
     for (uint32_t i = 0; i < n; i++) {
         const int64_t begin = end;
@@ -312,7 +394,7 @@ static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
             k_if(to, k_expr(to, "$ < #", at, end));
         if (has_wait && !kernel_has_wait(kernels[joined[i]].kernel))
             k_wait(to);
-        copy_share(s, to, joined[i], k_expr(to, "$ + #", at, -begin));
+        copy_share(s, to, joined[i], k_expr(to, "$ + #", at, -begin), &shared);
         if (i + 1 < n)
             k_else(to);
     }

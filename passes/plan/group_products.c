@@ -6,10 +6,14 @@
 #include "ir/shape/forms.h"
 #include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
-#include "passes/plan/group.h"
+#include "passes/lower/blocks/blocks_product.h"
 #include "passes/lower/product/matvec.h"
+#include "passes/plan/group.h"
+
+#include <string.h>
 
 typedef struct Products {
+    Pass *pass;
     const Plan *plan;
     const Graph *g;
     Groups *groups;
@@ -25,25 +29,61 @@ static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
 {
     const Node *a = graph_node(g, one), *b = graph_node(g, other);
     return a->src[0] == b->src[0] && a->shape == b->shape &&
-           graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape;
+           graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape && a->op == b->op &&
+           (a->op != OP_block_matmul || strcmp(node_get_str(a, A_block_matmul_format),
+                                               node_get_str(b, A_block_matmul_format)) == 0);
+}
+
+static bool is_product(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return matmul_form(n).is_there || n->op == OP_block_matmul;
+}
+
+// May another product of the same rows be computed in the same kernel?
+static bool takes_second(const Products *p, NodeId id)
+{
+    return matmul_form(graph_node(p->g, id)).is_there ? matvec_takes(p->plan, id)
+                                                      : block_stream_takes(p->pass, id);
+}
+
+static bool is_number(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return n->op == OP_const && shape_numel(n->shape) == 1;
+}
+
+// Does the group of a product have nothing but what follows from its sums (casts, silu)?
+static bool is_chain(const Products *p, NodeId product, NodeId root)
+{
+    for (NodeId i = product + 1; i <= root; i++) {
+        const Node *n = graph_node(p->g, i);
+        for (uint32_t j = 0; p->groups->root[i] == root && j < n->n_src; j++)
+            if (p->groups->root[n->src[j]] != root && !is_number(p->g, n->src[j]))
+                return false;
+    }
+    return true;
 }
 
 // silu(x A) * (x B): the groups of both products become one.
 static void join_second(Products *p, NodeId id)
 {
     const Uses *u = &p->groups->uses;
-    const uint32_t first = u->first[id];
-    const NodeId user = u->first[id + 1] - first == 1 ? u->user[first] : 0;
+    const NodeId own = p->groups->root[id];
+    const uint32_t first = u->first[own];
+    const NodeId user = u->first[own + 1] - first == 1 ? u->user[first] : 0;
     const NodeId root = user != 0 ? p->groups->root[user] : 0;
     const NodeId anchor = root != 0 ? p->groups->anchor[root] : 0;
-    if (!is_alone(p, id) || anchor == 0 || anchor == id || user == anchor || !matvec_takes(p->plan, id) ||
-        !matvec_takes(p->plan, anchor) || !are_same_rows(p->g, id, anchor))
+    if (own == 0 || root == own || p->groups->anchor[own] != id || anchor == 0 || user == anchor ||
+        !is_product(p->g, anchor) || !are_same_rows(p->g, id, anchor) || !takes_second(p, id) ||
+        !takes_second(p, anchor) || !is_chain(p, id, own))
         return;
     for (NodeId i = 1; i < root; i++) // there is room for one more
-        if (i != anchor && p->groups->root[i] == root && matmul_form(graph_node(p->g, i)).is_there)
+        if (i != anchor && p->groups->root[i] == root && is_product(p->g, i))
             return;
-    p->groups->root[id] = root;
-    p->size[root]++;
+    for (NodeId i = id; i <= own; i++)
+        p->groups->root[i] = p->groups->root[i] == own ? root : p->groups->root[i];
+    p->size[root] += p->size[own];
 }
 
 // One number for each element of a row, of the same type, that no kernel makes.
@@ -56,20 +96,34 @@ static bool is_plain_scale(const Graph *g, const Node *norm)
            shape_numel(scale->shape) == norm->shape->dim[norm->shape->rank - 1];
 }
 
+// What products read of a norm: itself, or its cast to 16 bits, where that is all that reads it. 0: neither.
+static NodeId end_of_norm(const Products *p, NodeId id)
+{
+    const Uses *u = &p->groups->uses;
+    const NodeId root = p->groups->root[id];
+    if (is_alone(p, id))
+        return id;
+    return graph_node(p->g, id)->dtype == DTYPE_f32 && p->size[root] == 2 &&
+                   k_is_half(graph_node(p->g, root)->dtype) && u->first[id + 1] - u->first[id] == 1
+               ? root
+               : 0;
+}
+
 static void take_in_norm(Products *p, NodeId id)
 {
     const Node *n = graph_node(p->g, id);
     const Uses *u = &p->groups->uses;
-    if (!is_alone(p, id) || node_get_int(n, A_rms_norm_axis) != (int64_t)n->shape->rank - 1 ||
+    const NodeId end = end_of_norm(p, id);
+    if (end == 0 || node_get_int(n, A_rms_norm_axis) != (int64_t)n->shape->rank - 1 ||
         !is_plain_scale(p->g, n))
         return;
-    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
+    for (uint32_t i = u->first[end]; i < u->first[end + 1]; i++) {
         const Node *user = graph_node(p->g, u->user[i]);
-        if (u->user[i] == 0 || !matvec_takes(p->plan, u->user[i]) || user->src[0] != id)
+        if (u->user[i] == 0 || !matvec_takes(p->plan, u->user[i]) || user->src[0] != end)
             return;
     }
-    p->groups->root[id] = 0;
-    p->groups->taken_in[id] = true;
+    p->groups->root[id] = p->groups->root[end] = 0;
+    p->groups->taken_in[id] = p->groups->taken_in[end] = true;
 }
 
 static bool takes_scale(const Products *p, NodeId user)
@@ -144,14 +198,14 @@ void group_join_products(Pass *pass, Groups *groups)
     rlx_assert(groups->root != NULL && groups->taken_in != NULL);
     const Plan *plan = pass->plan;
     const uint32_t n = plan->graph->nodes.len;
-    Products p = {.plan = plan, .g = plan->graph, .groups = groups};
+    Products p = {.pass = pass, .plan = plan, .g = plan->graph, .groups = groups};
     if (!may_join(pass))
         return;
     p.size = ARENA_ARRAY(pass->scratch, uint32_t, n);
     for (NodeId id = 1; id < n; id++)
         p.size[groups->root[id]]++;
     for (NodeId id = 1; id < n; id++)
-        if (matmul_form(graph_node(p.g, id)).is_there)
+        if (is_product(p.g, id))
             join_second(&p, id);
     for (NodeId id = 1; id < n; id++)
         if (graph_node(p.g, id)->op == OP_rms_norm)
@@ -223,16 +277,24 @@ static void insert_member(const Plan *plan, PlanKernel *k, NodeId id)
     }
 }
 
-void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
+// Recursion: what is taken in is a norm and its cast at most.
+static void add_taken_in(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
 {
-    rlx_assert(id != 0 && groups->root[id] == k->root);
     const Node *n = graph_node(plan->graph, id);
     for (uint32_t i = 0; i < n->n_src; i++) {
         bool is_new = groups->taken_in[n->src[i]];
         for (uint32_t j = 0; j < k->body.len; j++)
             is_new = is_new && k->body.data[j] != n->src[i];
-        if (is_new)
-            insert_member(plan, k, n->src[i]);
+        if (!is_new)
+            continue;
+        add_taken_in(plan, groups, n->src[i], k);
+        insert_member(plan, k, n->src[i]);
     }
+}
+
+void group_add_member(const Plan *plan, const Groups *groups, NodeId id, PlanKernel *k)
+{
+    rlx_assert(id != 0 && groups->root[id] == k->root);
+    add_taken_in(plan, groups, id, k);
     vec_push(plan->arena, &k->body, id);
 }

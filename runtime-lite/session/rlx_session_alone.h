@@ -42,7 +42,7 @@ static inline int rlx_session_run_alone(rlx_session *s)
         s->n_ahead = 0;
         return rlx_session_fail(s, RLX_ERR_DEVICE);
     }
-    rlx_session_take_logits(s, logits);
+    rlx_session_take_logits(s, logits, rlx_session_best(s->kind, &s->ctx));
     return 0;
 }
 

@@ -40,9 +40,17 @@ static inline int64_t rlx_session_drafts_of_run(const rlx_session *s, int64_t mo
     return s->n_drafts < most ? s->n_drafts : most;
 }
 
-// Takes the logits behind the last token and behind n_ahead drafts from a run.
-static inline void rlx_session_take_logits(rlx_session *s, const void *logits)
+// The most likely tokens that a run has found; NULL: it has not.
+static inline const int64_t *rlx_session_best(const rlx_session_model *kind, rlx_ctx *ctx)
 {
+    return kind->best != 0 ? (const int64_t *)rlx_output(ctx, kind->best) : NULL;
+}
+
+// Takes the logits behind the last token and behind n_ahead drafts from a run. best: NULL, or the most likely
+// token by the first of these rows.
+static inline void rlx_session_take_logits(rlx_session *s, const void *logits, const int64_t *best)
+{
+    s->best = best != NULL ? (int32_t)*best : -1;
     s->logits = s->first_logits;
     memcpy(s->logits, logits, (size_t)(1 + s->n_ahead) * s->kind->sizes.logits);
     s->has_logits = 1;

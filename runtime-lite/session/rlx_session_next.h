@@ -132,11 +132,20 @@ static inline int32_t rlx_session_add(rlx_session *s, int32_t token)
     return token;
 }
 
+// Has the device found the most likely token by these logits? It finds none where NaN is among them.
+static inline int rlx_session_has_best(const rlx_session *s)
+{
+    return s->best >= 0 && (size_t)s->best < s->kind->vocab->n_tokens && s->logits == s->first_logits &&
+           s->logits[s->best] > -HUGE_VALF;
+}
+
 static inline int32_t rlx_session_choose(rlx_session *s, rlx_sampling *sampling)
 {
     const size_t most = RLX_SESSION_LAST, all = (size_t)s->n_tokens, n = all < most ? all : most;
     rlx_sampling best = rlx_sampling_start(0);
     best.temperature = 0.0f;
+    if (sampling == NULL && rlx_session_has_best(s))
+        return s->best;
     if (sampling == NULL)
         return rlx_sample(&best, s->logits, s->kind->vocab->n_tokens, s->work);
     sampling->last = s->tokens + s->n_tokens - n;

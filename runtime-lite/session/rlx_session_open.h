@@ -59,6 +59,7 @@ typedef struct rlx_session_model {
     size_t text_bytes;        // of the longest text that is tokenized in the session's memory
     uint32_t logit_rows;      // slot of the size L, where there are drafts
     int64_t drafts;           // of a session at most
+    uint32_t best;            // the output with the most likely token by each row; 0: there is none
     rlx_session_sizes sizes;
 } rlx_session_model;
 
@@ -106,6 +107,7 @@ static inline void rlx_session_begin(rlx_session *s, const rlx_session_model *ki
     s->text = s->out = rlx_session_take(memory, kind->sizes.out);
     s->n_tokens = s->n_run = s->n_pages = s->n_now = 0;
     s->has_logits = 0;
+    s->best = -1;
     s->chosen = -1;
     s->runs_on = &s->ctx;
     s->slots = NULL;

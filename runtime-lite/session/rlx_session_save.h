@@ -247,6 +247,7 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     s->n_run = h.n_run;
     rlx_session_trim(s);
     s->has_logits = (int)h.has_logits;
+    s->best = -1;
     if (h.has_logits != 0)
         memcpy(s->first_logits, from + p.logits, s->kind->sizes.logits);
     rlx_session_write(s, from + p.held, (size_t)h.n_held);
@@ -275,6 +276,7 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
     to->n_sure = from->n_sure;
     to->has_logits = from->has_logits;
     to->logits = to->first_logits;
+    to->best = from->logits == from->first_logits ? from->best : -1;
     memcpy(to->logits, from->logits, from->kind->sizes.logits);
     to->chosen = -1;
     to->stream = from->stream;

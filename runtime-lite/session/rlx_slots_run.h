@@ -116,14 +116,15 @@ static inline rlx_status rlx_slots_fill(rlx_slots *all, int64_t n)
 }
 
 // What the run has made of the sessions.
-static inline void rlx_slots_collect(rlx_slots *all, const char *logits)
+static inline void rlx_slots_collect(rlx_slots *all, const char *logits, const int64_t *best)
 {
     for (uint32_t i = 0; i < all->n_slots; i++) {
         rlx_session *s = &all->slot[i];
         const int64_t n = rlx_slots_wanted(s);
         if (n != 0) {
             s->n_ahead = n - 1;
-            rlx_session_take_logits(s, logits);
+            rlx_session_take_logits(s, logits, best);
+            best += best != NULL ? n : 0;
             logits += (size_t)n * s->kind->sizes.logits;
             s->n_run -= s->n_ahead;
         }
@@ -144,7 +145,7 @@ static inline rlx_status rlx_slots_step(rlx_slots *all)
     logits = rlx_output(&all->ctx, 0);
     if (logits == NULL)
         return RLX_ERR_DEVICE;
-    rlx_slots_collect(all, (const char *)logits);
+    rlx_slots_collect(all, (const char *)logits, rlx_session_best(all->slot[0].kind, &all->ctx));
     return RLX_OK;
 }
 

@@ -208,6 +208,49 @@ static NodeId sum_of_squares(LlmBuild *b, NodeId x)
     return llm_end(b, &n);
 }
 
+static NodeId largest(LlmBuild *b, NodeId x, int64_t axis, bool keeps_axis)
+{
+    NodeBuild n = llm_begin(b, OP_reduce_max, NULL);
+    node_src(&n, x);
+    node_ints(&n, A_reduce_max_axes, &axis, 1);
+    node_int(&n, A_reduce_max_keepdims, keeps_axis);
+    return llm_end(b, &n);
+}
+
+// The least token whose logit is the largest; as many as there are where NaN is among them. In parts, so that
+// many groups of threads search: a single one takes 37 us for 128256 logits on an H200.
+static NodeId best_tokens(LlmBuild *b, NodeId logits)
+{
+    enum { PART = 1024 };
+    if (logits == 0)
+        return 0;
+    const Shape *s = graph_node(b->graph, logits)->shape;
+    const int64_t n = s->dim[1], axis = 1;
+    int64_t parts = (n + PART - 1) / PART;
+    while (n % parts != 0)
+        parts++;
+    const Dim split[] = {s->dim[0], parts, n / parts}, of_parts[] = {parts};
+    int64_t *first = ARENA_ARRAY(b->arena, int64_t, parts);
+    for (int64_t i = 0; i < parts; i++)
+        first[i] = i * (n / parts);
+    const NodeId rows = llm_reshape(b, logits, 3, split);
+    NodeBuild place = llm_begin(b, OP_argmax, NULL);
+    node_src(&place, rows);
+    node_int(&place, A_argmax_axis, 2);
+    const NodeId begin = llm_const(b, DTYPE_i64, 1, of_parts, first);
+    const NodeId token = llm_op2(b, OP_add, llm_end(b, &place), begin);
+    const NodeId most = largest(b, rows, 2, false);
+    NodeBuild chosen = llm_begin(b, OP_where, NULL);
+    node_src(&chosen, llm_op2(b, OP_eq, most, largest(b, most, 1, true)));
+    node_src(&chosen, token);
+    node_src(&chosen, b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, (double)n, b->source->span));
+    const NodeId tokens = llm_end(b, &chosen);
+    NodeBuild least = llm_begin(b, OP_reduce_min, NULL);
+    node_src(&least, tokens);
+    node_ints(&least, A_reduce_min_axes, &axis, 1);
+    return llm_end(b, &least);
+}
+
 // From the states behind the layers. False: reported.
 static bool make_outputs(LlmBuild *b, NodeId x)
 {
@@ -215,11 +258,13 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     const bool gives_logits = (gives & (LLM_GIVES_LAST | LLM_GIVES_ALL)) != 0;
     const NodeId rows = llm_norm(b, x, LLM_output_norm);
     const NodeId last = gives_rows(b) ? llm_gather(b, rows, b->last) : rows;
-    NodeId logits = 0, embedding = 0;
+    NodeId logits = 0, embedding = 0, best = 0;
     if (gives_logits)
         logits = make_logits(b, (gives & LLM_GIVES_ALL) != 0 ? rows : last);
     else
         llm_leave_out(b, LLM_output);
+    if (b->gives_best && (gives & LLM_GIVES_LAST) != 0)
+        best = best_tokens(b, logits);
     if ((gives & (LLM_GIVES_STATE | LLM_GIVES_MEAN)) != 0)
         embedding = (gives & LLM_GIVES_MEAN) != 0 ? mean_of_rows(b, rows) : last;
     if (!llm_check_all_used(b))
@@ -228,6 +273,8 @@ static bool make_outputs(LlmBuild *b, NodeId x)
         graph_output(b->graph, "logits", logits);
     if (embedding != 0)
         graph_output(b->graph, "embedding", embedding);
+    if (best != 0)
+        graph_output(b->graph, LLM_BEST, best);
     for (uint32_t i = 0; i < b->factors.len; i++) {
         const NodeId sum = sum_of_squares(b, b->factors.data[i].x);
         if (b->failed)
@@ -266,6 +313,7 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     rlx_assert(options->context >= 0);
     LlmBuild b = {.arena = a, .diag = d, .source = source};
     b.slots = options->slots;
+    b.gives_best = options->gives_best;
     b.outputs = options->outputs != 0 ? options->outputs : LLM_GIVES_LAST;
     b.cache = options->has_f16_caches ? DTYPE_f16 : DTYPE_f32;
     b.has_bf16_rows = options->has_bf16_rows;

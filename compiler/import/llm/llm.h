@@ -120,6 +120,9 @@ typedef struct LlmOptions {
     // Outputs beyond those: for each product with a weight of one matrix, the sums of squares of its columns
     // over the tokens of a run, named by GGUF's name and LLM_SUMS.
     bool measures;
+    // Beside the logits of last tokens: `best`, the most likely token by each row, which a device finds
+    // faster than the host does; with NaN among the logits it is no token.
+    bool gives_best;
     // Equal tensors stay constants of their own: the program may load other numbers (--weights load).
     bool keeps_apart;
     LlmAdapter *adapters; // --lora
@@ -127,6 +130,7 @@ typedef struct LlmOptions {
     const char *part; // of a model of several (--signature); NULL: the one that makes text
 } LlmOptions;
 #define LLM_SUMS ".in_sum2"
+#define LLM_BEST "best"
 // What the encoder of a model that hears gives, and the parameter of its decoder.
 #define LLM_ENCODED "encoded"
 

@@ -49,6 +49,7 @@ typedef struct LlmBuild {
     uint32_t layer;               // the current one
     int64_t context;
     uint32_t outputs; // LLM_GIVES_*
+    bool gives_best;
     DType cache; // type of keys and values in the states
     bool has_bf16_rows;
     bool has_rings;

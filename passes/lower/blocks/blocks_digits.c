@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // x as integers of three bytes for products with blocks on GPUs: an element is a whole multiple of the step
 // of its unit of 32 elements, X = 65536 a + 256 b + c with signed bytes a, b and c, its digits (as
-// blocks_dot.c has them on CPUs). Adding 1.5 * 2^23 to x / step rounds it, so that X is in the lowest bits of
-// the sum. Where an element is not finite, the step is NaN. Every group of threads rounds all of x: that is
-// half of the work where it has 16 columns (on an H200, Q4_K 4096x14336: 16 columns 11.5 us, 32 11.1).
+// blocks_dot.c has them on CPUs); or of two bytes or one, where --accuracy allows that. Adding 1.5 * 2^23 to
+// x / step rounds it, so that X is in the lowest bits of the sum. Where an element is not finite, the step is
+// NaN. Every group of threads rounds all of x: that is half of the work where it has 16 columns (on an H200,
+// Q4_K 4096x14336 with three digits: 16 columns 11.5 us, 32 11.1).
 #include "passes/lower/blocks/blocks_team.h"
 #include "passes/lower/operand.h"
 
-// The largest |X|, and what units are rounded as that are smaller, so that steps are no denormals.
-#define LARGEST  (63.5 * 65536)
+// What units are rounded as that are smaller, so that steps are no denormals.
 #define SMALLEST 0x1p-100
 
 enum {
@@ -22,6 +22,20 @@ enum {
     LITTLE_SHARED = 32 << 10,
     SOME_COLUMNS = 4096
 };
+
+// The largest |X|.
+static double largest(const Team *t)
+{
+    static const double of[] = {0, 127, 127 * 256, 63.5 * 65536};
+    return of[t->digits];
+}
+
+int64_t team_digits(const Team *t)
+{
+    const double accuracy = t->l->pass->options->accuracy;
+    rlx_assert(accuracy >= BLOCK_DIGITS_ERROR);
+    return accuracy >= BLOCK_ONE_ERROR ? 1 : accuracy >= BLOCK_TWO_ERROR ? 2 : MAX_DIGITS;
+}
 
 bool team_can_digits(const Team *t)
 {
@@ -145,7 +159,7 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
 {
     Kernel *k = t->l->k;
     const KRef held = held_place(t, first);
-    KRef x[EACH], digit[EACH], words[DIGITS], e = 0;
+    KRef x[EACH], digit[EACH], words[MAX_DIGITS], e = 0;
     for (int64_t i = 0; i < EACH; i++)
         x[i] = k_cast(k, k_aload(k, t->held_x, k_expr(k, "$ + #", held, i), 1), DTYPE_f32);
     KRef most = k_abs(k, x[0]), sum = x[0];
@@ -156,20 +170,21 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
     most = team_op(t, KOP_max, k_team(k, KOP_max, most, THREADS), team_number(t, SMALLEST));
     const KRef all = k_team(k, KOP_add, sum, THREADS);
     const KRef part = t->length == PIECE ? all : k_team(k, KOP_add, sum, THREADS / 2);
-    const KRef factor = team_op(t, KOP_div, team_number(t, LARGEST), most);
+    const KRef factor = team_op(t, KOP_div, team_number(t, largest(t)), most);
     // whatever is not finite makes the sum so
-    const KRef finite = team_op(t, KOP_mul, most, team_number(t, 1 / LARGEST));
+    const KRef finite = team_op(t, KOP_mul, most, team_number(t, 1 / largest(t)));
     const KRef step = k_fma(k, all, team_number(t, 0), finite);
     for (int64_t i = 0; i < EACH; i++)
         digit[i] = digits_of(t, x[i], factor);
     words_of(t, digit, words);
     const bool is_open = open_elements(t, chunk, first, &e);
-    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), UNIT_WORDS), place = team_rem(t, e, PIECE);
-    for (int64_t d = 0; d < DIGITS; d++) {
+    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), team_unit_words(t));
+    const KRef place = team_rem(t, e, PIECE);
+    for (int64_t d = 0; d < t->digits; d++) {
         const KRef at = k_expr(k, "$ + ($ + #)", unit, team_div(t, place, WORD), d * PIECE / WORD);
-        k_astore(k, t->xs, at, k_bitcast(k, words[d], DTYPE_i32));
+        k_astore(k, t->xs, at, k_bitcast(k, words[MAX_DIGITS - t->digits + d], DTYPE_i32));
     }
-    const KRef behind = k_expr(k, "$ + #", unit, DIGITS * PIECE / WORD);
+    const KRef behind = k_expr(k, "$ + #", unit, t->digits * PIECE / WORD);
     if (t->length != PIECE) { // one thread of the piece, not one of each part
         k_if(k, team_op(t, KOP_eq, place, k_index(k, 0)));
         put_number(t, behind, step);
@@ -196,14 +211,15 @@ void team_read_digits(Team *t, int64_t s, KRef e)
     rlx_assert(t->has_digits && t->length % WORD == 0);
     Kernel *k = t->l->k;
     const int64_t n = t->length / WORD;
-    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), UNIT_WORDS), place = team_rem(t, e, PIECE);
+    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), team_unit_words(t));
+    const KRef place = team_rem(t, e, PIECE);
     const KRef from = k_add(k, unit, team_div(t, place, WORD));
-    for (int64_t d = 0; d < DIGITS; d++)
+    for (int64_t d = 0; d < t->digits; d++)
         for (int64_t w = 0; w < n; w++) {
             const KRef v = k_aload(k, t->xs, k_expr(k, "$ + #", from, d * PIECE / WORD + w), 1);
-            t->xr[(s * DIGITS + d) * n + w] = k_get(k, k_var(k, v, "x"));
+            t->xr[(s * t->digits + d) * n + w] = k_get(k, k_var(k, v, "x"));
         }
-    const KRef behind = k_expr(k, "$ + #", unit, DIGITS * PIECE / WORD);
+    const KRef behind = k_expr(k, "$ + #", unit, t->digits * PIECE / WORD);
     t->step[s] = k_bitcast(k, k_aload(k, t->xs, behind, 1), DTYPE_f32);
     const KRef at = k_expr(k, "$ + ($ + 1)", behind, team_div(t, place, t->length));
     t->sum[s] = k_bitcast(k, k_aload(k, t->xs, at, 1), DTYPE_f32);

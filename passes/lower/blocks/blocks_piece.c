@@ -257,16 +257,16 @@ static KRef digit_sum(const Team *t, const Piece *piece, KRef from, const KRef *
 {
     Kernel *k = t->l->k;
     const int64_t n = t->length / WORD;
-    KRef sum[DIGITS];
-    for (int64_t d = 0; d < DIGITS; d++)
+    KRef sum[MAX_DIGITS];
+    for (int64_t d = 0; d < t->digits; d++)
         sum[d] = k_integer(k, DTYPE_i32, 0);
     for (int64_t w = 0; w < n; w++) {
         const KRef bytes = k_cast(k, quad(t, piece, from, words, s, w), DTYPE_i32);
-        for (int64_t d = 0; d < DIGITS; d++)
-            sum[d] = k_dot8(k, bytes, t->xr[(s * DIGITS + d) * n + w], sum[d]);
+        for (int64_t d = 0; d < t->digits; d++)
+            sum[d] = k_dot8(k, bytes, t->xr[(s * t->digits + d) * n + w], sum[d]);
     }
     KRef all = k_cast(k, sum[0], DTYPE_f32);
-    for (int64_t d = 1; d < DIGITS; d++)
+    for (int64_t d = 1; d < t->digits; d++)
         all = k_fma(k, all, team_number(t, 256), k_cast(k, sum[d], DTYPE_f32));
     return all;
 }
@@ -286,11 +286,11 @@ static void step_numbers(const Team *t, const Piece *piece, KRef from, int64_t a
     *min = f->min.sign ? group_number(t, &f->min, f->m_at, piece, from, g, ahead / f->group) : 0;
 }
 
-static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t column)
+static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef *words, KRef to)
 {
     Kernel *k = t->l->k;
     const BlockFormat *f = t->f;
-    KRef acc = k_get(k, t->acc[column]), scale = 0, min = 0;
+    KRef acc = k_get(k, to), scale = 0, min = 0;
     for (int64_t s = 0; s < t->segments; s++) {
         step_numbers(t, piece, from, team_is_joined(t) ? 0 : s * f->q.low.run, &scale, &min);
         const KRef sum = digit_sum(t, piece, from, words, s);
@@ -299,15 +299,15 @@ static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef 
         if (rest)
             acc = k_fma(k, t->sum[s], rest, acc);
     }
-    k_set(k, t->acc[column], acc);
+    k_set(k, to, acc);
 }
 
-static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef *words, int64_t column)
+static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef *words, KRef to)
 {
     Kernel *k = t->l->k;
     const bool is_joined = team_is_joined(t);
     const KRef zero = team_number(t, 0);
-    KRef acc = k_get(k, t->acc[column]), part = zero, scale = 0, min = 0;
+    KRef acc = k_get(k, to), part = zero, scale = 0, min = 0;
     for (int64_t e = 0; e < PIECE; e++) {
         const int64_t s = e / t->length, i = e % t->length, first = i / t->same * t->same;
         part = k_fma(k, t->xr[e], element(t, piece, from, words, s, i), part);
@@ -319,10 +319,10 @@ static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef 
             acc = k_fma(k, t->sum[team_sum(t, s, i)], min, acc);
         part = zero;
     }
-    k_set(k, t->acc[column], acc);
+    k_set(k, to, acc);
 }
 
-void team_add_piece(const Team *t, const Piece *piece, int64_t column)
+void team_add_piece(const Team *t, const Piece *piece, int64_t column, KRef to)
 {
     rlx_assert(column >= 0 && column < t->columns);
     Kernel *k = t->l->k;
@@ -346,10 +346,10 @@ void team_add_piece(const Team *t, const Piece *piece, int64_t column)
             words[w] = team_op(t, KOP_xor, words[w], whole(t, f->q.flip * 0x01010101u));
     }
     if (t->has_digits) {
-        add_digits(t, piece, from, words, column);
+        add_digits(t, piece, from, words, to);
         return;
     }
-    add_floats(t, piece, from, words, column);
+    add_floats(t, piece, from, words, to);
 }
 
 // --- whole elements ------------------------------------------------------------------------------

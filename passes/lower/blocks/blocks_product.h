@@ -11,6 +11,7 @@ enum { BLOCK_MAX_ROWS = 4, BLOCK_VECTORS = 2 };
 
 typedef struct BlockProduct {
     NodeId x, w, index; // index 0: there is one matrix, else one for each of `experts`
+    NodeId other, other_w; // a second product of the same x that the epilogue reads, and its weights; 0: none
     const BlockFormat *f;
     int64_t rows, inner, columns, experts; // rows of x, columns of a matrix
     Domain d;        // of the root: the last axis has the columns, those before it the rows
@@ -53,6 +54,9 @@ PackedUnit block_product_unit(Lower *l, const BlockColumns *c, int64_t v, KRef b
                               int64_t turn);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
+// Is a product of one row, the second of which may be computed in the same kernel, as blocks_stream.c says? A
+// plan asks before there are kernels; where it is wrong, plain sums do it.
+bool block_stream_takes(Pass *pass, NodeId product);
 // Vectors of columns with weights that can be packed. False: it does not apply.
 bool block_product_vectors(Lower *l, BlockProduct *p);
 

@@ -17,28 +17,36 @@ enum {
     PLACES = 3,        // groups for each processor
     MORE_PLACES = 6,
     PIECES = 4,        // of a thread between two barriers
-    MAX_HELD = 2,      // pieces of x that a thread has in registers
     X_ELEMENTS = 2048, // of x in shared memory at a time
     LINE = 4,          // words of a copy
     MIN_SLOTS = 3,
     MAX_SLOTS = 8,
-    X_WORDS = DIGITS * PIECE / WORD // of a piece
+    MAX_HELD = 2,      // pieces of x that a thread has in registers
+    PIECE_WORDS = MAX_DIGITS * PIECE / WORD,
+    MATRICES = 2
 };
 
-// x of a piece, in variables.
+// x of a piece, in variables: digits, steps and sums.
 typedef struct Held {
-    KRef x[X_WORDS], step[MAX_SEGMENTS], sum[MAX_SEGMENTS];
+    KRef x[PIECE_WORDS], step[MAX_SEGMENTS], sum[MAX_SEGMENTS];
 } Held;
 
 typedef struct Stream {
     Team t;
     int64_t chunks, chunk_words, per_turn; // of a row; words of a chunk; chunks of x rounded at a time
     int64_t parts, own, sets;              // warps along k, their chunks each; sets of such warps
+    int64_t matrices;                      // with the same x; all below is of each
     int64_t slots, stage, columns;         // of the ring; columns of a slot, of the group
+    uint32_t w[MATRICES];
     KRef part, set;
-    KRef partial; // shared, [columns][parts]
+    KRef partial; // shared, [matrices][columns][parts]
     Held held[MAX_HELD];
 } Stream;
+
+static int64_t words_of_piece(const Stream *s)
+{
+    return s->t.digits * PIECE / WORD;
+}
 
 static int64_t row_blocks(const Stream *s)
 {
@@ -76,7 +84,7 @@ static void declare_held(Stream *s)
 {
     Kernel *k = s->t.l->k;
     for (int64_t h = 0; h < s->own * s->t.period; h++) {
-        for (int64_t i = 0; i < X_WORDS; i++)
+        for (int64_t i = 0; i < words_of_piece(s); i++)
             s->held[h].x[i] = k_var(k, k_integer(k, DTYPE_i32, 0), "x");
         for (int64_t i = 0; i < s->t.segments; i++) {
             s->held[h].step[i] = k_var(k, team_number(&s->t, 0), "step");
@@ -99,7 +107,7 @@ static void hold_piece(Stream *s, int64_t o, int64_t step, KRef turn)
     k_if(k, is_in ? team_op(t, KOP_and, is_here, is_in) : is_here);
     const Piece piece = team_piece(t, step);
     team_read_x(t, &piece, block_of(s, own, step));
-    for (int64_t i = 0; i < X_WORDS; i++)
+    for (int64_t i = 0; i < words_of_piece(s); i++)
         k_set(k, held->x[i], t->xr[i]);
     for (int64_t i = 0; i < t->segments; i++) {
         k_set(k, held->step[i], t->step[i]);
@@ -127,13 +135,19 @@ static void hold_x(Stream *s)
 
 // --- weights -------------------------------------------------------------------------------------
 
+static KRef slot_of(const Stream *s, KRef stage, int64_t matrix)
+{
+    const int64_t words = s->stage * s->t.row_words;
+    return k_expr(s->t.l->k, "$ % # * # + #", stage, s->slots, s->matrices * words, matrix * words);
+}
+
 // Begins to copy the columns of a slot; behind the last one there are zeros.
-static void copy_stage(const Stream *s, KRef stage)
+static void copy_columns(const Stream *s, KRef stage, int64_t matrix)
 {
     const Team *t = &s->t;
     Kernel *k = t->l->k;
     const int64_t words = s->stage * t->row_words;
-    const KRef to = k_expr(k, "$ % # * #", stage, s->slots, words);
+    const KRef to = slot_of(s, stage, matrix);
     const KRef column = k_expr(k, "$ * # + $", stage, s->stage, t->column);
     const KRef from = k_expr(k, "$ * #", column, t->row_words);
     const KRef end = k_index(k, t->p->columns * t->row_words);
@@ -150,10 +164,16 @@ static void copy_stage(const Stream *s, KRef stage)
         if (is_open)
             k_if(k, team_op(t, KOP_lt, at, k_index(k, words)));
         k_device(k, KDEV_cp_async_words, t->tile, k_add(k, to, at),
-                 k_address(k, t->w, k_add(k, t->w_base, source)), bytes);
+                 k_address(k, s->w[matrix], k_add(k, t->w_base, source)), bytes);
         if (is_open)
             k_end(k);
     }
+}
+
+static void copy_stage(const Stream *s, KRef stage)
+{
+    for (int64_t i = 0; i < s->matrices; i++)
+        copy_columns(s, stage, i);
 }
 
 static int64_t stages(const Stream *s)
@@ -181,17 +201,17 @@ static void copy_next(const Stream *s, KRef stage)
     k_device_with(k, KDEV_cp_async_commit, 0);
 }
 
-// One piece of all columns of a team, in a slot that begins at word `slot`.
-static void add_held(Stream *s, int64_t o, int64_t step, KRef slot)
+// One piece of all columns of a team, in the slot of a stage.
+static void add_held(Stream *s, int64_t o, int64_t step, KRef stage)
 {
     Team *t = &s->t;
     Kernel *k = t->l->k;
     const Held *held = &s->held[o * t->period + step];
     const KRef chunk = number_of_chunk(s, o);
     const KRef is_in = has_block(s, chunk, step);
-    Piece piece = team_piece(t, step);
-    piece.block = k_expr(k, "$ * # + $ + $", chunk, s->chunk_words, slot, piece.block);
-    for (int64_t i = 0; i < X_WORDS; i++)
+    const Piece first = team_piece(t, step);
+    const KRef begin = k_expr(k, "$ * # + $", chunk, s->chunk_words, first.block);
+    for (int64_t i = 0; i < words_of_piece(s); i++)
         t->xr[i] = k_get(k, held->x[i]);
     for (int64_t i = 0; i < t->segments; i++) {
         t->step[i] = k_get(k, held->step[i]);
@@ -199,8 +219,12 @@ static void add_held(Stream *s, int64_t o, int64_t step, KRef slot)
     }
     if (is_in)
         k_if(k, is_in);
-    for (int64_t c = 0; c < t->columns; c++)
-        team_add_piece(t, &piece, c);
+    for (int64_t i = 0; i < s->matrices; i++) {
+        Piece piece = first;
+        piece.block = k_add(k, begin, slot_of(s, stage, i));
+        for (int64_t c = 0; c < t->columns; c++)
+            team_add_piece(t, &piece, c, t->acc[i * t->columns + c]);
+    }
     if (is_in)
         k_end(k);
 }
@@ -209,21 +233,34 @@ static void add_stage(Stream *s, KRef stage)
 {
     Team *t = &s->t;
     Kernel *k = t->l->k;
-    const KRef slot = k_expr(k, "$ % # * #", stage, s->slots, s->stage * t->row_words);
-    for (int64_t c = 0; c < t->columns; c++)
+    const int64_t n = s->matrices * t->columns;
+    for (int64_t c = 0; c < n; c++)
         k_set(k, t->acc[c], team_number(t, 0));
     for (int64_t o = 0; o < s->own; o++)
         for (int64_t step = 0; step < t->period; step++)
-            add_held(s, o, step, slot);
+            add_held(s, o, step, stage);
     KRef sum = 0;
-    for (int64_t c = 0; c < t->columns; c++) {
+    for (int64_t c = 0; c < n; c++) {
         const KRef all = k_team(k, KOP_add, k_get(k, t->acc[c]), TEAM);
         sum = c == 0 ? all : k_select(k, team_op(t, KOP_eq, t->lane, k_index(k, c)), all, sum);
     }
-    k_if(k, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)));
-    const KRef column = k_expr(k, "$ * # + ($ * # + $)", stage, s->stage, s->set, t->columns, t->lane);
+    k_if(k, team_op(t, KOP_lt, t->lane, k_index(k, n)));
+    const KRef matrix = k_expr(k, "$ / # * #", t->lane, t->columns, s->columns);
+    const KRef own = k_expr(k, "$ * # + $ % #", s->set, t->columns, t->lane, t->columns);
+    const KRef column = k_expr(k, "$ + ($ * # + $)", matrix, stage, s->stage, own);
     k_astore(k, s->partial, k_expr(k, "$ * # + $", column, s->parts, s->part), sum);
     k_end(k);
+}
+
+static KRef joined_parts(const Stream *s, KRef column, int64_t matrix)
+{
+    const Team *t = &s->t;
+    Kernel *k = t->l->k;
+    const KRef from = k_expr(k, "($ + #) * #", column, matrix * s->columns, s->parts);
+    KRef sum = k_aload(k, s->partial, from, 1);
+    for (int64_t part = 1; part < s->parts; part++)
+        sum = team_op(t, KOP_add, sum, k_aload(k, s->partial, k_expr(k, "$ + #", from, part), 1));
+    return sum;
 }
 
 static void store_columns(const Stream *s, KRef row, KRef is_some)
@@ -231,11 +268,11 @@ static void store_columns(const Stream *s, KRef row, KRef is_some)
     const Team *t = &s->t;
     Kernel *k = t->l->k;
     const KRef i = k_for(k, t->thread, k_index(k, s->columns), t->threads, KFOR_SERIAL, "i");
-    const KRef column = k_add(k, t->column, i), from = k_expr(k, "$ * #", i, s->parts);
+    const KRef column = k_add(k, t->column, i);
     k_if(k, team_op(t, KOP_lt, column, k_index(k, t->p->columns)));
-    KRef sum = k_aload(k, s->partial, from, 1);
-    for (int64_t part = 1; part < s->parts; part++)
-        sum = team_op(t, KOP_add, sum, k_aload(k, s->partial, k_expr(k, "$ + #", from, part), 1));
+    KRef sum[MATRICES] = {0};
+    for (int64_t m = 0; m < s->matrices; m++)
+        sum[m] = joined_parts(s, i, m);
     team_store(t, row, column, sum, is_some);
     k_end(k);
     k_end(k);
@@ -258,7 +295,7 @@ static void emit_group(Stream *s, KRef row)
     t->held_x = k_array(k, (int)k->params.data[t->x].dtype, team_held_elements(t));
     declare_held(s);
     hold_x(s);
-    for (int64_t c = 0; c < t->columns; c++)
+    for (int64_t c = 0; c < s->matrices * t->columns; c++)
         t->acc[c] = k_var(k, team_number(t, 0), "acc");
     const KRef stage = k_loop(k, stages(s), KFOR_SERIAL, "stage");
     k_device_with(k, KDEV_cp_async_wait, s->slots - 2);
@@ -279,10 +316,11 @@ static bool find_ring(Stream *s, int64_t columns, int64_t warps, int64_t places)
     t->columns = columns;
     s->sets = ceil_div(warps, s->parts);
     s->stage = s->sets * columns;
-    s->columns = ceil_div(ceil_div(t->p->columns, places * t->l->caps->gpu->processors), s->stage) * s->stage;
+    const int64_t groups = places * t->l->caps->gpu->processors;
+    s->columns = ceil_div(ceil_div(t->p->columns, groups), s->stage) * s->stage;
     t->threads = s->sets * s->parts * TEAM;
-    const int64_t taken = (team_x_words(t) + s->columns * s->parts) * WORD;
-    s->slots = ((int64_t)t->l->caps->shared_bytes - taken) / (s->stage * t->row_words * WORD);
+    const int64_t taken = (team_x_words(t) + s->matrices * s->columns * s->parts) * WORD;
+    s->slots = ((int64_t)t->l->caps->shared_bytes - taken) / (s->matrices * s->stage * t->row_words * WORD);
     if (s->slots > MAX_SLOTS)
         s->slots = MAX_SLOTS;
     return s->slots >= MIN_SLOTS;
@@ -290,29 +328,60 @@ static bool find_ring(Stream *s, int64_t columns, int64_t warps, int64_t places)
 
 // Warps that have little to do between two barriers lose to blocks_team.c. Where they have half as much, more
 // of them make up for it, unless there is a min to be added.
+static bool find_ring_for(Stream *s, int64_t held)
+{
+    const int64_t columns = PIECES / held / s->matrices;
+    if (columns == 0)
+        return false;
+    return find_ring(s, columns, WARPS, PLACES) ||
+           (held * 2 == PIECES && s->t.f->min.sign == 0 && find_ring(s, 1, MORE_WARPS, MORE_PLACES));
+}
+
 static bool find_stream(Stream *s)
 {
     Team *t = &s->t;
+    if (t->row_words % LINE != 0 || !team_can_digits(t))
+        return false;
     t->has_digits = true;
+    t->digits = team_digits(t);
     s->chunks = ceil_div(row_blocks(s), t->blocks);
     s->chunk_words = t->blocks * t->f->bytes / WORD;
-    s->own = ceil_div(s->chunks, MAX_PARTS);
-    s->parts = ceil_div(s->chunks, s->own);
     s->per_turn = X_ELEMENTS < t->chunk ? 1 : X_ELEMENTS / t->chunk;
     if (s->per_turn > s->chunks)
         s->per_turn = s->chunks;
     t->chunk *= s->per_turn;
-    const int64_t held = s->own * t->period;
-    if (held > MAX_HELD || t->row_words % LINE != 0 || !team_can_digits(t))
+    s->own = ceil_div(s->chunks, MAX_PARTS);
+    s->parts = ceil_div(s->chunks, s->own);
+    return s->own * t->period <= MAX_HELD && find_ring_for(s, s->own * t->period);
+}
+
+bool block_stream_takes(Pass *pass, NodeId product)
+{
+    rlx_assert(pass->plan != NULL && product != 0);
+    const Graph *g = pass->plan->graph;
+    const Node *n = graph_node(g, product);
+    const TargetCaps *caps = pass->plan->caps;
+    if (n->op != OP_block_matmul || !caps->has_mma || caps->shared_bytes == 0)
         return false;
-    return find_ring(s, PIECES / held, WARPS, PLACES) ||
-           (held == MAX_HELD && t->f->min.sign == 0 && find_ring(s, 1, MORE_WARPS, MORE_PLACES));
+    const Node *x = graph_node(g, n->src[0]), *w = graph_node(g, n->src[1]);
+    const int64_t inner = x->shape->dim[x->shape->rank - 1];
+    if ((w->op != OP_const && w->op != OP_param) || w->shape->rank != 3 || shape_numel(w->shape) == 0 ||
+        shape_numel(x->shape) != inner || !lower_is_float(x->dtype))
+        return false;
+    Lower l = {.pass = pass, .g = g, .caps = caps};
+    BlockProduct p = {.x = n->src[0], .w = n->src[1], .inner = inner, .rows = 1, .columns = w->shape->dim[0]};
+    p.f = block_format(pass->scratch, node_get_str(n, A_block_matmul_format));
+    Stream s = {.t = {.l = &l, .p = &p, .f = p.f}, .matrices = MATRICES};
+    if (inner / p.f->elements * p.f->bytes % WORD != 0)
+        return false;
+    team_find_shape(&s.t);
+    return find_stream(&s);
 }
 
 bool block_stream_product(const Team *shape)
 {
     rlx_assert(shape->l->caps->is_gpu && shape->p != NULL);
-    Stream s = {.t = *shape};
+    Stream s = {.t = *shape, .matrices = shape->p->other != 0 ? MATRICES : 1};
     Team *t = &s.t;
     Lower *l = t->l;
     Kernel *k = l->k;
@@ -320,10 +389,12 @@ bool block_stream_product(const Team *shape)
         return false;
     const int64_t rows = shape_numel(lower_node(l, l->anchor)->shape) / t->p->columns;
     team_add_params(t);
+    s.w[0] = t->w;
+    s.w[1] = s.matrices > 1 ? team_weight(t, t->p->other_w) : 0;
     k_set_group(k, (uint32_t)t->threads);
-    t->tile = k_shared(k, DTYPE_u32, s.slots * s.stage * t->row_words);
+    t->tile = k_shared(k, DTYPE_u32, s.slots * s.matrices * s.stage * t->row_words);
     t->xs = k_shared(k, DTYPE_i32, team_x_words(t));
-    s.partial = k_shared(k, DTYPE_f32, s.columns * s.parts);
+    s.partial = k_shared(k, DTYPE_f32, s.matrices * s.columns * s.parts);
     t->words = t->row_words;
     const KRef row = k_for_group(k, rows, "row");
     t->column = k_expr(k, "$ * #", k_for_group(k, ceil_div(t->p->columns, s.columns), "tile"), s.columns);

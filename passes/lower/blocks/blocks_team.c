@@ -78,7 +78,7 @@ static void add_step(Team *t, int64_t step, int64_t blocks)
         k_if(k, team_op(t, KOP_lt, block, k_index(k, blocks)));
     team_read_x(t, &piece, block);
     for (int64_t c = 0; c < t->columns; c++)
-        team_add_piece(t, &piece, c);
+        team_add_piece(t, &piece, c, t->acc[c]);
     if (!is_whole)
         k_end(k);
 }
@@ -221,31 +221,40 @@ static void emit_chunk(Team *t, KRef chunk, int64_t blocks, bool is_last)
 
 // An infinity times a q of 0 is NaN, as the sum of an infinite one and min is where their signs differ: such
 // sums are made again of whole elements.
-static KRef without_infinities(const Team *t, KRef sum, Point at)
+static KRef without_infinities(const Team *t, KRef sum, Point at, NodeId w)
 {
     Kernel *k = t->l->k;
+    BlockProduct p = *t->p;
     const KRef all = k_var(k, sum, "all");
+    p.w = w;
     k_if(k, team_op(t, KOP_ne, sum, sum));
-    const BlockReader r = block_product_reader(t->l, t->p);
+    const BlockReader r = block_product_reader(t->l, &p);
     k_set(k, all, team_number(t, 0));
-    block_product_plain(t->l, t->p, &r, at, t->expert, all);
+    block_product_plain(t->l, &p, &r, at, t->expert, all);
     k_end(k);
     return k_get(k, all);
 }
 
-void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some)
+void team_store(const Team *t, KRef row, KRef column, const KRef *sums, KRef is_some)
 {
-    rlx_assert(row != 0 && column != 0 && sum != 0);
+    rlx_assert(row != 0 && column != 0 && sums[0] != 0);
     Kernel *k = t->l->k;
     Lower *l = t->l;
+    const int type = lower_node(l, l->anchor)->dtype;
     Point at = {.lanes = 1, .count = 1};
+    Given other = {.id = t->p->other};
     block_product_row(l, t->p, row, at.idx);
     at.idx[t->p->d.rank - 1] = column;
-    if (t->f->min.sign || t->has_digits)
-        sum = without_infinities(t, sum, at);
-    if (is_some)
-        sum = k_select(k, is_some, sum, team_number(t, 0));
-    pull_store_root(l, &t->p->d, at, k_cast(k, sum, lower_node(l, l->anchor)->dtype));
+    KRef sum[2] = {sums[0], other.id != 0 ? sums[1] : 0};
+    for (uint32_t i = 0; i < (other.id != 0 ? 2 : 1); i++) {
+        if (t->f->min.sign || t->has_digits)
+            sum[i] = without_infinities(t, sum[i], at, i == 0 ? t->p->w : t->p->other_w);
+        if (is_some)
+            sum[i] = k_select(k, is_some, sum[i], team_number(t, 0));
+        sum[i] = k_cast(k, sum[i], type);
+    }
+    other.value = sum[1];
+    pull_store_given(l, &t->p->d, at, sum[0], &other);
 }
 
 // The threads of a team each store a column.
@@ -260,7 +269,7 @@ static void store_columns(const Team *t, KRef row, KRef is_some)
     const KRef column = k_expr(k, "$ + ($ * # + $)", t->column, t->team, t->columns, t->lane);
     k_if(k, team_op(t, KOP_and, team_op(t, KOP_lt, t->lane, k_index(k, t->columns)),
                 team_op(t, KOP_lt, column, k_index(k, t->p->columns))));
-    team_store(t, row, column, sum, is_some);
+    team_store(t, row, column, &sum, is_some);
     k_end(k);
 }
 
@@ -356,8 +365,9 @@ bool team_has_words(const Team *t)
            lower_loc(t->l, p->w)->offset % (4 * WORD) == 0;
 }
 
-static void find_shape(Team *t)
+void team_find_shape(Team *t)
 {
+    rlx_assert(t->f != NULL && t->p != NULL);
     const BlockPlane *low = &t->f->q.low;
     const int64_t bytes = t->f->bytes;
     t->per_block = t->f->elements / PIECE;
@@ -381,7 +391,8 @@ static void find_shape(Team *t)
 
 int64_t team_x_words(const Team *t)
 {
-    return t->has_digits ? t->chunk / PIECE * UNIT_WORDS : t->chunk + ceil_div(t->chunk, t->pad) * WORD;
+    return t->has_digits ? t->chunk / PIECE * team_unit_words(t)
+                         : t->chunk + ceil_div(t->chunk, t->pad) * WORD;
 }
 
 // Columns and threads of a group: as many as its shared memory has room for.
@@ -400,17 +411,22 @@ static bool find_group(Team *t)
     return false;
 }
 
+uint32_t team_weight(const Team *t, NodeId w)
+{
+    rlx_assert(w != 0 && t->row_words > 0);
+    const Loc *at = lower_loc(t->l, w), words = {.buf = at->buf, .offset = at->offset / WORD, .stride = {1}};
+    const TensorType type = {DTYPE_u32, {.rank = 1, .dim = {t->p->experts * t->p->columns * t->row_words}}};
+    return lower_param_typed(t->l, &type, &words, "w", PARAM_READ);
+}
+
 void team_add_params(Team *t)
 {
     rlx_assert(team_has_words(t));
     Lower *l = t->l;
     BlockProduct *p = t->p;
     const OpId op = (OpId)lower_node(l, p->w)->op;
-    const Loc *w = lower_loc(l, p->w), words = {.buf = w->buf, .offset = w->offset / WORD, .stride = {1}};
-    const int64_t n = p->experts * p->columns * t->row_words;
-    const TensorType type_of_words = {DTYPE_u32, {.rank = 1, .dim = {n}}};
     block_product_place(l, p, DTYPE_u32);
-    t->w = p->of.is_placed ? p->of.weights : lower_param_typed(l, &type_of_words, &words, "w", PARAM_READ);
+    t->w = p->of.is_placed ? p->of.weights : team_weight(t, p->w);
     t->x = lower_param(l, p->x, PARAM_READ);
     t->is_early = p->index == 0 && (op == OP_const || op == OP_param);
 }
@@ -427,10 +443,13 @@ bool block_team_product(Lower *l, BlockProduct *p)
     if (p->rows * p->inner * p->columns == 0 || !team_has_words(&t) ||
         lower_loc(l, p->x)->stride[x->rank - 1] != 1)
         return false;
-    find_shape(&t);
+    team_find_shape(&t);
     if (block_stream_product(&t))
         return true;
+    if (p->other != 0)
+        return false;
     t.has_digits = team_wants_digits(&t);
+    t.digits = t.has_digits ? team_digits(&t) : 0;
     if (!find_group(&t))
         return false;
     for (t.vector = 4; t.row_words % t.vector != 0 || t.words % t.vector != 0;)

@@ -9,9 +9,12 @@
 bool block_team_product(Lower *l, BlockProduct *p);
 bool block_tile_product(Lower *l, BlockProduct *p);
 
-// What --accuracy must allow for digits: elements are rounded to 2^-23 of the largest one in their unit of
-// 32, which on sums of random numbers is less than what sums in f32 are off by.
+// What --accuracy must allow for digits. With three, elements are rounded to 2^-23 of the largest one in
+// their unit of 32, which on sums of random numbers is less than what sums in f32 are off by. Two and one are
+// taken for the errors for which CPUs take them.
 #define BLOCK_DIGITS_ERROR 1e-6
+#define BLOCK_TWO_ERROR    1e-4
+#define BLOCK_ONE_ERROR    1e-2
 
 // --- what its parts share ------------------------------------------------------------------------
 
@@ -20,8 +23,7 @@ enum {
     TEAM = 32,
     MAX_SEGMENTS = 4,
     MAX_COLUMNS = 4, // of a team
-    DIGITS = 3,
-    UNIT_WORDS = DIGITS * PIECE / 4 + 4, // of 32 elements as digits: these, the step, sums of both halves
+    MAX_DIGITS = 3,
     WORD = 4,
 };
 
@@ -46,7 +48,8 @@ typedef struct Team {
     int64_t row_words, pad;
     uint32_t w, x;
     bool is_part;  // the bytes of a piece have bits of other pieces too, so that it is of one group
-    bool has_digits; // x is integers of three bytes, see blocks_digits.c
+    bool has_digits; // x is integers of `digits` bytes, see blocks_digits.c
+    int64_t digits;
     bool is_early; // weights may be read before the kernels before have ended
     KRef magic, thread, lane, team; // number of the thread in its team, of the team
     KRef tile, xs, values;          // shared
@@ -79,19 +82,28 @@ static inline int64_t team_sum(const Team *t, int64_t s, int64_t i)
 {
     return team_is_joined(t) ? 0 : (s * t->length + i) / t->same;
 }
-// Can x be digits? Elements that are table entries, and short runs, are floats.
+// Words of 32 elements as digits: these, the step, sums of both halves.
+static inline int64_t team_unit_words(const Team *t)
+{
+    return t->digits * PIECE / WORD + 4;
+}
+// Can x be digits? Elements that are table entries, and short runs, are floats. And how many digits.
 bool team_can_digits(const Team *t);
 bool team_wants_digits(const Team *t);
+int64_t team_digits(const Team *t);
 // Begins to read a chunk's elements of x, team_held_elements of a thread; rounds them to digits, in shared
 // memory; reads those of a segment that begins at element e of the chunk.
 int64_t team_held_elements(const Team *t);
 void team_fetch_digits(const Team *t, KRef chunk);
 void team_store_digits(const Team *t, KRef chunk);
 void team_read_digits(Team *t, int64_t s, KRef e);
+// What threads and chunks are, by the format and the sizes of the product.
+void team_find_shape(Team *t);
 // Are rows of blocks words, one behind the other?
 bool team_has_words(const Team *t);
 // Parameters of the kernel; what is known of a thread; values of elements, in shared memory.
 void team_add_params(Team *t);
+uint32_t team_weight(const Team *t, NodeId w);
 void team_begin(Team *t);
 void team_load_values(const Team *t);
 // The matrix and the row of x of a row of the result. 0, or whether there is such a matrix.
@@ -104,12 +116,12 @@ KRef team_has_piece(const Team *t);
 // `block` of the chunk.
 int64_t team_x_words(const Team *t);
 void team_read_x(Team *t, const Piece *piece, KRef block);
-// Stores an element of the result. is_some: as of team_find_operands.
-void team_store(const Team *t, KRef row, KRef column, KRef sum, KRef is_some);
+// Stores an element of the result, of the sum by each matrix. is_some: as of team_find_operands.
+void team_store(const Team *t, KRef row, KRef column, const KRef *sums, KRef is_some);
 // Elements of x that one access reads.
 int64_t team_x_width(const Lower *l, const BlockProduct *p);
-// Adds the products of a piece of one column, which is in shared memory.
-void team_add_piece(const Team *t, const Piece *piece, int64_t column);
+// Adds the products of a piece of one column, which is in shared memory, to a variable.
+void team_add_piece(const Team *t, const Piece *piece, int64_t column, KRef to);
 // Elements e to e + 3 of the block that begins `skew` bytes behind word `from`: f32, e being a multiple of 4.
 void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *out);
 // Elements that the bytes of a run of a plane hold.

@@ -7,6 +7,30 @@
 
 // --- decoding ------------------------------------------------------------------------------------
 
+// The loops over blocks, groups and their elements of a row. On GPUs each element has a thread, those of rows
+// that do not exist in a run too: only what is not inside of a condition becomes threads.
+typedef struct DecodeLoops {
+    KRef b, g, i;
+    uint32_t opened; // conditions
+} DecodeLoops;
+
+static void open_elements(Lower *l, const Domain *d, const BlockFormat *f, const Point *at, DecodeLoops *to)
+{
+    Kernel *k = l->k;
+    const uint32_t last = d->rank - 1;
+    to->b = k_loop(k, d->extent[last] / f->elements, KFOR_PARALLEL, "b");
+    if (!l->caps->is_gpu)
+        return;
+    to->g = k_loop(k, f->elements / f->group, KFOR_PARALLEL, "g");
+    to->i = k_loop(k, f->group, KFOR_PARALLEL, "i");
+    for (uint32_t axis = 0; axis < last; axis++) {
+        if (d->live[axis].size == 0)
+            continue;
+        k_if(k, k_lt(k, at->idx[axis], lower_live(l, &d->live[axis], d->extent[axis])));
+        to->opened++;
+    }
+}
+
 void lower_block_decode(Lower *l)
 {
     Kernel *k = l->k;
@@ -18,25 +42,26 @@ void lower_block_decode(Lower *l)
     domain_trim(l, &d, l->root);
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
+    Domain all = d;
+    for (uint32_t i = 0; l->caps->is_gpu && i < last; i++)
+        all.live[i] = (LiveRef){0};
     Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = lower_open(l, &d, last, &at);
-    const KRef b = k_loop(k, d.extent[last] / f->elements, KFOR_PARALLEL, "b");
+    DecodeLoops o = {0};
+    const uint32_t opened = lower_open(l, &all, last, &at);
+    open_elements(l, &d, f, &at, &o);
     KRef idx[SHAPE_MAX_RANK] = {0};
     for (uint32_t i = 0; i < last; i++)
         idx[i] = at.idx[i];
-    idx[last] = b;
+    idx[last] = o.b;
     idx[last + 1] = k_index(k, 0);
     const KRef block = operand_index(l, n->src[0], idx);
-    const KRef g = k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
+    const KRef g = o.g != 0 ? o.g : k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
     const BlockGroup group = blocks_group(k, &r, block, g);
-    const KRef i = k_loop(k, f->group, KFOR_SERIAL, "i");
+    const KRef i = o.i != 0 ? o.i : k_loop(k, f->group, KFOR_SERIAL, "i");
     const KRef e = k_expr(k, "$ * # + $", g, f->group, i);
-    at.idx[last] = k_expr(k, "$ * # + $", b, f->elements, e);
+    at.idx[last] = k_expr(k, "$ * # + $", o.b, f->elements, e);
     pull_store_root(l, &d, at, blocks_value(k, &r, &group, block, e));
-    k_end(k);
-    k_end(k);
-    k_end(k);
-    lower_close(l, opened);
+    lower_close(l, o.opened + opened + 3);
 }
 
 // --- products ------------------------------------------------------------------------------------
@@ -71,6 +96,24 @@ void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, 
     k_end(k);
     k_end(k);
     k_end(k);
+}
+
+// The sums of both products of a kernel that has two.
+static void store_both(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const PlainSum *s = ctx;
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, s->p->x)->dtype, type = operand_sum_type(dtype);
+    KRef sum[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        BlockProduct p = *s->p;
+        p.w = i == 0 ? p.w : p.other_w;
+        const BlockReader r = block_product_reader(l, &p);
+        const KRef acc = k_var(k, k_number(k, type, 0), "acc");
+        block_product_plain(l, &p, &r, at, 0, acc);
+        sum[i] = k_cast(k, k_get(k, acc), dtype);
+    }
+    pull_store_given(l, d, at, sum[0], &(Given){s->p->other, sum[1]});
 }
 
 static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
@@ -162,6 +205,27 @@ static void note_experts(Lower *l, BlockProduct *p)
     experts_note_rows(l, &p->of);
 }
 
+// A second product of the same row (group_join_products), and its weights.
+static void note_second(Lower *l, BlockProduct *p)
+{
+    for (uint32_t i = 0; i < l->pk->body.len; i++) {
+        const Node *n = lower_node(l, l->pk->body.data[i]);
+        if (l->pk->body.data[i] == l->anchor || n->op != OP_block_matmul)
+            continue;
+        p->other = l->pk->body.data[i];
+        p->other_w = n->src[1];
+        l->pk->macs *= 2;
+    }
+}
+
+static bool has_schedule(Lower *l, BlockProduct *p)
+{
+    if (p->other != 0)
+        return block_team_product(l, p);
+    return block_product_vectors(l, p) || block_mma_product(l, p) || block_tile_product(l, p) ||
+           block_team_product(l, p);
+}
+
 static void lower_product(Lower *l, AttrId format, NodeId index)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -182,9 +246,14 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
     if (index != 0)
         note_experts(l, &p);
-    if (shape_numel(w) > 0 && (block_product_vectors(l, &p) || block_mma_product(l, &p) ||
-                               block_tile_product(l, &p) || block_team_product(l, &p)))
+    else
+        note_second(l, &p);
+    if (shape_numel(w) > 0 && has_schedule(l, &p))
         return;
+    if (p.other != 0) {
+        lower_walk(l, &p.d, 1, store_both, &(PlainSum){.p = &p});
+        return;
+    }
     block_product_place(l, &p, DTYPE_u8);
     PlainSum sum = {.p = &p, .r = block_product_reader(l, &p)};
     lower_map(l, sum_point, &sum, MAP_SCALAR);

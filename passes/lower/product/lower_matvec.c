@@ -89,9 +89,10 @@ bool lower_few_rows(Lower *l, const Matmul *product)
     v.b_pitch = v.is_turned ? x.k : x.b_col;
     const bool is_readable =
         v.is_turned || (x.b_k == 1 && x.b_col % width == 0 && lower_loc(l, x.b)->offset % width == 0);
+    const bool is_rounded = x.norm != 0 && lower_node(l, x.a)->dtype == DTYPE_f32; // to 16 bits
     const bool has_form = l->caps->shared_bytes != 0 && x.k_live == 0 && x.batch == 0 && !x.b_is_vector &&
                           is_readable && x.scale == 1;
-    if (!has_form || b->shape->rank > 2 || lower_node(l, x.a)->dtype != b->dtype ||
+    if (!has_form || b->shape->rank > 2 || (lower_node(l, x.a)->dtype != b->dtype && !is_rounded) ||
         lower_node(l, l->anchor)->dtype != b->dtype ||
         !matvec_choose(l->caps->gpu, &v, (DType)b->dtype, &v.shape))
         return false;

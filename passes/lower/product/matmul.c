@@ -41,7 +41,7 @@ Matmul matmul_of(Lower *l)
     x.a = take_cast(l, take_scale(l, x.a, &x.scale));
     x.b = take_cast(l, take_scale(l, x.b, &x.scale));
     if (lower_is_in_body(l, x.a)) { // the norm of the rows (group_join_products)
-        x.norm = x.a;
+        x.norm = lower_node(l, x.a)->op == OP_rms_norm ? x.a : lower_node(l, x.a)->src[0];
         x.a = lower_node(l, x.norm)->src[0];
     }
     const Shape *as = lower_node(l, x.a)->shape, *bs = lower_node(l, x.b)->shape;

@@ -68,6 +68,7 @@ typedef struct Emit {
     bool is_a_wide;
     bool is_once; // caches do not keep the matrices until the next run
     KRef held, words;       // what of the matrices is under way; what of another operand is in use
+    KRef floats;            // the same of one that is f32 beside halves
     KRef sum[MAX_SUMS];     // variables: [matrix][row of a][row of the team]
     KRef square[MATVEC_MAX_ROWS]; // of the rows of a, for the norm
 } Emit;
@@ -124,15 +125,29 @@ static KRef element(const Emit *e, KRef array, int64_t at, int64_t i)
     return k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), DTYPE_f16), DTYPE_f32);
 }
 
+// Words of the parameter of an operand beside the matrices.
+static DType word_beside(const Emit *e, NodeId id)
+{
+    return lower_node(e->l, id)->dtype == DTYPE_f32 ? DTYPE_f32 : e->word;
+}
+
 // All elements of load `vector` of a parameter that begins at `base` as f32.
 static void read_wide(const Emit *e, uint32_t param, KRef base, KRef vector, KRef *out)
 {
     Kernel *k = e->k;
+    const DType word = (DType)k->params.data[param].dtype;
     const int64_t words = FETCH_BYTES / dtype_info[e->word].bytes;
-    const KRef at = k_expr(k, "$ / # + $ * #", base, e->per_word, vector, words);
-    k_fetch(k, param, at, e->words, k_index(k, 0), (uint8_t)words);
-    for (int64_t i = 0; i < e->width; i++)
-        out[i] = k_get(k, k_var(k, element(e, e->words, 0, i), "x"));
+    const int64_t per_word = word == e->word ? e->per_word : 1;
+    const int64_t each = words * per_word; // elements of a fetch
+    const KRef to = word == e->word ? e->words : e->floats;
+    for (int64_t first = 0; first < e->width; first += each) {
+        const KRef at = k_expr(k, "($ + $ * # + #) / #", base, vector, e->width, first, per_word);
+        k_fetch(k, param, at, to, k_index(k, 0), (uint8_t)words);
+        for (int64_t i = 0; i < each; i++) {
+            const KRef x = word == DTYPE_f32 ? k_aload(k, to, k_index(k, i), 1) : element(e, to, 0, i);
+            out[first + i] = k_get(k, k_var(k, x, "x"));
+        }
+    }
 }
 
 static void read_a(const Emit *e, uint32_t row, KRef vector, KRef *out)
@@ -321,10 +336,11 @@ static void set_params(Emit *e)
     const NodeId scale = v->norm != 0 && norm->n_src > 1 ? norm->src[1] : 0;
     e->is_a_wide = v->a_k == 1 && is_aligned(e->l, v->a, e->width) && k_is_const(e->k, v->a_base, &base) &&
                    base % e->width == 0 && (v->m == 1 || v->a_row % e->width == 0);
-    e->a = e->is_a_wide ? lower_param_words(e->l, v->a, e->word) : lower_param(e->l, v->a, PARAM_READ);
+    e->a = e->is_a_wide ? lower_param_words(e->l, v->a, word_beside(e, v->a))
+                        : lower_param(e->l, v->a, PARAM_READ);
     for (uint32_t i = 0; i < v->n_b; i++)
         e->b[i] = v->is_turned ? turned_param(e, v->b[i]) : lower_param_words(e->l, v->b[i], e->word);
-    e->scale = scale != 0 ? lower_param_words(e->l, scale, e->word) : UINT32_MAX;
+    e->scale = scale != 0 ? lower_param_words(e->l, scale, word_beside(e, scale)) : UINT32_MAX;
 }
 
 static bool is_lasting(const Lower *l, NodeId id)
@@ -365,6 +381,7 @@ void matvec_emit(const MatVec *v)
     const int64_t words = FETCH_BYTES / dtype_info[e.word].bytes;
     e.held = k_array(k, e.word, (int64_t)v->n_b * s->rows * s->vectors * words);
     e.words = k_array(k, e.word, words);
+    e.floats = type == DTYPE_f32 ? e.words : k_array(k, DTYPE_f32, words);
     bool is_early = true;
     for (uint32_t i = 0; i < v->n_b; i++)
         is_early = is_early && (v->is_turned || is_lasting(v->l, v->b[i]));
