@@ -53,6 +53,8 @@ PackedUnit block_product_unit(Lower *l, const BlockColumns *c, int64_t v, KRef b
                               int64_t turn);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
+// Lanes of a vector of columns, if weights for rows x are packed for that; 1: they are not.
+uint8_t block_product_lanes(const Lower *l, NodeId x, NodeId weight);
 // Vectors of columns with weights that can be packed. False: it does not apply.
 bool block_product_vectors(Lower *l, BlockProduct *p);
 
