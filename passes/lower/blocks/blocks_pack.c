@@ -353,8 +353,8 @@ bool blocks_can_pack(const Lower *l, NodeId weight)
 static bool is_same(const Filling *a, const Filling *b)
 {
     const PackedBlocks *p = &a->p, *q = &b->p;
-    return a->data == b->data && strcmp(p->f->name, q->f->name) == 0 && p->columns == q->columns && p->blocks == q->blocks &&
-           p->lanes == q->lanes && p->beside == q->beside;
+    return a->data == b->data && strcmp(p->f->name, q->f->name) == 0 && p->columns == q->columns &&
+           p->blocks == q->blocks && p->lanes == q->lanes && p->beside == q->beside;
 }
 
 // What another kernel of the plan reads may be the same; 0: none does.
