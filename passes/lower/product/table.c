@@ -25,7 +25,7 @@ bool table_is_shared(const Lower *l, NodeId id)
         return false;
     for (NodeId i = 1; i < l->g->nodes.len; i++) {
         const Node *n = lower_node(l, i);
-        is_gather_there = is_gather_there || (n->op == OP_gather && n->src[0] == id && gather_axis(n) == 0);
+        is_gather_there = is_gather_there || (gather_axis(n) == 0 && n->src[0] == id);
         is_product_there = is_product_there || multiplies(n, id);
     }
     return is_gather_there && is_product_there;
