@@ -233,6 +233,28 @@ static uint32_t find_best(const Job *j)
     return 0;
 }
 
+static bool is_cache(const PlanIo *state)
+{
+    return strstr(state->name, "_cache") != NULL;
+}
+
+// Are all of its states of a size that does not depend on the tokens?
+static bool has_fixed_states(const Job *j)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->plan->states.len; i++)
+        n += !is_cache(&j->plan->states.data[i]);
+    return n != 0 && n == j->plan->states.len;
+}
+
+bool language_has_rows(const Job *j)
+{
+    for (uint32_t i = 0; i < j->plan->states.len; i++)
+        if (!is_cache(&j->plan->states.data[i]))
+            return false;
+    return true;
+}
+
 bool language_sizes(const Job *j, LanguageSizes *out)
 {
     rlx_assert(j->plan != NULL);
@@ -244,15 +266,7 @@ bool language_sizes(const Job *j, LanguageSizes *out)
     out->most_rows = s->symbol[out->rows].max;
     out->best = find_best(j);
     out->context = s->symbol[out->past].max + 1;
-    out->cache_rows = out->context - 1 + out->most_rows;
-    return true;
-}
-
-bool language_has_rows(const Job *j)
-{
-    for (uint32_t i = 0; i < j->plan->states.len; i++)
-        if (strstr(j->plan->states.data[i].name, "_cache") == NULL)
-            return false;
+    out->cache_rows = has_fixed_states(j) ? 0 : out->context - 1 + out->most_rows;
     return true;
 }
 

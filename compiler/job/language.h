@@ -23,7 +23,7 @@ bool language_is_encoder(Arena *a, const char *path);
 typedef struct LanguageSizes {
     uint32_t rows, past; // slots of the sizes T and P; there is no P with --slots
     int64_t most_rows, context;
-    int64_t cache_rows; // of each head
+    int64_t cache_rows; // of each head; 0: states have a fixed size
     int64_t n;          // sequences of a run
     uint32_t logit_rows; // with --drafts: the slot of the size L
     int64_t drafts;      // of a sequence at most

@@ -34,10 +34,11 @@ static bool read_wish(const Job *j, Wish *out)
 // --- what a model has ----------------------------------------------------------------------------
 
 // Sessions go back to any token, and copy the rows of tokens: [heads, rows, size], of which row i is token i,
-// or [heads * rows, size] in pages. Rings, and caches with a row for attention sinks, are others.
+// or [heads * rows, size] in pages. Rings, and caches with a row for attention sinks, are others. States of
+// fixed size are copied whole.
 static bool has_plain_caches(const Job *j, const LanguageSizes *sizes)
 {
-    for (uint32_t i = 0; i < j->plan->states.len; i++) {
+    for (uint32_t i = 0; i < j->plan->states.len && sizes->cache_rows != 0; i++) {
         const PlanIo *io = &j->plan->states.data[i];
         const bool has_rows = j->slots != 0 ? io->rank == 2 && io->dim[0] % sizes->cache_rows == 0
                                             : io->rank == 3 && io->dim[1] == sizes->cache_rows;
@@ -80,8 +81,7 @@ static const char *why_not(Job *j, Session *s, bool *is_plain)
     if (j->slots == 0 && !s->is_embedder && !language_sizes(j, &s->sizes))
         return "the sizes T and P are not open, or the first output has not the logits of one token";
     if (!s->is_embedder && !has_plain_caches(j, &s->sizes))
-        return "its caches have not one row for each token, in order (attention sinks, --windows ring, "
-               "or states of fixed size)";
+        return "its caches have not one row for each token, in order (attention sinks or --windows ring)";
     if (!has_vocabulary(j))
         return "the file has no vocabulary";
     *is_plain = false;

@@ -94,6 +94,23 @@ static int forget_one(void)
     return oldest >= 0 && model_rewind(&slots.slot[oldest], 0) == 0;
 }
 
+// The text of the answer begins.
+static void start_grammar(Request *r)
+{
+    if (r->grammar == NULL)
+        return;
+    rlx_parse_start(&r->parse, r->grammar, r->parse_memory, sizeof r->parse_memory);
+    r->sampling.allows = model_allows;
+    r->sampling.allows_with = &r->parse;
+}
+
+// Does the grammar let the text go on behind the token?
+static int may_go_on(Request *r, int32_t token)
+{
+    return r->grammar == NULL ||
+           (model_advance(&r->parse, token) == 0 && !rlx_parse_is_over(&r->parse));
+}
+
 // Puts the first request that waits into a slot. 0: it has to wait.
 static int start_one(void)
 {
@@ -119,6 +136,7 @@ static int start_one(void)
     waiting = r->next;
     r->state = RUNNING;
     last_use[i] = ++n_uses;
+    start_grammar(r);
     if (status < 0) {
         fprintf(stderr, "server: %s\n", rlx_session_text(status));
         engine_cancel(r);
@@ -139,7 +157,8 @@ static void go_on(int i)
         logprobs_note(r, s);
     r->n_sure = s->n_sure;
     answer_add(r, s->text, s->n_text);
-    if (token >= 0 && r->n_answer < r->most && now() - r->begin < ANSWER_SECONDS)
+    const int is_over = token >= 0 && !may_go_on(r, token);
+    if (token >= 0 && !is_over && r->n_answer < r->most && now() - r->begin < ANSWER_SECONDS)
         return;
     running[i] = NULL;
     if (token >= 0 && model_end_text(s) == 0) {
@@ -147,7 +166,7 @@ static void go_on(int i)
         answer_add(r, s->text, s->n_text);
     }
     if (token >= RLX_END_CONTEXT || token == RLX_SESSION_PAGES) {
-        finish(r, token == RLX_END_TOKEN || token == RLX_END_STOP ? "stop" : "length");
+        finish(r, token == RLX_END_TOKEN || token == RLX_END_STOP || is_over ? "stop" : "length");
         return;
     }
     fprintf(stderr, "server: %s\n", rlx_session_text(token));

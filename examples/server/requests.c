@@ -2,6 +2,7 @@
 // Reads what clients send: JSON as the API of OpenAI has it. What would change the answer in a way that this
 // server lacks is refused, and so is all that is not as it should be; other members do not count.
 #include "server.h"
+#include "grammars.h"
 #include "turns.h"
 #include <math.h>
 #include <stdint.h>
@@ -254,16 +255,45 @@ static int asks_for(const Request *r, const char *name)
            !(cJSON_IsNumber(v) && v->valuedouble == 0);
 }
 
+// The grammar of answers that keep to a schema. NULL: the program has none.
+static const rlx_grammar *find_grammar(const cJSON *schema)
+{
+    for (size_t i = 1; i < sizeof grammars / sizeof *grammars; i++) {
+        cJSON *own = cJSON_Parse(grammars[i].schema);
+        const int is_same = cJSON_Compare(own, schema, 1);
+        cJSON_Delete(own);
+        if (is_same)
+            return grammars[i].grammar;
+    }
+    return NULL;
+}
+
+static const char *read_format(Request *r)
+{
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(r->json, "response_format");
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(format, "type");
+    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(format, "json_schema");
+    const char *word = cJSON_IsString(type) ? type->valuestring : "";
+    if (format == NULL || cJSON_IsNull(format) || strcmp(word, "text") == 0)
+        return NULL;
+    if (strcmp(word, "json_object") == 0)
+        r->grammar = grammars[0].grammar;
+    else if (strcmp(word, "json_schema") != 0)
+        return "expected a 'response_format' of the type text, json_object or json_schema";
+    else
+        r->grammar = find_grammar(cJSON_GetObjectItemCaseSensitive(schema, "schema"));
+    return r->grammar != NULL ? NULL : "this server was not built for this schema: make SCHEMAS=FILE has it";
+}
+
 static const char *read_rest(Request *r)
 {
-    static const char *const lacks[] = {"tools",  "tool_choice", "functions",       "logit_bias",
-                                        "suffix", "echo",        "response_format", "audio"};
+    static const char *const lacks[] = {"tools",  "tool_choice", "functions", "logit_bias",
+                                        "suffix", "echo",        "audio"};
     const cJSON *stream = cJSON_GetObjectItemCaseSensitive(r->json, "stream");
     const cJSON *options = cJSON_GetObjectItemCaseSensitive(r->json, "stream_options");
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         if (asks_for(r, lacks[i]))
-            return "this server has no tools, functions, logit_bias, suffix, echo, "
-                   "response_format and audio";
+            return "this server has no tools, functions, logit_bias, suffix, echo and audio";
     if (stream != NULL && !cJSON_IsBool(stream) && !cJSON_IsNull(stream))
         return "expected a 'stream' that is true or false";
     r->is_stream = cJSON_IsTrue(stream);
@@ -288,6 +318,8 @@ int request_read(Request *r, const char *body, size_t n, const char **why)
         *why = read_sampling(r);
     if (*why == NULL)
         *why = read_stops(r);
+    if (*why == NULL)
+        *why = read_format(r);
     if (*why == NULL)
         *why = read_logprobs(r);
     if (*why == NULL)

@@ -15,6 +15,7 @@ enum {
     MOST_WAITING = 64,      // requests for which no slot is free
     MOST_STOPS = RLX_SESSION_MOST_STOPS,
     MOST_BEST = 20, // tokens that are shown in the place of each one
+    MOST_NESTED = 512, // calls of rules of a grammar within each other, and ways to read a text
     ANSWER_SECONDS = 600 // for an answer to be made
 };
 #ifndef READ_SECONDS
@@ -38,6 +39,9 @@ typedef struct Request {
     const char *stops[MOST_STOPS];
     size_t n_stops;
     rlx_sampling sampling;
+    const rlx_grammar *grammar; // of the answer; NULL: any text
+    rlx_parse parse;            // of it, as far as it is there
+    RLX_ALIGNED unsigned char parse_memory[RLX_PARSE_BYTES(MOST_NESTED)];
     int has_logprobs, n_best;        // of each token of the answer, and the best ones in its place
     cJSON *logprobs;                 // of tokens that were not given out yet; NULL: none
     int64_t n_sure, n_given;         // tokens of the session whose text is out; entries that were given out

@@ -14,6 +14,22 @@ bool eval_block_decode(EvalCtx *c)
     return true;
 }
 
+bool eval_block_gather(EvalCtx *c)
+{
+    const BlockFormat *f = block_format(c->scratch, node_get_str(c->node, A_block_gather_format));
+    const Tensor *x = &c->in[0], *index = &c->in[1];
+    const int64_t n = x->dim[0], blocks = x->dim[1];
+    float *to = c->out[0].data;
+    rlx_assert(f != NULL && n > 0 && c->out[0].numel == index->numel * blocks * f->elements);
+    for (int64_t i = 0; i < index->numel; i++) {
+        const int64_t row = eval_row(index, i, n);
+        const unsigned char *from = (const unsigned char *)x->data + row * blocks * f->bytes;
+        for (int64_t b = 0; b < blocks; b++, to += f->elements)
+            block_decode(f, from + b * f->bytes, to);
+    }
+    return true;
+}
+
 // --- products ------------------------------------------------------------------------------------
 
 // Where rows of weights come from: element k of row n, in f32.

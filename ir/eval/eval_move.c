@@ -216,6 +216,13 @@ static int64_t clamped(const Tensor *t, int64_t i, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
+int64_t eval_row(const Tensor *index, int64_t i, int64_t n)
+{
+    rlx_assert(n > 0);
+    const int64_t k = clamped(index, i, -n, n - 1);
+    return k < 0 ? k + n : k;
+}
+
 // Seen as [outer, axis, inner] by a list of indices.
 bool eval_gather(EvalCtx *c)
 {
@@ -233,10 +240,8 @@ bool eval_gather(EvalCtx *c)
     out.dim[1] = index->numel;
     out.dim[2] = inner;
     int64_t *list = linear_map(c, index->numel, 0, 1, 1);
-    for (int64_t i = 0; i < index->numel; i++) {
-        const int64_t k = clamped(index, i, -n, n - 1);
-        list[i] = (k < 0 ? k + n : k) * inner;
-    }
+    for (int64_t i = 0; i < index->numel; i++)
+        list[i] = eval_row(index, i, n) * inner;
     const int64_t *const map[] = {linear_map(c, out.dim[0], 0, 1, n * inner), list,
                                   linear_map(c, inner, 0, 1, 1)};
     eval_copy_mapped(&out, x, map);

@@ -37,6 +37,8 @@ double *eval_scratch(EvalCtx *c, int64_t n);
 void eval_store(EvalCtx *c, uint32_t i, const double *v);
 // False, reported, when the product is over EVAL_MAX_WORK.
 bool eval_check_work(const EvalCtx *c, int64_t results, int64_t each);
+// Entry i of an integer operand as a row of n: negative ones count from the back, others are clamped.
+int64_t eval_row(const Tensor *index, int64_t i, int64_t n);
 // Product of dim[from .. to).
 int64_t eval_count(const Tensor *t, uint32_t from, uint32_t to);
 // Row-major strides in elements; 0 where the size is 1, so that they broadcast.

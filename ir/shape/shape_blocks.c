@@ -43,6 +43,22 @@ bool shape_block_decode(ShapeCtx *c)
     return true;
 }
 
+bool shape_block_gather(ShapeCtx *c)
+{
+    const BlockFormat *f = rule_format(c, 0, A_block_gather_format);
+    const Shape *x = &c->in[0].shape;
+    Shape out = c->in[1].shape;
+    if (f == NULL || !rule_rank(c, 0, 3, 3) || !rule_rank(c, 1, 0, SHAPE_MAX_RANK - 1))
+        return false;
+    if (!(CLS_INT >> dtype_info[c->in[1].dtype].cls & 1))
+        return shape_fail(c, E0205, "operand 1 must be of an integer type");
+    if (!shape_is_const(x) || x->dim[0] < 1)
+        return shape_fail(c, E0207, "operand 0 needs constant sizes, and at least one row");
+    out.dim[out.rank++] = x->dim[1] * f->elements;
+    rule_out(c, 0, DTYPE_f32, &out);
+    return true;
+}
+
 // Blocks of operand 1 hold rows as long as those of operand 0.
 static const BlockFormat *rule_block_rows(ShapeCtx *c, AttrId id, uint32_t rank)
 {

@@ -136,6 +136,7 @@ static bool link_none(const Site *s, Link *l)
 #define link_experts   link_none
 #define link_but_last  link_none
 #define link_decode    link_none
+#define link_chosen    link_none
 
 static const LinkFn links[OP_COUNT] = {
 #define EW(name, ...) [OP_##name] = link_same,

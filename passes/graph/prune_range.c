@@ -437,6 +437,7 @@ typedef void (*RangeFn)(const Prune *p, NodeId id, Range *out);
 #define experts_ranges   no_ranges
 #define but_last_ranges  no_ranges
 #define decode_ranges    no_ranges
+#define chosen_ranges    no_ranges
 
 static const RangeFn rules[OP_COUNT] = {
 #define LEAF(name)    [OP_##name] = no_ranges,

@@ -41,6 +41,7 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_concat] = {simplify_concat},
     [OP_gather] = {simplify_gather},
     [OP_pad] = {simplify_pad},
+    [OP_block_decode] = {simplify_block_decode},
     [OP_conv] = {simplify_window_pad, simplify_shuffle},
     [OP_max_pool] = {simplify_window_pad, simplify_max_pool},
     [OP_avg_pool] = {simplify_window_pad},

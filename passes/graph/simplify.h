@@ -33,6 +33,8 @@ NodeId simplify_slice(const Simplify *s, NodeId id);
 NodeId simplify_concat(const Simplify *s, NodeId id);
 NodeId simplify_gather(const Simplify *s, NodeId id);
 NodeId simplify_pad(const Simplify *s, NodeId id);
+// Blocks of rows that a gather has chosen.
+NodeId simplify_block_decode(const Simplify *s, NodeId id);
 
 // simplify_window.c: pads into the window after them, wide windows
 NodeId simplify_window_pad(const Simplify *s, NodeId id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplifies what takes values apart and puts them together: slice, concat, gather, pad. All sizes must be
-// constant.
+// Simplifies what takes values apart and puts them together: slice, concat, gather (of blocks that are
+// decoded, too), pad. All sizes must be constant.
 #include "ir/shape/shape.h"
 #include "ir/graph/tensor.h"
 #include "passes/graph/fold.h"
@@ -266,4 +266,21 @@ NodeId simplify_pad(const Simplify *s, NodeId id)
         p.count[i] = n.shape->dim[i];
     }
     return build_part(s, n.src[0], &p, id);
+}
+
+// --- blocks ---
+
+NodeId simplify_block_decode(const Simplify *s, NodeId id)
+{
+    const Node *n = graph_node(s->g, id), *rows = graph_node(s->g, n->src[0]);
+    if (rows->op != OP_gather || node_get_int(rows, A_gather_axis) != 0)
+        return id;
+    const Shape *x = graph_node(s->g, rows->src[0])->shape;
+    if (x->rank != 3 || !shape_is_const(x) || x->dim[0] < 1)
+        return id;
+    NodeBuild b = simplify_begin(s, OP_block_gather, id);
+    node_src(&b, rows->src[0]);
+    node_src(&b, rows->src[1]);
+    node_str(&b, A_block_gather_format, node_get_str(n, A_block_decode_format));
+    return node_end(&b);
 }

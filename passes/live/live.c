@@ -387,6 +387,13 @@ static void live_decode(const Live *l, const Node *n, LiveFacts *out)
         take_dead(l, n, 0, i, i, out);
 }
 
+// Operand 1 has all axes of the result but the last.
+static void live_chosen(const Live *l, const Node *n, LiveFacts *out)
+{
+    for (uint32_t i = 0; i + 1 < n->shape->rank; i++)
+        take_dead(l, n, 1, i, i, out);
+}
+
 static void live_first(const Live *l, const Node *n, LiveFacts *out)
 {
     same_axes(l, n, 0, ~1u, out);

@@ -69,6 +69,15 @@ KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high)
     return k_cast(k, v, KT_INDEX);
 }
 
+KRef operand_row(Lower *l, NodeId id, KRef index, int64_t n)
+{
+    rlx_assert(n > 0);
+    const KRef row = operand_clamped(l, id, index, -n, n - 1);
+    if (dtype_info[lower_node(l, id)->dtype].cls == DCLASS_UINT)
+        return row;
+    return k_select(l->k, k_expr(l->k, "$ < 0", row), k_expr(l->k, "$ + #", row, n), row);
+}
+
 uint32_t operand_map_axis(const Lower *l)
 {
     const Shape *s = lower_node(l, l->root)->shape;

@@ -22,6 +22,8 @@ int operand_sum_type(int t);
 KRef operand_scalar(Lower *l, NodeId id, KRef index, int type);
 // Element `index` of an integer operand as an index inside [low, high], clamped before it is narrowed.
 KRef operand_clamped(Lower *l, NodeId id, KRef index, int64_t low, int64_t high);
+// The same as a row of n, of which those below 0 count from the back.
+KRef operand_row(Lower *l, NodeId id, KRef index, int64_t n);
 // The axis of the root along which lower_map with MAP_VECTOR makes vectors.
 uint32_t operand_map_axis(const Lower *l);
 // Are a value's elements along `axis` (of its own shape) next to each other, or is there one only?

@@ -23,24 +23,79 @@ typedef struct rlx_load_layout {
     rlx_load_run runs[3];
 } rlx_load_layout;
 
-// Elements that follow each other in the file, and are as many columns of a panel apart.
-enum { RLX_LOAD_TILE = 16 };
+// Bytes that follow each other in the file, a line of a cache, whose elements go to as many rows of a panel.
+enum { RLX_LOAD_TILE = 64 };
 
-// The steps of the columns of a panel: from strided elements to rows of `width`, by tiles that caches keep.
-// bytes: of an element, a constant where compilers make this code.
+// Elements of `bytes` bytes: steps [first, end) of the columns from `c` on, one by one.
+static inline void rlx_load_each(const rlx_load_layout *y, const unsigned char *from, const rlx_load_run *r,
+                                 unsigned char *to, size_t bytes, uint64_t c, uint64_t first, uint64_t end)
+{
+    const size_t row = (size_t)y->row * bytes, wide = (size_t)r->width * bytes;
+    for (; c < r->real; c++) {
+        const unsigned char *in = from + (size_t)(c * y->column_step) * bytes + (size_t)first * row;
+        unsigned char *out = to + (size_t)first * wide + (size_t)c * bytes;
+        uint64_t i;
+        for (i = first; i < end; i++, in += row, out += wide)
+            memcpy(out, in, bytes);
+    }
+}
+
+// A square of two by two elements of 4 bytes: words that are `column` bytes apart become words `wide` apart.
+static inline void rlx_load_square_4(const unsigned char *in, size_t column, unsigned char *out, size_t wide)
+{
+    uint64_t a, b, low, high;
+    memcpy(&a, in, 8);
+    memcpy(&b, in + column, 8);
+    low = (a & 0xffffffffu) | b << 32;
+    high = a >> 32 | (b >> 32 << 32);
+    memcpy(out, &low, 8);
+    memcpy(out + wide, &high, 8);
+}
+
+// The same of four by four elements of 2 bytes: pairs of columns are mixed first, then pairs of pairs.
+static inline void rlx_load_square_2(const unsigned char *in, size_t column, unsigned char *out, size_t wide)
+{
+    const uint64_t even = 0x0000ffff0000ffffu, low = 0xffffffffu;
+    uint64_t a[4], of_even[2], of_odd[2], row[4];
+    int i;
+    for (i = 0; i < 4; i++)
+        memcpy(&a[i], in + (size_t)i * column, 8);
+    for (i = 0; i < 2; i++) {
+        of_even[i] = (a[2 * i] & even) | (a[2 * i + 1] & even) << 16;
+        of_odd[i] = (a[2 * i] >> 16 & even) | (a[2 * i + 1] & ~even);
+    }
+    row[0] = (of_even[0] & low) | of_even[1] << 32;
+    row[1] = (of_odd[0] & low) | of_odd[1] << 32;
+    row[2] = of_even[0] >> 32 | (of_even[1] & ~low);
+    row[3] = of_odd[0] >> 32 | (of_odd[1] & ~low);
+    for (i = 0; i < 4; i++)
+        memcpy(out + (size_t)i * wide, &row[i], 8);
+}
+
+// The steps of the columns of a panel: from strided elements to rows of `width`, by tiles that caches keep,
+// and by squares where the steps of a column follow each other. bytes: of an element, a constant where
+// compilers make this code.
 static inline void rlx_load_turn(const rlx_load_layout *y, const unsigned char *from, const rlx_load_run *r,
                                  unsigned char *to, size_t bytes)
 {
-    const size_t row = (size_t)y->row * bytes, wide = (size_t)r->width * bytes;
+    const size_t column = (size_t)y->column_step * bytes, wide = (size_t)r->width * bytes;
+    const uint64_t side = 8 / bytes, tile = RLX_LOAD_TILE / bytes;
     uint64_t first, i, c;
-    for (first = 0; first < y->steps; first += RLX_LOAD_TILE) {
-        const uint64_t end = first + RLX_LOAD_TILE < y->steps ? first + RLX_LOAD_TILE : y->steps;
-        for (c = 0; c < r->real; c++) {
-            const unsigned char *in = from + (size_t)(c * y->column_step) * bytes + (size_t)first * row;
-            unsigned char *out = to + (size_t)first * wide + (size_t)c * bytes;
-            for (i = first; i < end; i++, in += row, out += wide)
-                memcpy(out, in, bytes);
+    for (first = 0; first < y->steps; first += tile) {
+        const uint64_t end = first + tile < y->steps ? first + tile : y->steps;
+        const uint64_t whole = y->row == 1 ? first + (end - first) / side * side : first;
+        for (c = 0; c + side <= r->real; c += side) {
+            for (i = first; i < whole; i += side) {
+                const unsigned char *in = from + (size_t)c * column + (size_t)i * bytes;
+                unsigned char *out = to + (size_t)i * wide + (size_t)c * bytes;
+                if (bytes == 2)
+                    rlx_load_square_2(in, column, out, wide);
+                else
+                    rlx_load_square_4(in, column, out, wide);
+            }
         }
+        rlx_load_each(y, from, r, to, bytes, c, first, whole);
+        rlx_load_each(y, from, r, to, bytes, 0, whole, end);
     }
 }
 

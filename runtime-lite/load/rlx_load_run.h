@@ -269,7 +269,7 @@ static inline int rlx_load_end(const rlx_load_plan *p, void *memory, size_t byte
     for (i = 0; i < b.done[0]; i++)
         if (b.done[i] != b.done[0])
             return RLX_LOAD_SHARE;
-    sum = rlx_hash(b.weights, b.bytes);
+    sum = rlx_hash_loaded(b.weights, b.bytes);
     memset(b.seal, 0, p->model->weights_seal);
     memcpy(b.seal, &p->model->weights_hash, RLX_SEAL_BYTES);
     memcpy(b.seal + RLX_SEAL_BYTES, &sum, sizeof sum);

@@ -48,7 +48,7 @@ static inline int rlx_session_run_alone(rlx_session *s)
 
 static inline int64_t rlx_session_place_alone(const rlx_session *s, int64_t i, int64_t *n)
 {
-    *n = s->kind->cache_rows - i;
+    *n = s->kind->cache_rows == 0 ? 1 : s->kind->cache_rows - i;
     return i;
 }
 
@@ -58,7 +58,7 @@ static inline rlx_status rlx_session_copy_alone(rlx_session *to, rlx_session *fr
     rlx_status status = RLX_OK;
     for (uint32_t i = 0; i < m->n_states && status == RLX_OK; i++) {
         const rlx_tensor *t = &m->states[i];
-        const size_t row = rlx_session_row(t), bytes = (size_t)n * row;
+        const size_t row = rlx_session_row(from, t), bytes = (size_t)n * row;
         for (int64_t h = 0; h < rlx_session_heads(from, t) && status == RLX_OK; h++) {
             const size_t at = t->offset + (size_t)(h * from->kind->cache_rows) * row;
             status = rlx_get_state(&from->ctx, at, bytes);

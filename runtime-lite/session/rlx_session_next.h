@@ -16,8 +16,8 @@ static inline int rlx_session_run(rlx_session *s)
 {
     if (s->n_tokens == 0)
         return RLX_SESSION_EMPTY;
-    if (s->n_run == s->n_tokens && !s->has_logits)
-        s->n_run--;
+    if (!s->has_logits)
+        rlx_session_go_back(s, s->n_tokens - 1);
     return s->n_run == s->n_tokens ? 0 : s->kind->form->run(s);
 }
 
@@ -47,7 +47,7 @@ static inline int rlx_session_take_tokens(rlx_session *s, int64_t n, unsigned fl
     status = s->n_tokens == 0 || is_later ? 0 : rlx_session_run(s);
     if (status < 0) {
         s->n_tokens -= n;
-        s->n_run = s->n_run < s->n_tokens ? s->n_run : s->n_tokens;
+        rlx_session_go_back(s, s->n_tokens);
         s->n_sure = s->n_tokens;
     }
     return status;
@@ -244,7 +244,7 @@ static inline int rlx_session_rewind(rlx_session *s, int64_t length)
         return RLX_SESSION_RANGE;
     s->has_logits = s->has_logits && length == s->n_tokens;
     s->n_tokens = length;
-    s->n_run = s->n_run < length ? s->n_run : length;
+    rlx_session_go_back(s, length);
     rlx_session_drop_drafts(s);
     rlx_session_trim(s);
     rlx_session_clear_text(s);

@@ -55,7 +55,7 @@ typedef struct rlx_session_model {
     uint64_t fingerprint;     // of the weights and the vocabulary
     uint32_t rows, past;      // slots of the sizes T and P
     int64_t most_rows, context;
-    int64_t cache_rows;       // of each head, in the states
+    int64_t cache_rows;       // of each head, in the states; 0: these have a fixed size
     size_t text_bytes;        // of the longest text that is tokenized in the session's memory
     uint32_t logit_rows;      // slot of the size L, where there are drafts
     int64_t drafts;           // of a session at most
@@ -73,6 +73,20 @@ static inline char *rlx_session_take(char **memory, size_t bytes)
     char *begin = *memory;
     *memory += rlx_session_room(bytes);
     return begin;
+}
+
+// The rows that states have of the first n tokens that were run. One of a fixed size is a row, which has all
+// of them.
+static inline int64_t rlx_session_rows_of(const rlx_session *s, int64_t n)
+{
+    return s->kind->cache_rows == 0 ? n > 0 : n;
+}
+
+// Only the first n tokens count as run. States of fixed size know no earlier token: all are run again then.
+static inline void rlx_session_go_back(rlx_session *s, int64_t n)
+{
+    if (s->n_run > n)
+        s->n_run = s->kind->cache_rows == 0 ? 0 : n;
 }
 
 static inline int rlx_session_fail(rlx_session *s, rlx_status status)

@@ -20,21 +20,23 @@ typedef struct rlx_session_head {
 
 // --- rows of the states --------------------------------------------------------------------------
 
-// States are [heads, rows, elements], or [heads * rows, elements].
-static inline int64_t rlx_session_all_rows(const rlx_tensor *t)
+// States are [heads, rows, elements], or [heads * rows, elements], or of fixed size.
+static inline int64_t rlx_session_all_rows(const rlx_session *s, const rlx_tensor *t)
 {
+    if (s->kind->cache_rows == 0)
+        return 1;
     return t->rank == 3 ? t->shape[0] * t->shape[1] : t->shape[0];
 }
 
 // Bytes of a row of one head.
-static inline size_t rlx_session_row(const rlx_tensor *t)
+static inline size_t rlx_session_row(const rlx_session *s, const rlx_tensor *t)
 {
-    return t->bytes / (size_t)rlx_session_all_rows(t);
+    return t->bytes / (size_t)rlx_session_all_rows(s, t);
 }
 
 static inline int64_t rlx_session_heads(const rlx_session *s, const rlx_tensor *t)
 {
-    return rlx_session_all_rows(t) / s->kind->cache_rows;
+    return s->kind->cache_rows == 0 ? 1 : rlx_session_all_rows(s, t) / s->kind->cache_rows;
 }
 
 static inline size_t rlx_session_row_bytes(const rlx_session *s)
@@ -42,7 +44,7 @@ static inline size_t rlx_session_row_bytes(const rlx_session *s)
     const rlx_model *m = s->kind->model;
     size_t sum = 0;
     for (uint32_t i = 0; i < m->n_states; i++)
-        sum += rlx_session_row(&m->states[i]) * (size_t)rlx_session_heads(s, &m->states[i]);
+        sum += rlx_session_row(s, &m->states[i]) * (size_t)rlx_session_heads(s, &m->states[i]);
     return sum;
 }
 
@@ -57,7 +59,7 @@ typedef struct rlx_session_rows {
 static inline rlx_status rlx_session_copy_head(rlx_session *s, const rlx_tensor *t, int64_t first,
                                                rlx_session_rows rows)
 {
-    const size_t row = rlx_session_row(t);
+    const size_t row = rlx_session_row(s, t);
     rlx_status status = RLX_OK;
     for (int64_t i = 0, n = 0; i < rows.n && status == RLX_OK; i += n) {
         const size_t at = (size_t)(first + s->kind->form->place(s, i, &n)) * row;
@@ -78,7 +80,7 @@ static inline rlx_status rlx_session_copy_rows(rlx_session *s, rlx_session_rows 
         const rlx_tensor *t = &m->states[i];
         for (int64_t h = 0; h < rlx_session_heads(s, t) && status == RLX_OK; h++) {
             status = rlx_session_copy_head(s, t, h * s->kind->cache_rows, rows);
-            rows.memory += (size_t)rows.n * rlx_session_row(t);
+            rows.memory += (size_t)rows.n * rlx_session_row(s, t);
         }
     }
     return status;
@@ -103,7 +105,7 @@ static inline rlx_session_parts rlx_session_layout(const rlx_session *s, const r
     p.held = p.tokens + rlx_session_pad((uint64_t)h->n_tokens * sizeof(int32_t));
     p.logits = p.held + rlx_session_pad(h->n_held);
     p.rows = p.logits + (h->has_logits != 0 ? rlx_session_pad(s->kind->sizes.logits) : 0);
-    p.end = p.rows + rlx_session_pad((uint64_t)h->n_run * h->row_bytes);
+    p.end = p.rows + rlx_session_pad((uint64_t)rlx_session_rows_of(s, h->n_run) * h->row_bytes);
     return p;
 }
 
@@ -178,7 +180,7 @@ static inline int64_t rlx_session_save(rlx_session *s, void *memory, size_t room
         memcpy(to + p.held, held->text, held->matched);
     if (s->has_logits)
         memcpy(to + p.logits, s->logits, s->kind->sizes.logits);
-    const rlx_session_rows rows = {to + p.rows, s->n_run, 0};
+    const rlx_session_rows rows = {to + p.rows, rlx_session_rows_of(s, s->n_run), 0};
     const rlx_status status = rlx_session_copy_rows(s, rows);
     if (status != RLX_OK)
         return rlx_session_fail(s, status);
@@ -237,7 +239,7 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     s->chosen = -1;
     rlx_session_drop_drafts(s);
     rlx_session_clear_text(s);
-    const rlx_session_rows rows = {(char *)(uintptr_t)(from + p.rows), h.n_run, 1};
+    const rlx_session_rows rows = {(char *)(uintptr_t)(from + p.rows), rlx_session_rows_of(s, h.n_run), 1};
     const rlx_status status = rlx_session_copy_rows(s, rows);
     if (status != RLX_OK)
         return rlx_session_fail(s, status);
@@ -266,7 +268,7 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
     if (to == from)
         return 0;
     (void)rlx_session_rewind(to, 0);
-    const rlx_status status = to->kind->form->copy(to, from, from->n_run);
+    const rlx_status status = to->kind->form->copy(to, from, rlx_session_rows_of(from, from->n_run));
     if (status != RLX_OK)
         return rlx_session_fail(to, status);
     if (from->n_tokens != 0)
@@ -309,7 +311,7 @@ static inline int rlx_session_shift(rlx_session *s, int64_t keep, int64_t n)
     rlx_session_drop_drafts(s);
     memmove(tokens + keep, tokens + keep + n, (size_t)left * sizeof *tokens);
     s->n_tokens -= n;
-    s->n_run = s->n_run < keep ? s->n_run : keep;
+    rlx_session_go_back(s, keep);
     rlx_session_trim(s);
     s->n_sure = s->n_sure <= keep ? s->n_sure : s->n_sure <= keep + n ? keep : s->n_sure - n;
     s->has_logits = 0;

@@ -59,7 +59,7 @@ static inline rlx_status rlx_slots_copy_page(rlx_session *s, int32_t to, int32_t
     rlx_status status = RLX_OK;
     for (uint32_t i = 0; i < m->n_states && status == RLX_OK; i++) {
         const rlx_tensor *t = &m->states[i];
-        const size_t row = rlx_session_row(t), bytes = (size_t)n * row;
+        const size_t row = rlx_session_row(s, t), bytes = (size_t)n * row;
         for (int64_t h = 0; h < rlx_session_heads(s, t) && status == RLX_OK; h++) {
             const int64_t head = h * s->kind->cache_rows;
             const size_t source = t->offset + (size_t)(head + (int64_t)from * RLX_SLOTS_PAGE) * row;

@@ -25,10 +25,20 @@ CFLAGS += f" -DREAD_SECONDS={READ_SECONDS}"
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
 
+SCHEMA = {"type": "object", "required": ["animal", "sure"], "additionalProperties": False,
+          "properties": {"animal": {"enum": ["cat", "river"]}, "sure": {"type": "boolean"}}}  # fmt: skip
+
+
+def schema_of(schema):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+
+
 def build(folder):
     for name in ("server", "language"):
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("build"))
-    words = ["make", f"RLXC={RLXC}", f"CFLAGS={CFLAGS}", f"SLOTS={SLOTS}", f"CONTEXT={CONTEXT}"]
+    (folder / "server/schema.json").write_text(json.dumps(SCHEMA, indent=2))
+    words = ["make", "SCHEMAS=schema.json", f"RLXC={RLXC}", f"CFLAGS={CFLAGS}", f"SLOTS={SLOTS}"]
+    words.append(f"CONTEXT={CONTEXT}")
     done = subprocess.run(words, cwd=folder / "server", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "server/build"
@@ -144,6 +154,24 @@ def check_logprobs(server):
     assert sum(parts, []) == entries, (parts, entries)
 
 
+def check_json(server):
+    """Answers keep to the schema, whatever the model would say, and end where nothing can follow."""
+    body = {"messages": [{"role": "user", "content": "The cat"}], "response_format": schema_of(SCHEMA)}
+    for settings in ({"temperature": 0}, *({"temperature": 2, "seed": i} for i in range(4))):
+        status, said = server.ask(CHAT, body | settings | {"max_tokens": 400})
+        assert status == 200 and said["choices"][0]["finish_reason"] == "stop", said
+        value = json.loads(said["choices"][0]["message"]["content"])
+        assert value["animal"] in ("cat", "river") and value["sure"] in (True, False) and len(value) == 2
+    parts = server.events(CHAT, body | {"temperature": 0, "max_tokens": 400})
+    text = "".join(p["choices"][0]["delta"].get("content", "") for p in parts)
+    assert json.loads(text)["animal"], text
+    body["response_format"] = {"type": "json_object"}
+    status, said = server.ask(CHAT, body | {"temperature": 0, "max_tokens": 40})
+    text = said["choices"][0]["message"]["content"]
+    assert status == 200 and text.startswith("{"), said
+    assert said["choices"][0]["finish_reason"] == "length" or isinstance(json.loads(text), dict), said
+
+
 def check_many(server):
     """More than there are slots: the answers are those of each alone."""
     prompts = [(i, f"The {word}") for i in range(4) for word in ("cat", "old")]
@@ -193,7 +221,10 @@ def check_wrong(server):
              {"messages": [message], "logprobs": 1}, {"messages": [message], "top_logprobs": 2},
              {"messages": [message], "logprobs": True, "top_logprobs": 21},
              {"messages": [message], "tools": [{"type": "function"}]},
-             {"messages": [message], "response_format": {"type": "json_object"}}]  # fmt: skip
+             {"messages": [message], "response_format": 1},
+             {"messages": [message], "response_format": {"type": "xml"}},
+             {"messages": [message], "response_format": {"type": "json_schema"}},
+             {"messages": [message], "response_format": schema_of({"type": "null"})}]  # fmt: skip
     for path, bodies in ((TEXT, wrong), (CHAT, chats)):
         for body in bodies:
             status, said = server.ask(path, body, "POST")
@@ -278,6 +309,8 @@ def check_openai(server):
     assert len(entries) == 8 and all(e.token == e.top_logprobs[0].token for e in entries), entries
     shown = client.completions.create(model="model", prompt="The cat", max_tokens=4, logprobs=2).choices[0]
     assert len(shown.logprobs.token_logprobs) == len(shown.logprobs.top_logprobs) == 4, shown
+    kept = client.chat.completions.create(**settings | {"max_tokens": 400}, response_format=schema_of(SCHEMA))
+    assert json.loads(kept.choices[0].message.content)["animal"] in ("cat", "river"), kept
     plain = client.completions.create(model="model", prompt="The cat", max_tokens=4, stop=["\n"])
     assert plain.choices[0].text and [m.id for m in client.models.list()] == ["model"]
     try:
@@ -299,7 +332,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         server = Server(build(pathlib.Path(folder)))
         try:
-            for check in (check_answers, check_chat, check_logprobs, check_many, check_wrong,
+            for check in (check_answers, check_chat, check_logprobs, check_json, check_many, check_wrong,
                           check_cancelled, check_hostile, check_slow, check_openai):  # fmt: skip
                 begin = time.monotonic()
                 check(server)

@@ -5,6 +5,7 @@ what they promise): the weights are those that the compiler packs, of every form
 that was compiled with and for another one; other models, cut and damaged files are refused.
 Usage: check_load.py RLXC"""
 
+import json
 import os
 import pathlib
 import shutil
@@ -204,6 +205,30 @@ def test_floats():
     folder = place("f16generic")
     run(folder, "cut", folder / "1.gguf")
     run(folder, "damage", folder / "1.gguf")
+
+
+def weight_bytes(path, *options):
+    command = [RLXC, "inspect", path, "--context", "48", "--no-code", "--json", *options]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=300)
+    return json.loads(done.stdout)["weight_bytes"]
+
+
+def test_tied():
+    """An embedding that is the product with the vocabulary too is stored once, whoever packs it."""
+    sizes = dict(width=256, heads=4, kv=2, head=64, ffn=256)
+    for name, kind in {"q8_0": gguf_file.Q8_0, **FLOATS}.items():
+        folder = place(f"tied{name}")
+        tied, other = (models.qwen("qwen2", kind, **sizes) for _ in range(2))
+        other.product("output", models.VOCAB, sizes["width"])
+        table = len(next(t[3] for t in tied.tensors if t[0] == "token_embd.weight"))
+        one, two = write(folder / "1.gguf", tied), write(folder / "2.gguf", other)
+        for options in ([], ["--weights", "load"]):
+            options += ["--cpu", "x86-64-v3"]
+            saved = weight_bytes(two, *options) - weight_bytes(one, *options)
+            assert table <= saved < 1.3 * table, (name, options, saved, table)
+        compile_model(one, folder, "load", "--cpu", "native")
+        build(folder)
+        check_weights(folder, one, "--cpu", "native")
 
 
 def test_float_experts():

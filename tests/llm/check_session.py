@@ -80,15 +80,18 @@ def check_logits(folder, model, allowed=1e-5):
 
 
 def test_promises():
-    """Of caches of both types, and where a run takes few tokens."""
+    """Of caches of both types, of states of fixed size, and where a run takes few tokens."""
     for name, kind, options in (
         ("llama", "llama", ["--context", "48"]),
         ("gemma3", "gemma3", ["--kv", "f16"]),
         ("qwen2moe", "qwen2moe", ["--dim", "T=1..5", "--dim", "P=0..47"]),
+        ("mamba", "mamba", ["--context", "48"]),
+        ("mamba2", "mamba2", ["--context", "48"]),
     ):
         model = with_vocabulary(models.MODELS[kind]())
         folder, _ = compiled(name, model, *options)
-        build(folder, *SANITIZE, *(["-DALLOWED=2e-3"] if "f16" in options else []))
+        allowed = ["-DALLOWED=2e-3"] if "f16" in options else []
+        build(folder, *SANITIZE, *allowed, *(["-DFIXED=1"] if kind.startswith("mamba") else []))
         check_logits(folder, model, 2e-3 if "f16" in options else 1e-5)
         for what in TESTS:
             run(folder, what)

@@ -178,8 +178,7 @@ static NodeId add_layer(LlmBuild *b, NodeId x)
 // x: normed
 static NodeId make_logits(LlmBuild *b, NodeId x)
 {
-    const bool has_own = llm_has(b, LLM_OWN_OUTPUT) || llm_has_weight(b, LLM_output);
-    const LlmRole role = has_own ? LLM_output : LLM_token_embd;
+    const LlmRole role = llm_vocabulary(b);
     const double cap = b->number[LLM_KEY_final_softcap];
     NodeId y = llm_product(b, x, role, llm_size(b, role, 0));
     y = llm_times(b, y, 1 / b->number[LLM_KEY_logit_scale]);

@@ -108,6 +108,8 @@ bool llm_has_weight(LlmBuild *b, LlmRole role);
 int64_t llm_size(LlmBuild *b, LlmRole role, uint32_t axis);
 // The rows of a weight [n, k], by index, as f32.
 NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index);
+// The weight of the product with the vocabulary: its own one, or the embedding.
+LlmRole llm_vocabulary(LlmBuild *b);
 // x [..., k] times the weight [n, k], plus the bias where there is one.
 NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n);
 // Each row of x times the weight [experts, n, k] of its experts, which index has: [T] or [T, C].

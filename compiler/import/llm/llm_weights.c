@@ -140,6 +140,25 @@ static NodeId decode(LlmBuild *b, const LlmTensor *t, NodeId x)
     return llm_end(b, &n);
 }
 
+// Do products read it as it is, on matrix units?
+static bool is_narrow(const LlmBuild *b, const LlmTensor *t)
+{
+    return b->has_bf16_rows && (t->format != NULL || t->dtype == DTYPE_bf16);
+}
+
+LlmRole llm_vocabulary(LlmBuild *b)
+{
+    const bool has_own = llm_has(b, LLM_OWN_OUTPUT) || llm_has_weight(b, LLM_output);
+    return has_own ? LLM_output : LLM_token_embd;
+}
+
+// Are the rows also the columns of the product with the vocabulary?
+static bool is_multiplied(LlmBuild *b, LlmRole role)
+{
+    return role == LLM_token_embd && !llm_has(b, LLM_ENCODER) &&
+           (b->outputs & (LLM_GIVES_LAST | LLM_GIVES_ALL)) != 0 && llm_vocabulary(b) == role;
+}
+
 NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index)
 {
     LlmTensor t;
@@ -148,6 +167,8 @@ NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index)
     if (!need(b, place, &t))
         return 0;
     const NodeId w = make_const(b, place, &t, 2, (const int64_t[]){n, k});
+    if (is_multiplied(b, role) && t.format == NULL && !is_narrow(b, &t)) // one constant serves both
+        return b->failed ? 0 : llm_gather(b, llm_f32(b, w), index);
     return decode(b, &t, b->failed ? 0 : llm_gather(b, w, index));
 }
 
@@ -210,9 +231,9 @@ NodeId llm_multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], const 
                                    {OP_block_matmul, OP_block_grouped_matmul}};
     static const AttrId formats[] = {A_block_matmul_format, A_block_grouped_matmul_format};
     static const AttrId turns[] = {A_matmul_transpose_b, A_grouped_matmul_transpose_b};
-    const bool is_narrow = b->has_bf16_rows && (t->format != NULL || t->dtype == DTYPE_bf16);
-    const NodeId x = llm_cast(b, src[0], is_narrow ? DTYPE_bf16 : DTYPE_f32);
-    const NodeId w = t->format != NULL || is_narrow ? src[1] : llm_f32(b, src[1]);
+    const bool has_narrow_rows = is_narrow(b, t);
+    const NodeId x = llm_cast(b, src[0], has_narrow_rows ? DTYPE_bf16 : DTYPE_f32);
+    const NodeId w = t->format != NULL || has_narrow_rows ? src[1] : llm_f32(b, src[1]);
     NodeBuild n = llm_begin(b, ops[t->format != NULL][is_grouped], label);
     node_src(&n, x);
     node_src(&n, w);
@@ -223,7 +244,7 @@ NodeId llm_multiply(LlmBuild *b, const LlmTensor *t, const NodeId src[3], const 
     else
         node_int(&n, turns[is_grouped], !t->is_turned);
     const NodeId y = llm_end(b, &n);
-    return is_narrow ? llm_f32(b, y) : y;
+    return has_narrow_rows ? llm_f32(b, y) : y;
 }
 
 NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)

@@ -59,6 +59,7 @@ void blocks_packed_close(Kernel *k, const PackedBlocks *p);
 typedef struct PackedPlace {
     KRef record; // its number
     KRef vector; // in the record
+    KRef lane;   // of the vector, the only one that is read; 0: all of them
 } PackedPlace;
 typedef struct PackedUnit {
     PackedPlace at;
@@ -66,8 +67,9 @@ typedef struct PackedUnit {
     int64_t turn;
 } PackedUnit;
 
-// A block of vector number `vector`.
+// A block of vector number `vector`; one of row number `row`.
 PackedPlace blocks_packed_place(Kernel *k, const PackedBlocks *p, KRef vector, KRef block);
+PackedPlace blocks_packed_lane(Kernel *k, const PackedBlocks *p, KRef row, KRef block);
 
 // d and m of a vector of blocks, where all groups share them.
 typedef struct PackedNumbers {

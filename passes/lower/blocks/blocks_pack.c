@@ -350,6 +350,24 @@ bool blocks_can_pack(const Lower *l, NodeId weight)
     return node_is_const(l->g, weight) || packer_can_pack(l, weight);
 }
 
+static bool is_same(const Filling *a, const Filling *b)
+{
+    const PackedBlocks *p = &a->p, *q = &b->p;
+    return a->data == b->data && strcmp(p->f->name, q->f->name) == 0 && p->columns == q->columns &&
+           p->blocks == q->blocks && p->lanes == q->lanes && p->beside == q->beside;
+}
+
+// What another kernel of the plan reads may be the same; 0: none does.
+static BufId find_packed(const Lower *l, const Filling *c)
+{
+    for (BufId b = 1; b < l->plan->buffers.len; b++) {
+        const PlanBuffer *buffer = &l->plan->buffers.data[b];
+        if (buffer->region == REGION_WEIGHTS && buffer->fill == fill && is_same(buffer->fill_ctx, c))
+            return b;
+    }
+    return 0;
+}
+
 static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, const Experts *of)
 {
     if (!node_is_const(l->g, weight))
@@ -360,6 +378,9 @@ static uint32_t pack(Lower *l, const PackedBlocks *p, NodeId weight, const Exper
     const uint64_t experts = of != NULL ? (uint64_t)of->n_experts : 1;
     const GemmPack all = {fill, c, .stride = bytes / experts, .bytes = bytes};
     const char *name = node_name(l->g, weight);
+    const BufId made = of != NULL ? 0 : find_packed(l, c);
+    if (made != 0)
+        return lower_param_buffer(l, made, DTYPE_i32, PARAM_READ);
     const uint32_t param = of != NULL ? experts_place(l, of, DTYPE_i32, &all)
                                       : lower_param_filled(l, name, DTYPE_i32, fill, c, bytes);
     PlanBuffer *b = &l->plan->buffers.data[l->pk->args.data[param].buf];
@@ -393,15 +414,25 @@ PackedPlace blocks_packed_place(Kernel *k, const PackedBlocks *p, KRef vector, K
 {
     rlx_assert(vector != 0 && block != 0);
     if (p->beside == 1)
-        return (PackedPlace){k_expr(k, "$ * # + $", vector, p->blocks, block), k_index(k, 0)};
-    return (PackedPlace){k_expr(k, "$ / # * # + $", vector, p->beside, p->blocks, block),
-                         k_expr(k, "$ % #", vector, p->beside)};
+        return (PackedPlace){.record = k_expr(k, "$ * # + $", vector, p->blocks, block),
+                             .vector = k_index(k, 0)};
+    return (PackedPlace){.record = k_expr(k, "$ / # * # + $", vector, p->beside, p->blocks, block),
+                         .vector = k_expr(k, "$ % #", vector, p->beside)};
+}
+
+PackedPlace blocks_packed_lane(Kernel *k, const PackedBlocks *p, KRef row, KRef block)
+{
+    PackedPlace at = blocks_packed_place(k, p, k_expr(k, "$ / #", row, p->lanes), block);
+    at.lane = k_expr(k, "$ % #", row, p->lanes);
+    return at;
 }
 
 static KRef load_entry(Kernel *k, const PackedBlocks *p, BlockPart part, const PackedPlace *at, KRef i,
                        int64_t sub)
 {
     const KRef index = entry_index(k, p, part, at, i, k_index(k, sub));
+    if (at->lane != 0)
+        return k_load(k, p->param[part], k_add(k, index, at->lane), 1, 1);
     return k_load(k, p->param[part], index, p->lanes, p->lanes);
 }
 
@@ -439,6 +470,13 @@ PackedNumbers blocks_packed_numbers(Kernel *k, const PackedBlocks *p, const Pack
     return p->numbers == 1 ? load_numbers(k, p, at, k_index(k, 0)) : (PackedNumbers){0};
 }
 
+// In as many lanes as the other value has.
+static KRef as_wide(Kernel *k, KRef value, KRef as)
+{
+    const uint8_t lanes = k_inst(k, as)->lanes;
+    return lanes > 1 ? k_splat(k, value, lanes) : value;
+}
+
 // A number times the integer of group g.
 static KRef scaled(Kernel *k, const PackedBlocks *p, BlockPart part, KRef number, const PackedPlace *at,
                    KRef g)
@@ -468,7 +506,7 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
     if (f->min.sign)
         group.add = f->min.low.bits ? scaled(k, p, BLOCK_MINS, n->m, &u->at, g) : n->m;
     else if (p->bias) // exact, like every product of an element's integers
-        group.add = k_mul(k, group.scale, k_splat(k, k_number(k, DTYPE_f32, p->bias), p->lanes));
+        group.add = k_mul(k, group.scale, as_wide(k, k_number(k, DTYPE_f32, p->bias), group.scale));
     return group;
 }
 
@@ -479,17 +517,13 @@ void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, 
         words[i] = load_entry(k, p, BLOCK_WORDS, &u->at, u->unit, i);
 }
 
-static KRef whole(Kernel *k, const PackedBlocks *p, int64_t v)
-{
-    return k_splat(k, k_integer(k, DTYPE_i32, v), p->lanes);
-}
-
 // Moved right by `bits`, or left where they are less than 0, and masked.
-static KRef moved(Kernel *k, const PackedBlocks *p, KRef word, int64_t bits, int64_t mask)
+static KRef moved(Kernel *k, KRef word, int64_t bits, int64_t mask)
 {
+    const KRef by = k_integer(k, DTYPE_i32, bits > 0 ? bits : -bits), kept = k_integer(k, DTYPE_i32, mask);
     if (bits != 0)
-        word = k_op(k, bits > 0 ? KOP_shr : KOP_shl, word, whole(k, p, bits > 0 ? bits : -bits), 0);
-    return k_and(k, word, whole(k, p, mask));
+        word = k_op(k, bits > 0 ? KOP_shr : KOP_shl, word, as_wide(k, by, word), 0);
+    return k_and(k, word, as_wide(k, kept, word));
 }
 
 KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t t)
@@ -498,11 +532,11 @@ KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int
     const int64_t bytes = 0x01010101, low = ((1 << p->low) - 1) * bytes;
     if (p->low == 8)
         return words[t];
-    const KRef v = moved(k, p, words[t % p->low], p->low * (t / p->low), low);
+    const KRef v = moved(k, words[t % p->low], p->low * (t / p->low), low);
     if (p->high == 0)
         return v;
     const int64_t high = (((1 << p->high) - 1) << p->low) * bytes;
-    const KRef above = moved(k, p, words[p->low + t % p->high], p->high * (t / p->high) - p->low, high);
+    const KRef above = moved(k, words[p->low + t % p->high], p->high * (t / p->high) - p->low, high);
     return k_or(k, v, above);
 }
 
@@ -512,10 +546,10 @@ KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, co
     KRef bits;
     if (p->high == 0) {
         const int64_t part = i / (4 * p->low), w = i % (4 * p->low) / 4;
-        bits = moved(k, p, words[w], 8 * (i % 4) + p->low * part, (1 << p->low) - 1);
+        bits = moved(k, words[w], 8 * (i % 4) + p->low * part, (1 << p->low) - 1);
     } else {
         const KRef quad = blocks_packed_quad(k, p, words, i / 4);
-        bits = moved(k, p, quad, 8 * (i % 4), (1 << (p->low + p->high)) - 1);
+        bits = moved(k, quad, 8 * (i % 4), (1 << (p->low + p->high)) - 1);
     }
     const KRef q = k_cast(k, bits, DTYPE_f32);
     return g->add ? k_fma(k, q, g->scale, g->add) : k_mul(k, q, g->scale);

@@ -75,7 +75,7 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 PackedUnit block_product_unit(Lower *l, const BlockColumns *c, int64_t v, KRef block, KRef unit, int64_t turn)
 {
     rlx_assert(v >= 0 && v < c->n && block != 0 && turn >= 0);
-    const PackedPlace at = {k_add(l->k, c->records, block), k_index(l->k, v)};
+    const PackedPlace at = {.record = k_add(l->k, c->records, block), .vector = k_index(l->k, v)};
     return (PackedUnit){.at = at, .unit = unit, .turn = turn};
 }
 
@@ -143,7 +143,7 @@ static void emit_columns(Lower *l, const BlockProduct *p, KRef first, int64_t re
     const KRef block = k_loop(k, b->blocks, KFOR_SERIAL, "b");
     for (int64_t v = 0; v < c.n; v++)
         c.numbers[v] = blocks_packed_numbers(
-            k, b, &(PackedPlace){k_add(k, c.records, block), k_index(k, v)});
+            k, b, &(PackedPlace){.record = k_add(k, c.records, block), .vector = k_index(k, v)});
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
         fetch_ahead(l, p, k_add(k, c.records, block), unit);
@@ -320,15 +320,22 @@ static void emit_tiles(Lower *l, const BlockProduct *p, KRef record, int64_t rea
     k_end(k);
 }
 
+uint8_t block_product_lanes(const Lower *l, NodeId x, NodeId weight)
+{
+    const Shape *w = lower_node(l, weight)->shape;
+    const int type = lower_node(l, x)->dtype;
+    rlx_assert(w->rank >= 3);
+    if (l->caps->is_gpu || !l->caps->packs_weights || (type != DTYPE_f32 && !k_is_half(type)))
+        return 1;
+    if (shape_numel(lower_node(l, x)->shape) == 0 || shape_numel(w) == 0 || !blocks_can_pack(l, weight))
+        return 1;
+    return gemm_lanes(l, w->dim[w->rank - 3]);
+}
+
 bool block_product_vectors(Lower *l, BlockProduct *p)
 {
     rlx_assert(p->f != NULL && p->inner % p->f->elements == 0);
-    const int type = lower_node(l, p->x)->dtype;
-    if (l->caps->is_gpu || !l->caps->packs_weights || (type != DTYPE_f32 && !k_is_half(type)))
-        return false;
-    if (p->rows * p->inner * p->columns == 0 || !blocks_can_pack(l, p->w))
-        return false;
-    const uint8_t lanes = gemm_lanes(l, p->columns);
+    const uint8_t lanes = block_product_lanes(l, p->x, p->w);
     if (lanes == 1 || domain_lanes(l, &p->d, p->d.rank - 1) == 1 || (p->index && p->columns % lanes != 0))
         return false;
     p->packed = blocks_pack(l, p->f, p->w, lanes, BLOCK_VECTORS, is_placed(l, p) ? &p->of : NULL);

@@ -57,6 +57,8 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
 // Is a product of one row, the second of which may be computed in the same kernel, as blocks_stream.c says? A
 // plan asks before there are kernels; where it is wrong, plain sums do it.
 bool block_stream_takes(Pass *pass, NodeId product);
+// Lanes of a vector of columns, if weights for rows x are packed for that; 1: they are not.
+uint8_t block_product_lanes(const Lower *l, NodeId x, NodeId weight);
 // Vectors of columns with weights that can be packed. False: it does not apply.
 bool block_product_vectors(Lower *l, BlockProduct *p);
 

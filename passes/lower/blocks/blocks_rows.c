@@ -74,7 +74,7 @@ static void unpack(Lower *l, const Panel *s, KRef record)
     const KRef at = k_expr(k, "$ * # + $", record, b->blocks, block);
     PackedNumbers numbers[BLOCK_VECTORS];
     for (int64_t v = 0; v < s->n; v++)
-        numbers[v] = blocks_packed_numbers(k, b, &(PackedPlace){at, k_index(k, v)});
+        numbers[v] = blocks_packed_numbers(k, b, &(PackedPlace){.record = at, .vector = k_index(k, v)});
     for (int64_t turn = 0; turn < blocks_packed_turns(b); turn++) {
         const KRef unit = blocks_packed_open(k, b, turn);
         const KRef of_all = k_expr(k, "$ * # + $", block, b->units, unit);

@@ -7,61 +7,149 @@
 
 // --- decoding ------------------------------------------------------------------------------------
 
-// The loops over blocks, groups and their elements of a row. On GPUs each element has a thread, those of rows
-// that do not exist in a run too: only what is not inside of a condition becomes threads.
-typedef struct DecodeLoops {
-    KRef b, g, i;
-    uint32_t opened; // conditions
-} DecodeLoops;
+// Where blocks are decoded: all axes of the result but the last are open, and where each element has a thread
+// the loops over the blocks of a row, their groups and the elements of these too.
+typedef struct Decoding {
+    const BlockFormat *f;
+    NodeId x;
+    Domain d;
+    Point at;
+    uint32_t opened, last;
+    KRef b, g, i; // 0: not open
+} Decoding;
 
-static void open_elements(Lower *l, const Domain *d, const BlockFormat *f, const Point *at, DecodeLoops *to)
+// On GPUs each element has a thread, those of rows that do not exist in a run too: only what is not inside of
+// a condition becomes threads.
+static void open_elements(Lower *l, Decoding *c)
 {
     Kernel *k = l->k;
-    const uint32_t last = d->rank - 1;
-    to->b = k_loop(k, d->extent[last] / f->elements, KFOR_PARALLEL, "b");
-    if (!l->caps->is_gpu)
-        return;
-    to->g = k_loop(k, f->elements / f->group, KFOR_PARALLEL, "g");
-    to->i = k_loop(k, f->group, KFOR_PARALLEL, "i");
-    for (uint32_t axis = 0; axis < last; axis++) {
-        if (d->live[axis].size == 0)
+    c->b = k_loop(k, c->d.extent[c->last] / c->f->elements, KFOR_PARALLEL, "b");
+    c->g = k_loop(k, c->f->elements / c->f->group, KFOR_PARALLEL, "g");
+    c->i = k_loop(k, c->f->group, KFOR_PARALLEL, "i");
+    c->opened += 3;
+    for (uint32_t axis = 0; axis < c->last; axis++) {
+        if (c->d.live[axis].size == 0)
             continue;
-        k_if(k, k_lt(k, at->idx[axis], lower_live(l, &d->live[axis], d->extent[axis])));
-        to->opened++;
+        k_if(k, k_lt(k, c->at.idx[axis], lower_live(l, &c->d.live[axis], c->d.extent[axis])));
+        c->opened++;
     }
+}
+
+static Decoding decoding_open(Lower *l, AttrId format)
+{
+    const Node *n = lower_node(l, l->anchor);
+    Decoding c = {.f = block_format(l->pass->perm, node_get_str(n, format)), .x = n->src[0],
+                  .d = domain_of(lower_node(l, l->root)->shape), .at = {.lanes = 1, .count = 1},
+                  .last = n->shape->rank - 1u};
+    domain_trim(l, &c.d, l->root);
+    domain_add(l, &c.d, l->root);
+    domain_add_operands(l, &c.d, l->root);
+    Domain all = c.d;
+    for (uint32_t i = 0; l->caps->is_gpu && i < c.last; i++)
+        all.live[i] = (LiveRef){0};
+    c.opened = lower_open(l, &all, c.last, &c.at);
+    if (l->caps->is_gpu)
+        open_elements(l, &c);
+    return c;
+}
+
+// The blocks of a row, whose coordinates come before those of a block and a byte in idx.
+static void decode_row(Lower *l, Decoding *c, const BlockReader *r, KRef *idx, uint32_t rank)
+{
+    Kernel *k = l->k;
+    const BlockFormat *f = c->f;
+    const bool is_open = c->b != 0;
+    const KRef b = is_open ? c->b : k_loop(k, c->d.extent[c->last] / f->elements, KFOR_PARALLEL, "b");
+    idx[rank] = b;
+    idx[rank + 1] = k_index(k, 0);
+    const KRef block = operand_index(l, c->x, idx);
+    const KRef g = is_open ? c->g : k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
+    const BlockGroup group = blocks_group(k, r, block, g);
+    const KRef i = is_open ? c->i : k_loop(k, f->group, KFOR_SERIAL, "i");
+    const KRef e = k_expr(k, "$ * # + $", g, f->group, i);
+    c->at.idx[c->last] = k_expr(k, "$ * # + $", b, f->elements, e);
+    pull_store_root(l, &c->d, c->at, blocks_value(k, r, &group, block, e));
+    c->opened += is_open ? 0 : 3;
 }
 
 void lower_block_decode(Lower *l)
 {
-    Kernel *k = l->k;
-    const Node *n = lower_node(l, l->anchor);
-    const BlockFormat *f = block_format(l->pass->perm, node_get_str(n, A_block_decode_format));
-    const BlockReader r = blocks_reader(l, f, n->src[0]);
-    const uint32_t last = n->shape->rank - 1;
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    Domain all = d;
-    for (uint32_t i = 0; l->caps->is_gpu && i < last; i++)
-        all.live[i] = (LiveRef){0};
-    Point at = {.lanes = 1, .count = 1};
-    DecodeLoops o = {0};
-    const uint32_t opened = lower_open(l, &all, last, &at);
-    open_elements(l, &d, f, &at, &o);
+    const BlockFormat *f =
+        block_format(l->pass->perm, node_get_str(lower_node(l, l->anchor), A_block_decode_format));
+    const BlockReader r = blocks_reader(l, f, lower_node(l, l->anchor)->src[0]);
+    Decoding c = decoding_open(l, A_block_decode_format);
     KRef idx[SHAPE_MAX_RANK] = {0};
-    for (uint32_t i = 0; i < last; i++)
-        idx[i] = at.idx[i];
-    idx[last] = o.b;
-    idx[last + 1] = k_index(k, 0);
-    const KRef block = operand_index(l, n->src[0], idx);
-    const KRef g = o.g != 0 ? o.g : k_loop(k, f->elements / f->group, KFOR_SERIAL, "g");
-    const BlockGroup group = blocks_group(k, &r, block, g);
-    const KRef i = o.i != 0 ? o.i : k_loop(k, f->group, KFOR_SERIAL, "i");
-    const KRef e = k_expr(k, "$ * # + $", g, f->group, i);
-    at.idx[last] = k_expr(k, "$ * # + $", o.b, f->elements, e);
-    pull_store_root(l, &d, at, blocks_value(k, &r, &group, block, e));
-    lower_close(l, o.opened + opened + 3);
+    for (uint32_t i = 0; i < c.last; i++)
+        idx[i] = c.at.idx[i];
+    decode_row(l, &c, &r, idx, c.last);
+    lower_close(l, c.opened);
+}
+
+// A unit of a packed block, from element `first` of the row on.
+static void decode_unit(Lower *l, Decoding *c, const PackedBlocks *p, const PackedUnit *u, KRef first)
+{
+    Kernel *k = l->k;
+    const PackedNumbers numbers = blocks_packed_numbers(k, p, &u->at);
+    PackedGroup group = {0};
+    KRef words[BLOCK_MAX_WORDS];
+    blocks_packed_words(k, p, u, words);
+    for (int64_t e = 0; e < BLOCK_UNIT; e++) {
+        if (e == group.end)
+            group = blocks_packed_group(k, p, &numbers, u, e);
+        c->at.idx[c->last] = k_expr(k, "$ + #", first, e);
+        pull_store_root(l, &c->d, c->at, blocks_packed_value(k, p, words, &group, e));
+    }
+}
+
+static void decode_packed_row(Lower *l, Decoding *c, const PackedBlocks *p, KRef row)
+{
+    Kernel *k = l->k;
+    rlx_assert(c->b == 0);
+    const KRef b = k_loop(k, p->blocks, KFOR_PARALLEL, "b");
+    const PackedPlace at = blocks_packed_lane(k, p, row, b);
+    for (int64_t turn = 0; turn < blocks_packed_turns(p); turn++) {
+        const KRef unit = blocks_packed_open(k, p, turn);
+        const PackedUnit u = {.at = at, .unit = unit, .turn = turn};
+        decode_unit(l, c, p, &u, k_expr(k, "($ * # + $) * #", b, p->units, unit, BLOCK_UNIT));
+        blocks_packed_close(k, p);
+    }
+    k_end(k);
+}
+
+// The lanes of the weights of a product that has the same rows; 0: there is none.
+static uint8_t lanes_of_product(const Lower *l, NodeId weight)
+{
+    for (NodeId id = 1; id < l->g->nodes.len; id++) {
+        const Node *n = lower_node(l, id);
+        if (n->op == OP_block_matmul && n->src[1] == weight && node_is_const(l->g, weight) &&
+            block_product_lanes(l, n->src[0], weight) > 1)
+            return block_product_lanes(l, n->src[0], weight);
+    }
+    return 0;
+}
+
+// Rows that are the weights of a product as well are read as that has them, so that they are stored once.
+void lower_block_gather(Lower *l)
+{
+    const Node *n = lower_node(l, l->anchor);
+    const BlockFormat *f = block_format(l->pass->perm, node_get_str(n, A_block_gather_format));
+    const NodeId weight = n->src[0], index = n->src[1];
+    const uint8_t lanes = lanes_of_product(l, weight);
+    PackedBlocks p = {0};
+    BlockReader r = {0};
+    if (lanes > 1)
+        p = blocks_pack(l, f, weight, lanes, BLOCK_VECTORS, NULL);
+    else
+        r = blocks_reader(l, f, weight);
+    Decoding c = decoding_open(l, A_block_gather_format);
+    const KRef place = operand_index(l, index, c.at.idx);
+    const KRef row = operand_row(l, index, place, lower_node(l, weight)->shape->dim[0]);
+    KRef idx[SHAPE_MAX_RANK] = {row};
+    if (lanes > 1)
+        decode_packed_row(l, &c, &p, row);
+    else
+        decode_row(l, &c, &r, idx, 1);
+    lower_close(l, c.opened);
 }
 
 // --- products ------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 // gather: slices of operand 0 chosen by an integer tensor. Vectors run along the axes after the chosen one
 // (rows of a table). Where slices are single elements, the indices may be computed here.
 #include "passes/lower/operand.h"
+#include "passes/lower/product/table.h"
 #include "passes/lower/wide.h"
 
 typedef struct Gather {
     NodeId x, index;
     uint32_t axis, index_rank;
+    uint32_t table; // 1 + the parameter of a table that a product reads too; 0: it is none
 } Gather;
 
 enum { MAX_NARROW_ROWS = 1 << 30 };
@@ -70,6 +72,8 @@ static KRef index_chosen(Lower *l, const Gather *g, const Domain *d, const Point
 static KRef gather_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const Gather *g = ctx;
+    if (g->table != 0)
+        return table_load(l, g->table - 1, index_chosen(l, g, d, &at), at.lanes, at.count);
     return operand_load(l, g->x, index_chosen(l, g, d, &at), &at, 1);
 }
 
@@ -145,7 +149,9 @@ void lower_gather(Lower *l)
     const uint32_t of_x = is_before ? inner : inner + 1 - g.index_rank;
     if ((is_after || is_before) && wide_gather(l, &g, inner, of_x))
         return;
-    if (is_after && gather_rows(l, &g, inner, of_x))
+    if (is_after && g.axis == 0 && table_is_shared(l, g.x))
+        g.table = 1 + table_param(l, g.x);
+    if (is_after && g.table == 0 && gather_rows(l, &g, inner, of_x))
         return;
     const bool has_vectors = (is_after || is_before) && operand_has_vectors(l, g.x, of_x);
     lower_map(l, gather_point, &g, has_vectors ? MAP_VECTOR : MAP_SCALAR);

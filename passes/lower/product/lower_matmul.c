@@ -12,6 +12,7 @@
 #include "passes/lower/product/gemm.h"
 #include "passes/lower/product/matmul.h"
 #include "passes/lower/product/panels.h"
+#include "passes/lower/product/table.h"
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
 // elements between its rows that are near.
@@ -424,7 +425,7 @@ void lower_matmul(Lower *l)
     Matmul x = matmul_of(l);
     matmul_add_domain(l, &x);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
-    if (lower_on_gpu(l, &x))
+    if (lower_on_gpu(l, &x) || table_lower_product(l, &x))
         return;
     if (can_tile(l, &x) && !(x.m <= MAX_DOT_ROWS && can_be_dots(l, &x)))
         lower_in_tiles(l, &x);
