@@ -431,7 +431,9 @@ static void print_value(Walk *w, KRef r)
     const char *name = n->kind == KI_part     ? names_take(&w->names, n->imm ? "parts" : "part")
                        : n->kind == KI_thread ? names_take(&w->names, "thread")
                                               : names_take_temp(&w->names);
-    walk_line(w, "const %s %s = %s;", value_type(w, n->dtype, n->lanes), name, text);
+    // Choices are not constants: clang would try both arms of each again and again, in time without bound.
+    const char *word = strchr(text, '?') != NULL ? "" : "const ";
+    walk_line(w, "%s%s %s = %s;", word, value_type(w, n->dtype, n->lanes), name, text);
     w->name[r] = name;
 }
 

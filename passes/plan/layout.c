@@ -372,7 +372,7 @@ static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
 static bool has_few_regions(const Graph *g, const Layout *l, const Node *n)
 {
     enum { ELEMENTS = 4 }; // that are copied in the time that vectors of channels save for a result
-    return n->op == OP_roi_pool && needs_turn(g, l, n->src[0]) &&
+    return op_info[n->op].steps == OPSTEPS_ALL && needs_turn(g, l, n->src[0]) &&
            shape_numel(n->shape) * ELEMENTS < shape_numel(graph_node(g, n->src[0])->shape);
 }
 

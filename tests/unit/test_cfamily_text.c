@@ -209,6 +209,20 @@ static void test_constants(void **state)
         "}\n");
 }
 
+// clang tries both arms of each choice in the initialisers of constants, again for each use of one: a
+// maximum of forty operands would take it years.
+static void test_choices_are_no_constants(void **state)
+{
+    (void)state;
+    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
+    const KRef at = k_index(k, 0), a = k_load(k, 0, at, 1, 1), b = k_mul(k, a, a);
+    const KRef most = k_select(k, k_ne(k, b, b), b, k_max(k, b, a));
+    k_store(k, 1, at, k_mul(k, most, most), 1);
+    const char *text = text_of(k);
+    assert_non_null(strstr(text, "\n    float t3 = t2 != t2 ? "));
+    assert_non_null(strstr(text, "const float t2 = t1 * t1;"));
+}
+
 // A read must keep its place before a write that may touch what it read.
 static void test_reads_stay_before_writes(void **state)
 {
@@ -521,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup(test_names_in_scopes, reset),
         cmocka_unit_test_setup(test_parentheses, reset),
         cmocka_unit_test_setup(test_constants, reset),
+        cmocka_unit_test_setup(test_choices_are_no_constants, reset),
         cmocka_unit_test_setup(test_reads_stay_before_writes, reset),
         cmocka_unit_test_setup(test_order_of_building, reset),
         cmocka_unit_test_setup(test_wait, reset),
