@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVERY = 2 };
+// Of the GPU of cases that say so: groups have several tiles, maybe fewer groups than there are columns.
+enum { EVERY = 2, FEW_PROCESSORS = 3 };
 static const uint64_t place_budget = 20000;
 static const char *const questions[] = {"gpu_matmul ", "gpu_simt "};
 
@@ -157,7 +158,11 @@ static bool run_case(const OpsCase *c)
     CpuInfo cpu;
     const bool is_known = cpu_find("generic", &cpu);
     rlx_assert(is_known);
-    const TargetCaps caps = target_caps(target_find("cuda"), &cpu);
+    TargetCaps caps = target_caps(target_find("cuda"), &cpu);
+    GpuMachine few = *caps.gpu;
+    few.processors = FEW_PROCESSORS;
+    if (strstr(c->name, "few processors") != NULL)
+        caps.gpu = &few;
     const Reference ref = ops_evaluate(&a, c);
     Work w = {.c = c, .ref = &ref, .caps = caps};
     PlanChoice choice = {0};

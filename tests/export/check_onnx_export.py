@@ -45,7 +45,7 @@ REFUSALS = [
     r"attention_parameters\.h|attention\.cc:\d+ .*scale_ > 0",  # no key, no query; negative scales
     r"output_padding.* must be less than",
     r"conv_integer\.cc",  # a zero point for each channel
-    r"LSTM operator does not support double",
+    r"(LSTM|GRU) operator does not support double",
     r"Pad reflect: post-pad",
     r"matmul_nbits\.cc",
 ]
@@ -60,7 +60,8 @@ DIFFERENT = [
     (r"attention f64", "computed in f32"),
     (r"cast special", "floats beyond the type"),
     (r"factors of channels of 7 x 7|operands scaled beyond f16", "no f16 between two operators"),
-    (r"lstm no (step|batch|input)", "the last state of no step; no batch ends it; no input leaves all open"),
+    (r"(lstm|gru) no (step|batch|input)",
+     "the last state of no step, which ends it for gru; no batch ends it; no input leaves all open"),
     (r"pad wrap 4x5 by 3,-2,3,4", "wraps before it cuts"),
     (r"qmatmul .* zero rounded", "rows are rounded in other blocks"),
     (r"resize cubic align_corners down|resize linear (corners of a fractional size|same size by scale)",

@@ -263,7 +263,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     rlx_assert(e.rows >= 1 && cluster >= 1);
     e.tiles = e.m_tiles * e.n_tiles * gpu_matmul_count(p);
     const GpuMachine *m = l->caps->gpu;
-    const int64_t places = m->processors * (gpu_tile_has_room(m, e.tile) ? 2 : 1) / e.tile.pair;
+    const int64_t places = gpu_tile_places(m, e.tile);
     e.slots = e.tiles < places || e.tile.splits > 1 ? e.tiles
               : e.tile.kept != 0                    ? places / e.n_tiles * e.n_tiles
                                                     : places;

@@ -152,6 +152,7 @@ typedef struct GpuEmit {
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
+int64_t gpu_tile_places(const GpuMachine *m, GpuTile t); // groups, or pairs, that all processors have at once
 uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // Opens the loop over the tiles of this group that have rows, and closes it: the number of a tile.

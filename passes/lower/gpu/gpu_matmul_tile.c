@@ -57,6 +57,12 @@ bool gpu_tile_has_room(const GpuMachine *m, GpuTile t)
     return t.columns <= most && gpu_tile_end(t) <= room_of_two(m);
 }
 
+int64_t gpu_tile_places(const GpuMachine *m, GpuTile t)
+{
+    rlx_assert(t.pair >= 1);
+    return m->processors * (gpu_tile_has_room(m, t) ? 2 : 1) / t.pair;
+}
+
 // Groups of a cluster, as an index of GpuMachine.clusters.
 static uint32_t cluster_of(GpuTile t)
 {
@@ -186,7 +192,8 @@ static GpuTile tile_of(const GpuMatmul *p, TileShape s, uint32_t splits, uint32_
     return t;
 }
 
-// All of B stays. Two groups on a processor, if there are slots enough.
+// All of B stays. Two groups on a processor, if there are slots enough. None where a group would have several
+// columns of tiles.
 static GpuTile kept_tile_of(const GpuMatmul *p, TileShape s)
 {
     const GpuMachine *m = machine_of(p);
@@ -199,7 +206,7 @@ static GpuTile kept_tile_of(const GpuMatmul *p, TileShape s)
     if (!gpu_tile_has_room(m, t))
         for (t.stages = MAX_STAGES; t.stages > 0 && gpu_tile_bytes(t, false) > most_shared(m); t.stages--) {
         }
-    return t;
+    return t.stages > 0 && ceil_div(p->n, t.columns) > gpu_tile_places(m, t) ? (GpuTile){0} : t;
 }
 
 GpuTile gpu_tile_choose(const GpuMatmul *p)
