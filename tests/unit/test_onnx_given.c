@@ -113,6 +113,13 @@ static const ValueCase value_cases[] = {
      {3, 2},
      "f32[2, 3]",
      1},
+    // A value between them is large, and grows: it stays a node, but what it is made of is known.
+    {"opset 13; in x f32 70000; in v i64 1; init n i64 1 = 70000; node Tile v,n -> t; node ReduceSum t -> s;"
+     "node Reshape x,s -> y; out y",
+     1,
+     {1},
+     "f32[70000]",
+     1},
     // What only is computed with is not assumed.
     {"opset 13; in x f32 2,3; in v i64 2; node Add v,v -> y; out y", 2, {6, 1}, "i64[2]", 0},
 };

@@ -14,8 +14,8 @@
 #define FOLD_MAX_NODE_WORK (UINT64_C(1) << 24) // element steps of one node
 #define FOLD_MAX_WORK      (UINT64_C(1) << 26) // and of the whole import, so that no file can keep us busy
 #define FOLD_STEP          16                  // units of eval_work
-// From so many elements on, a result is left alone that has so many times the elements of what it is made of.
-#define FOLD_LARGE  (UINT64_C(1) << 16)
+// From so many elements on, a result stays a node that has so many times the elements of what it is made of.
+#define FOLD_LARGE  (INT64_C(1) << 16)
 #define FOLD_GROWTH 4
 
 // Elements of constants and nodes that an import may make beyond those of the file: some, and more for larger
@@ -64,8 +64,6 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips)
     const bool is_float = dtype_info[n->dtype].cls == DCLASS_FLOAT;
     if (out > (is_float ? ONNX_MAX_FOLD : ONNX_MAX_FOLD_INTS))
         return false;
-    if ((uint64_t)out > FOLD_LARGE && (uint64_t)out / FOLD_GROWTH > in)
-        return false;
     const uint64_t most = is_linear((OpId)n->op) ? in + (uint64_t)out : (in + 1) * (uint64_t)(out + 1);
     const uint64_t steps = eval_work(g, id, trips) / FOLD_STEP, work = most > steps ? most : steps;
     if (work > FOLD_MAX_NODE_WORK || m->fold_work + work > FOLD_MAX_WORK ||
@@ -74,6 +72,16 @@ bool onnx_spend_fold(OnnxModel *m, const Graph *g, NodeId id, int64_t trips)
     m->fold_work += work;
     m->made += (uint64_t)out;
     return true;
+}
+
+// Is the node better left alone? Where its value says shapes, onnx_known finds it all the same.
+static bool grows_much(const Graph *g, const Node *n)
+{
+    const int64_t out = shape_numel(n->shape);
+    int64_t in = 0;
+    for (uint32_t i = 0; i < n->n_src && out > FOLD_LARGE && in < out; i++)
+        in += n->src[i] ? shape_numel(graph_node(g, n->src[i])->shape) : 0;
+    return out > FOLD_LARGE && out / FOLD_GROWTH > in;
 }
 
 static bool is_foldable(OnnxModel *m, const Graph *g, NodeId id)
@@ -86,7 +94,7 @@ static bool is_foldable(OnnxModel *m, const Graph *g, NodeId id)
     for (uint32_t i = 0; i < n->n_src; i++)
         if (n->src[i] && !node_is_const(g, n->src[i]))
             return false;
-    return onnx_spend_fold(m, g, id, INT64_MAX);
+    return !grows_much(g, n) && onnx_spend_fold(m, g, id, INT64_MAX);
 }
 
 NodeId onnx_fold(OnnxModel *m, Graph *g, NodeId id)

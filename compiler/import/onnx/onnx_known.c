@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speculation with a check: an operand that shapes the result, but is computed from inputs whose values the
 // user gave, is evaluated with these values and taken for a constant; a check makes sure that a run has the
-// same. Only what is asked for is assumed, so that all else stays open.
+// same. Only what is asked for is assumed, so that all else stays open. Nodes of constants that were not
+// folded are known without any value.
 #include "compiler/import/onnx/onnx_import.h"
 #include "ir/eval/eval.h"
 
@@ -16,7 +17,7 @@ typedef struct KnownNode {
 
 // What is known of the nodes of one graph.
 typedef struct Known {
-    Graph *graph, *outer;         // outer: where captured values come from; NULL for the model's graph
+    const Graph *graph, *outer;   // outer: where captured values come from; NULL for the model's graph
     const OnnxCaptures *captures; // its inputs that are values of outer, by name
     VEC(KnownNode) nodes;         // by NodeId, as far as asked
     VEC(NodeId) stack;
@@ -28,7 +29,7 @@ static Known *find_known(OnnxModel *m, const Graph *g)
     return map_get(&m->known, &g, sizeof g, &at) ? (Known *)(uintptr_t)at : NULL;
 }
 
-static Known *add_known(OnnxModel *m, Graph *g, Graph *outer, const OnnxCaptures *captures)
+static Known *add_known(OnnxModel *m, const Graph *g, const Graph *outer, const OnnxCaptures *captures)
 {
     Known *k = ARENA_NEW(m->arena, Known);
     k->graph = g;
@@ -102,11 +103,11 @@ static int64_t most_trips(OnnxModel *m, Known *k, const Node *n)
     return n->op == OP_loop ? tensor_get_i64(&known_node(m, k, n->src[0])->results[0], 0) : INT64_MAX;
 }
 
-// With all operands known.
+// With all operands known. The work of roi_pool depends on the regions.
 static bool evaluate(OnnxModel *m, Known *k, NodeId id)
 {
     const Node *n = graph_node(k->graph, id);
-    if (!onnx_spend_fold(m, k->graph, id, most_trips(m, k, n)))
+    if (n->op == OP_roi_pool || !onnx_spend_fold(m, k->graph, id, most_trips(m, k, n)))
         return false;
     EvalCtx c = {.arena = m->arena, .g = k->graph, .node = n, .id = id};
     c.in = ARENA_ARRAY(m->arena, Tensor, n->n_src);
@@ -151,7 +152,9 @@ static void settle(OnnxModel *m, Known *k, NodeId id)
 
 bool onnx_known(OnnxModel *m, const Graph *g, NodeId id, Tensor *out)
 {
-    Known *k = m->source->options.n_values ? find_known(m, g) : NULL;
+    Known *k = find_known(m, g);
+    if (!k && !m->source->options.n_values)
+        k = add_known(m, g, NULL, NULL); // what is made of constants, but stayed nodes
     if (!k || !id)
         return false;
     vec_push(m->arena, &k->stack, id);
@@ -215,7 +218,7 @@ static NodeId assume(OnnxNode *n, NodeId id, const char *name, const Tensor *t)
     const Shape s = shape_of(t->rank, t->dim);
     const NodeId value =
         onnx_const(n, t->dtype, &s, t->data, (uint64_t)t->numel * dtype_info[t->dtype].bytes);
-    if (t->numel > 0)
+    if (t->numel > 0 && n->model->source->options.n_values)
         onnx_require(n, onnx_all(n, onnx_op2(n, OP_eq, id, value)),
                      arena_printf(n->model->arena,
                                   "node '%s': '%s' must be %s, for which the model was compiled", n->label,
