@@ -37,6 +37,8 @@ def build(folder):
     for name in ("server", "language"):
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("build"))
     (folder / "server/schema.json").write_text(json.dumps(SCHEMA, indent=2))
+    plain = ["make", "build/grammars.h", f"RLXC={RLXC}"]  # it is made anew for schemas that are older
+    subprocess.run(plain, cwd=folder / "server", capture_output=True, check=True)
     words = ["make", "SCHEMAS=schema.json", f"RLXC={RLXC}", f"CFLAGS={CFLAGS}", f"SLOTS={SLOTS}"]
     words.append(f"CONTEXT={CONTEXT}")
     done = subprocess.run(words, cwd=folder / "server", capture_output=True, text=True, check=False)

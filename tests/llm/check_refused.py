@@ -181,10 +181,27 @@ def others(folder):
     return run("inspect", "--no-code", str(path), "--kv", "f32").returncode == 0
 
 
+def searched(folder):
+    """GPUs search many logits for the best token in parts, those of a prime number of tokens too."""
+    path, model = pathlib.Path(folder, "m.gguf"), models.llama()
+    for vocabulary, most_bytes in ((2048, 10000), (2053, 15000)):  # 41064 with a part for each token
+        content = numpy.zeros(vocabulary * model.size["width"], "f4").tobytes()
+        tensors = [(name, (vocabulary, *shape[1:]), kind, content)
+                   if name in ("token_embd.weight", "output.weight") else (name, shape, kind, own)
+                   for name, shape, kind, own in model.tensors]
+        path.write_bytes(gguf_file.make(model.entries, tensors))
+        text = run("inspect", str(path), "--target", "metal", "--context", "48", "--json").stdout
+        found = [kernel["bytes"] for kernel in json.loads(text)["kernels"] if "argmax" in kernel["name"]]
+        print(f"# {vocabulary} tokens: {found} bytes", flush=True)
+        if len(found) == 0 or max(found) > most_bytes:
+            return False
+    return True
+
+
 def main():
     failed = number = 0
     checks = [(name, lambda folder, case=case: refused(folder, *case)) for name, *case in REFUSED]
-    checks += [(check.__name__, check) for check in (contexts, converted, inspected, others)]
+    checks += [(check.__name__, check) for check in (contexts, converted, inspected, others, searched)]
     print(f"1..{len(checks)}", flush=True)
     for number, (name, check) in enumerate(checks, 1):
         with tempfile.TemporaryDirectory() as folder:

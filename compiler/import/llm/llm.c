@@ -216,18 +216,36 @@ static NodeId largest(LlmBuild *b, NodeId x, int64_t axis, bool keeps_axis)
     return llm_end(b, &n);
 }
 
+enum { PART = 1024 }; // logits that a group of threads searches
+
+// Rows with -inf behind their logits, so that they are whole parts.
+static NodeId fill_parts(LlmBuild *b, NodeId logits, int64_t n)
+{
+    const int64_t pads[] = {0, 0, 0, (PART - n % PART) % PART};
+    NodeBuild pad = llm_begin(b, OP_pad, NULL);
+    node_src(&pad, logits);
+    node_src(&pad, b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, -HUGE_VAL, b->source->span));
+    node_ints(&pad, A_pad_pads, pads, 4);
+    return llm_end(b, &pad);
+}
+
 // The least token whose logit is the largest; as many as there are where NaN is among them. In parts, so that
-// many groups of threads search: a single one takes 37 us for 128256 logits on an H200.
+// many groups of threads search: a single one takes 37 us for 128256 logits on an H200. Numbers of tokens
+// without a divisor that is near (50257 is a prime) are filled up.
 static NodeId best_tokens(LlmBuild *b, NodeId logits)
 {
-    enum { PART = 1024 };
     if (logits == 0)
         return 0;
     const Shape *s = graph_node(b->graph, logits)->shape;
-    const int64_t n = s->dim[1], axis = 1;
-    int64_t parts = (n + PART - 1) / PART;
-    while (n % parts != 0)
+    const int64_t given = s->dim[1], axis = 1, least_parts = (given + PART - 1) / PART;
+    int64_t parts = least_parts, n = given;
+    while (n % parts != 0 && parts < 16 * least_parts)
         parts++;
+    if (n % parts != 0) {
+        parts = least_parts;
+        n = parts * PART;
+        logits = fill_parts(b, logits, given);
+    }
     const Dim split[] = {s->dim[0], parts, n / parts}, of_parts[] = {parts};
     int64_t *first = ARENA_ARRAY(b->arena, int64_t, parts);
     for (int64_t i = 0; i < parts; i++)
@@ -242,7 +260,7 @@ static NodeId best_tokens(LlmBuild *b, NodeId logits)
     NodeBuild chosen = llm_begin(b, OP_where, NULL);
     node_src(&chosen, llm_op2(b, OP_eq, most, largest(b, most, 1, true)));
     node_src(&chosen, token);
-    node_src(&chosen, b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, (double)n, b->source->span));
+    node_src(&chosen, b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, (double)given, b->source->span));
     const NodeId tokens = llm_end(b, &chosen);
     NodeBuild least = llm_begin(b, OP_reduce_min, NULL);
     node_src(&least, tokens);
