@@ -434,6 +434,19 @@ static int read_experts(void)
     return n == sizeof experts;
 }
 
+static int counts_every_byte(void)
+{
+    unsigned char bytes[100] = {0};
+    const uint64_t none = rlx_hash_loaded(bytes, sizeof bytes);
+    int i, n = 0;
+    for (i = 0; i < (int)sizeof bytes; i++) {
+        bytes[i] = 1;
+        n += rlx_hash_loaded(bytes, sizeof bytes) != none;
+        bytes[i] = 0;
+    }
+    return n == (int)sizeof bytes;
+}
+
 int main(void)
 {
     rlx_ctx ctx, copy;
@@ -465,7 +478,7 @@ int main(void)
     CHECK(rlx_check_weights(&everything_model, everything_model.weights, 0) == RLX_ERR_WEIGHTS);
     CHECK(rlx_init_on(&copy, &everything_model, 7, second.arena, sizeof second.arena, second.state,
                       sizeof second.state, NULL, 0) == RLX_ERR_RANGE);
-    CHECK(rlx_hash("ab", 1) != rlx_hash("ab", 2));
+    CHECK(rlx_hash("ab", 1) != rlx_hash("ab", 2) && counts_every_byte());
     CHECK(rlx_close(&copy) == RLX_OK && copy.model == NULL && rlx_close(&copy) == RLX_ERR_NULL);
     CHECK(everything_static() != NULL);
     allow(1);
