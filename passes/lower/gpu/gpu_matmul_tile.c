@@ -156,10 +156,10 @@ static bool is_one_wave(const GpuMatmul *p, GpuTile t)
 // Boxes of columns that are next to each other are of 64; convolutions have the plain tiles only.
 static bool can_have(const GpuMatmul *p, GpuTile t)
 {
-    const bool is_whole = t.columns / t.pair % 64 == 0;
     if (t.stages < (t.kept != 0 ? KEPT_STAGES : MIN_STAGES) || t.splits * t.pair > MAX_SPLITS ||
         machine_of(p)->clusters[cluster_of(t)] == 0)
         return false;
+    const bool is_whole = t.columns / t.pair % 64 == 0;
     const bool is_of_bytes = (t.warpgroups > 1 && gpu_tile_has_room(machine_of(p), t)) || t.kept != 0;
     if (is_of_bytes && (p->bytes == NULL || p->n_batch != 0))
         return false;
