@@ -223,3 +223,9 @@ double ops_unit_accuracy(const OpsCase *c)
                             strstr(c->name, "on units") != NULL;
     return has_digits ? 1e-5 : 0;
 }
+
+double ops_unit_tolerance(double accuracy)
+{
+    const bool rounds_rows = accuracy == 1e-2 || accuracy == 1e-4;
+    return rounds_rows ? 3 * accuracy : accuracy > 1e-5 ? accuracy : 1e-5;
+}

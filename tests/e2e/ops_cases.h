@@ -34,6 +34,10 @@ const char *ops_text(Arena *a, const OpsCase *c);
 // plain sums; of 8-bit floats ("eighths on units") sums lose more.
 double ops_unit_accuracy(const OpsCase *c);
 
+// What results of f32 may differ by then, relative to the largest magnitude. Rows that are rounded to bytes
+// have errors that add up at random: that of the worst of many sums is above the bound that holds for one.
+double ops_unit_tolerance(double accuracy);
+
 // Whether a test that takes one of so many cases takes number i: another part each day, or as $TEST_ROTATE
 // says. All where `every` is 0 or 1, where TEST_ALL is set, and where TEST_OPS or TEST_CONFIG chooses.
 // shift: of parts that are to differ at the same time.

@@ -101,11 +101,8 @@ void ops_free_memory(Memory *m)
 
 static double tolerance_of(DType t, OpsTolerance o)
 {
-    return o.f32 > 1e-5      ? o.f32
-           : t == DTYPE_f64  ? 1e-12
-           : t == DTYPE_f16  ? 2e-3
-           : t == DTYPE_bf16 ? 2e-2
-                             : o.f32;
+    const double own = t == DTYPE_f64 ? 1e-12 : t == DTYPE_f16 ? 2e-3 : t == DTYPE_bf16 ? 2e-2 : o.f32;
+    return o.f32 > 1e-5 ? fmax(o.f32, own) : own;
 }
 
 // NULL when equal: exactly for integers, relative to the largest magnitude for floats.

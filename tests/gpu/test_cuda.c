@@ -22,7 +22,6 @@
 #include "passes/graph/driver.h"
 #include "runtime-lite/rlx_cuda.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -393,7 +392,7 @@ static bool check_case(uint32_t number, FILE *out)
     alarm(SECONDS_A_CASE);
     if (p != NULL && load_model(&a, number, &m)) {
         const Reference ref = ops_evaluate(&a, &cases.data[number]);
-        const double tolerance = fmax(1e-5, ops_unit_accuracy(&cases.data[number]));
+        const double tolerance = ops_unit_tolerance(ops_unit_accuracy(&cases.data[number]));
         status = begin_model(&m);
         wrong = status == RLX_OK ? run_case(&a, &m, p, &ref, tolerance, &status) : rlx_status_text(status);
         if (status == RLX_OK)
