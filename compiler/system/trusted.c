@@ -2,7 +2,6 @@
 // See trusted.h. Once a folder has passed, no other user can change what it holds, rename it or any folder
 // above it; its path is the real one, so that links above it do not matter either.
 #include "compiler/system/trusted.h"
-#include "base/str.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "compiler/system/interrupt.h"
 #include "compiler/system/libraries.h"
 #include "compiler/native/native.h"
-#include "compiler/system/output.h"
 #include "runtime-lite/rlx_profile.h"
 #include <dlfcn.h>
 #include <stdlib.h>

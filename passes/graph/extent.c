@@ -6,7 +6,6 @@
 // large as they can be. Sizes that the model computes become outputs beside what has them.
 #include "passes/graph/extent.h"
 #include "ir/shape/forms.h"
-#include "ir/shape/shape.h"
 
 enum { MAX_TRIED = 1 << 16 }; // values of a symbol
 

@@ -3,7 +3,6 @@
 // UTF-8 in u8 with the bytes as one more axis, filled up with zeros.
 #include "compiler/import/tensors/npy.h"
 #include "base/bytes.h"
-#include "compiler/system/rawfile.h"
 
 #include <string.h>
 

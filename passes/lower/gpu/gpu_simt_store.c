@@ -4,7 +4,6 @@
 // What split elements (GPU_UNIT_TF32) make of infinite ones is NaN, and so is what infinite elements make of
 // zeros that stand for nothing: in frames of images, in columns of other groups. A thread that has NaN
 // therefore sums its elements again, one by one.
-#include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
 // --- where sums are ------------------------------------------------------------------------------

@@ -6,7 +6,6 @@
 // loops.
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
-#include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/product/gemm.h"
