@@ -99,16 +99,6 @@ TileInput conv_tile_input(Lower *l, const Conv *c)
     return in;
 }
 
-Domain conv_out_domain(Lower *l)
-{
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    rlx_assert(d.rank >= 3);
-    return d;
-}
-
 // The point of an output domain [N, C, ..., (H,) W].
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column)
 {
@@ -493,7 +483,7 @@ void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
     c.s.is_bf16 = conv_comes_from_bf16(l->g, l->pass->options, lower_node(l, l->anchor));
-    Domain d = conv_out_domain(l);
+    Domain d = domain_of_root(l);
     rlx_assert(c.s.kh >= 1 && c.s.kw >= 1 && c.shuffle >= 1);
     l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                    (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);
