@@ -332,9 +332,7 @@ static bool is_outermost(const Graph *g, NodeId id, uint32_t axes)
 static NodeId spread_input(Graph *g, NodeId id)
 {
     const Shape s = *graph_node(g, id)->shape;
-    Shape flat = {.rank = 1, .dim = {1}};
-    for (uint32_t i = 0; i < s.rank; i++)
-        flat.dim[0] = dim_mul(g->dims, flat.dim[0], s.dim[i]);
+    const Shape flat = {.rank = 1, .dim = {dim_product(g->dims, s.dim, s.rank)}};
     if (is_outermost(g, id, extent_axes(g, id)))
         return id;
     const NodeId count = extent_size(g, flat.dim[0]);
