@@ -195,8 +195,8 @@ const Access *domain_access(const Domain *d, NodeId id, Space space);
 // Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at
 // the anchor.
 void domain_add_operands(Lower *l, Domain *d, NodeId id);
-// The domain of the kernel's result as it is stored: its axes, where it ends in a run, its access, and those of
-// all that its elementwise body loads.
+// The domain of the kernel's result as it is stored: its axes, where it ends in a run, its access, and those
+// of all that its elementwise body loads.
 Domain domain_of_root(Lower *l);
 // Adds the operands of the root's side: axes of the root's shape go where map says. Sets has_out_space.
 void domain_add_root(Lower *l, Domain *d, const AxisMap *map);
