@@ -300,19 +300,24 @@ static bool has_computed_sizes(const Graph *g, const Node *n, NodeId id)
     return any;
 }
 
-// Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
-bool extent_has_sizes_inside(const Graph *g, const Graph *sub)
+// Are there extents, or sizes that g computes? g NULL: extents only. Sub-graphs nest at most GRAPH_MAX_DEPTH
+// deep.
+static bool has_sizes(const Graph *g, const Graph *sub)
 {
     bool any = sub->extents.len > 0;
     for (NodeId id = 1; !any && id < sub->nodes.len; id++) {
         const Node *n = graph_node(sub, id);
-        for (uint32_t i = 0; i < n->shape->rank; i++)
+        for (uint32_t i = 0; g != NULL && i < n->shape->rank; i++)
             any = any || graph_dim_is_computed(g, n->shape->dim[i]);
         for (uint32_t i = 0; !any && i < n->n_attr; i++)
-            any =
-                attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes_inside(g, n->attr[i].u.graph);
+            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes(g, n->attr[i].u.graph);
     }
     return any;
+}
+
+bool extent_has_sizes_inside(const Graph *g, const Graph *sub)
+{
+    return has_sizes(g, sub);
 }
 
 // Is the value dense in its live sizes already: is only its outermost axis cut?
@@ -561,13 +566,7 @@ static bool bind(Pass *p)
 
 bool extent_has_sizes(const Graph *g)
 {
-    bool any = g->extents.len > 0;
-    for (NodeId id = 1; !any && id < g->nodes.len; id++) {
-        const Node *n = graph_node(g, id);
-        for (uint32_t i = 0; !any && i < n->n_attr; i++)
-            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes(n->attr[i].u.graph);
-    }
-    return any;
+    return has_sizes(NULL, g);
 }
 
 bool pass_extent(Pass *p)

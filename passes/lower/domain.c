@@ -301,6 +301,18 @@ uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
     return opened;
 }
 
+uint32_t lower_open_live(Lower *l, const Domain *d, uint32_t axes, const Point *at)
+{
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < axes; i++) {
+        if (d->live[i].size == 0)
+            continue;
+        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &d->live[i], d->extent[i])));
+        opened++;
+    }
+    return opened;
+}
+
 void lower_close(Lower *l, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -278,6 +278,8 @@ uint32_t lower_epilogue_cost(const Lower *l);
 // count).
 uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at);
 void lower_close(Lower *l, uint32_t n);
+// Asks for the first axes that end in a run whether the point is among their live elements. Close as above.
+uint32_t lower_open_live(Lower *l, const Domain *d, uint32_t axes, const Point *at);
 // One loop over one axis, or none for an axis of one element: returns the number of loops opened.
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at);
 typedef void (*PointFn)(Lower *l, const Domain *d, Point at, void *ctx);
