@@ -252,6 +252,22 @@ bool str_ends_with(const char *s, const char *suffix)
     return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+uint32_t str_utf8_put(uint32_t code, uint8_t *out)
+{
+    static const uint8_t lead[5] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const uint32_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (uint32_t i = n; i-- > 1; code >>= 6)
+        out[i] = (uint8_t)(0x80 | (code & 0x3f));
+    out[0] = (uint8_t)(lead[n] | code);
+    return n;
+}
+
+void str_code_point(Str *s, uint32_t code)
+{
+    uint8_t bytes[4];
+    str_add_n(s, (const char *)bytes, str_utf8_put(code, bytes));
+}
+
 size_t str_utf8(const char *p, const char *end, uint32_t *code)
 {
     static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000}; // by bytes: less has a shorter form

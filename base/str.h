@@ -32,6 +32,9 @@ bool str_equal(const char *a, const char *b);
 bool str_ends_with(const char *s, const char *suffix);
 // The UTF-8 character at p < end: its bytes, and its code point where code is not NULL. 0: there is none.
 size_t str_utf8(const char *p, const char *end, uint32_t *code);
+// The bytes of a code point in UTF-8: how many, 1 to 4.
+uint32_t str_utf8_put(uint32_t code, uint8_t *out);
+void str_code_point(Str *s, uint32_t code);
 // The candidate closest to s by edit distance, or NULL when none is close: for "did you mean".
 const char *str_closest(const char *s, const char *const *candidates, uint32_t n);
 

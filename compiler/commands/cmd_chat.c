@@ -5,12 +5,12 @@
 #include "compiler/commands/drafter.h"
 #include "compiler/commands/sampling_options.h"
 #include "compiler/commands/speaker.h"
+#include "compiler/system/clock.h"
 #include "compiler/system/json_scan.h"
 #include "runtime-lite/text/rlx_decode.h"
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_LINE = 16 << 20 };
@@ -32,13 +32,6 @@ typedef struct Talk {
     char *piece;
     size_t piece_room;
 } Talk;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 // --- Ctrl-C: it stops the answer that is being written, and at other times what it always stops ----
 
@@ -168,17 +161,17 @@ static bool answer(Talk *t)
     Speaker *s = &t->speaker;
     Str text = str_new(t->cli->arena);
     const int64_t written = t->n_written, to_read = s->n - s->n_fed;
-    const double start = now_s();
+    const double start = clock_seconds();
     t->is_full = false;
     catch_stop(&before);
     bool ok = speaker_feed(s);
-    const double middle = now_s();
+    const double middle = clock_seconds();
     ok = ok && write_answer(t, &text);
     sigaction(SIGINT, &before, NULL);
     if (!ok)
         return false;
     t->n_read += to_read;
-    t->seconds += now_s() - start;
+    t->seconds += clock_seconds() - start;
     chat_say(&t->chat, "assistant", (TplText){str_text(&text), text.len});
     if (t->cli->options.json == NULL) {
         printf("\n");
@@ -191,7 +184,7 @@ static bool answer(Talk *t)
             stderr,
             "rlxc: the context of %lld tokens is full: /reset begins anew, and --context gives more room\n",
             (long long)s->context);
-    show_speed(t, to_read, t->n_written - written, middle - start, now_s() - middle);
+    show_speed(t, to_read, t->n_written - written, middle - start, clock_seconds() - middle);
     return true;
 }
 

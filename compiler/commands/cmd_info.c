@@ -3,12 +3,12 @@
 #include "codegen/host/host.h"
 #include "codegen/target/board.h"
 #include "compiler/cli/cli.h"
+#include "compiler/system/clock.h"
 #include "compiler/system/json_text.h"
 #include "compiler/system/rawfile.h"
 #include "passes/pass.h"
 #include "passes/plan/place/place.h"
 #include <string.h>
-#include <time.h>
 
 // --- passes, targets, codes ----------------------------------------------------------------------
 
@@ -164,17 +164,16 @@ static bool place_file(Cli *c, const char *path, Str *out)
     if (!rawfile_open(c->arena, c->diag, (Span){0}, path, &file) ||
         !place_read_csv(c->arena, c->diag, path, (const char *)file.data, file.len, &items, &n))
         return false;
-    struct timespec start, end;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    const double start = clock_seconds();
     place_solve(c->arena, items, n, (PlaceBudget){4000000}, &result);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    const double seconds = clock_seconds() - start;
     const char *wrong = place_check(c->arena, items, n, &result);
     if (wrong != NULL)
         diag_bug(path, 0, wrong);
     add_placement(c, path, n, &result, out);
     str_add(out,
             arena_printf(c->arena, c->options.json != NULL ? ", \"seconds\": %.2f}" : ", %.2f s\n",
-                         (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9));
+                         seconds));
     return true;
 }
 

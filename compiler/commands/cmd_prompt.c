@@ -6,6 +6,7 @@
 #include "compiler/commands/sampling_options.h"
 #include "compiler/commands/speaker.h"
 #include "compiler/grammar/grammar.h"
+#include "compiler/system/clock.h"
 #include "compiler/system/json_scan.h"
 #include "compiler/system/json_text.h"
 #include "runtime-lite/text/rlx_allow.h"
@@ -13,7 +14,6 @@
 #include "runtime-lite/text/rlx_tokens.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_TOKENS = 100, CALLS = 4096 }; // CALLS: of rules within each other that the text may have
 
@@ -171,13 +171,6 @@ static bool write_on(Writer *w, int64_t most)
     return ok;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void print_json(const Writer *w, double seconds)
 {
     const Job *j = w->speaker.job;
@@ -222,11 +215,11 @@ ExitCode cmd_run_prompt(Cli *c)
         return cli_fail(c);
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
-    const double start = now_s();
+    const double start = clock_seconds();
     if (!write_on(&w, (int64_t)most))
         return cli_fail(c);
     if (c->options.json != NULL)
-        print_json(&w, now_s() - start);
+        print_json(&w, clock_seconds() - start);
     else
         printf("\n");
     drafter_close(&drafter);

@@ -9,6 +9,7 @@
 #include "compiler/job/language.h"
 #include "compiler/job/open_sizes.h"
 #include "compiler/native/native.h"
+#include "compiler/system/clock.h"
 #include "compiler/system/json_text.h"
 #include "compiler/system/output.h"
 #include "compiler/tools/compare.h"
@@ -16,7 +17,6 @@
 #include "compiler/vocab/vocab.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 // --- run -----------------------------------------------------------------------------------------
 
@@ -137,13 +137,6 @@ static bool write_outputs(Job *j, const Tensor *outputs)
     return true;
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 // What a run is given and gives.
 typedef struct Feed {
     const char *seed; // NULL: all inputs are given
@@ -240,10 +233,10 @@ ExitCode cmd_run(Cli *c)
     f.text = c->options.prompt;
     if (!prepare(&j, c, &f, &n) || !native_set_sizes(&j, &n, f.sizes))
         return cli_fail(c);
-    const double start = now_ms();
+    const double start = clock_seconds();
     if (!native_run(&j, &n, f.inputs, f.outputs) || !write_outputs(&j, f.outputs))
         return cli_fail(c);
-    const double ms = now_ms() - start;
+    const double ms = (clock_seconds() - start) * 1e3;
     cli_progress_end();
     diag_print(c->diag, stderr, c->style);
     print_run(&j, f.outputs, ms);

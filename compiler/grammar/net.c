@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the net of a grammar out of pieces.
 #include "compiler/grammar/net.h"
+#include "base/str.h"
 
 static uint32_t net_state(Net *n)
 {
@@ -131,23 +132,13 @@ static uint32_t tail_state(ClassBuild *c, uint8_t low, uint8_t high, uint32_t to
     return state;
 }
 
-static uint32_t encode(uint32_t code, uint8_t *out)
-{
-    static const uint8_t marks[5] = {0, 0, 0xc0, 0xe0, 0xf0};
-    const uint32_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (uint32_t i = n; i-- > 1; code >>= 6)
-        out[i] = (uint8_t)(0x80 | (code & 0x3f));
-    out[0] = (uint8_t)(marks[n] | code);
-    return n;
-}
-
 // Characters whose encodings differ in a range of each byte.
 static void add_encoded(ClassBuild *c, CodeRange r)
 {
     uint8_t low[4], high[4];
-    const uint32_t n = encode(r.low, low);
+    const uint32_t n = str_utf8_put(r.low, low);
     uint32_t to = c->part.end;
-    rlx_assert(encode(r.high, high) == n);
+    rlx_assert(str_utf8_put(r.high, high) == n);
     for (uint32_t i = n; i-- > 1;)
         to = tail_state(c, low[i], high[i], to);
     net_edge(c->net, c->part.begin, (NetEdge){.to = to, .kind = NET_BYTES, .low = low[0], .high = high[0]});

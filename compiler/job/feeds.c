@@ -204,12 +204,8 @@ static bool take_value(Job *j, const PlanIo *io, Tensor *out)
     if (v == NULL || v->value.numel != numel)
         return false;
     *out = tensor_new(j->cli->arena, io->dtype, io->rank, io->dim);
-    for (int64_t i = 0; i < numel; i++) {
-        if (dtype_info[io->dtype].cls == DCLASS_FLOAT)
-            tensor_set_f64(out, i, tensor_get_f64(&v->value, i));
-        else
-            tensor_set_i64(out, i, tensor_get_i64(&v->value, i));
-    }
+    for (int64_t i = 0; i < numel; i++)
+        tensor_set_from(out, i, &v->value);
     return true;
 }
 

@@ -2,10 +2,10 @@
 // Runs the passes. See pipeline.h.
 #include "compiler/job/pipeline.h"
 #include "compiler/cli/cli.h"
+#include "compiler/system/clock.h"
 #include "ir/text/text.h"
 #include "passes/graph/driver.h"
 #include <string.h>
-#include <time.h>
 
 static const uint64_t place_budget =
     4000000; // search nodes: seconds at the worst, and only where greedy placement misses the bound
@@ -35,13 +35,6 @@ static void dump(const PipelineOptions *o, const PassInfo *info, const Pass *p)
     arena_free(&a);
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static void verify(const Pass *p, const PassInfo *info)
 {
 #ifndef NDEBUG
@@ -56,14 +49,14 @@ static void verify(const Pass *p, const PassInfo *info)
 
 static bool run_pass(Pass *p, const PassInfo *info, const PipelineOptions *o)
 {
-    const double start = now_ms();
+    const double start = clock_seconds();
     const bool changed = pass_run(p, info);
     if (p->failed)
         return false;
     if (o->time_passes)
         cli_progress_end();
     if (o->time_passes)
-        fprintf(o->report, "%-10s %8.2f ms  %u nodes%s\n", info->name, now_ms() - start,
+        fprintf(o->report, "%-10s %8.2f ms  %u nodes%s\n", info->name, (clock_seconds() - start) * 1e3,
                 p->graph->nodes.len - 1, changed ? "" : "  (nothing to do)");
     verify(p, info);
     dump(o, info, p);

@@ -3,7 +3,6 @@
 #include "compiler/report/diff_side.h"
 #include "compiler/system/rawfile.h"
 #include "compiler/report/inspect_json.h"
-#include "compiler/system/output.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See children.h. Programs are started directly, without a shell.
 #include "compiler/system/children.h"
-#include "base/arena.h"
 #include "compiler/system/interrupt.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -14,23 +14,31 @@ bool output_make_dir(Diag *d, const char *path)
     return output_make_folders(d, path, &n_made);
 }
 
-bool output_make_folders(Diag *d, const char *path, uint32_t *n_made)
+const char *output_make_parts(Arena *a, const char *path, mode_t mode, uint32_t *n_made)
 {
     *n_made = 0;
-    char *part = arena_strdup(d->arena, path);
+    char *part = arena_strdup(a, path);
     for (char *c = part + 1; part[0] != '\0'; c++) {
         const char end = *c;
         if (end != '/' && end != '\0')
             continue;
         *c = '\0';
-        const bool is_made = mkdir(part, 0777) == 0;
+        const bool is_made = mkdir(part, mode) == 0;
         *n_made += is_made;
         if (!is_made && errno != EEXIST)
-            return diag_error(d, (Span){0}, E0002, "folder %s: %s", part, strerror(errno));
+            return part;
         *c = end;
         if (end == '\0')
             break;
     }
+    return NULL;
+}
+
+bool output_make_folders(Diag *d, const char *path, uint32_t *n_made)
+{
+    const char *wrong = output_make_parts(d->arena, path, 0777, n_made);
+    if (wrong != NULL)
+        return diag_error(d, (Span){0}, E0002, "folder %s: %s", wrong, strerror(errno));
     struct stat st;
     if (path[0] != '\0' && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
         return diag_error(d, (Span){0}, E0002, "%s is not a folder", path);

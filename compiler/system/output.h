@@ -4,11 +4,14 @@
 #define COMPILER_SYSTEM_OUTPUT_H
 
 #include "base/diag.h"
+#include <sys/types.h>
 
 // Makes a folder and its parents. False: reported.
 bool output_make_dir(Diag *d, const char *path);
 // The same; n_made: how many were not there.
 bool output_make_folders(Diag *d, const char *path, uint32_t *n_made);
+// The same without a message: NULL, or the folder that cannot be made (errno).
+const char *output_make_parts(Arena *a, const char *path, mode_t mode, uint32_t *n_made);
 // The last n folders of a path, as far as they are empty.
 void output_remove_folders(Arena *a, const char *path, uint32_t n);
 // "dir/name", or name for an empty dir.

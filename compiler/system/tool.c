@@ -3,7 +3,6 @@
 #include "compiler/system/tool.h"
 #include "base/portable.h"
 #include "base/str.h"
-#include "compiler/system/output.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

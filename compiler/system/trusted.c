@@ -2,7 +2,7 @@
 // See trusted.h. Once a folder has passed, no other user can change what it holds, rename it or any folder
 // above it; its path is the real one, so that links above it do not matter either.
 #include "compiler/system/trusted.h"
-#include "base/str.h"
+#include "compiler/system/output.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,21 +81,12 @@ static const char *without_last_slash(Arena *a, const char *path)
 
 static bool make(Diag *d, const char *setting, const char *path)
 {
-    char *part = arena_strdup(d->arena, path);
-    for (char *c = part + 1; part[0] != '\0'; c++) {
-        const char end = *c;
-        if (end != '/' && end != '\0')
-            continue;
-        *c = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
-            return diag_error(d, (Span){0}, E0002,
-                              "cache folder %s: cannot make %s: %s; name another folder by %s", path, part,
-                              strerror(errno), setting);
-        *c = end;
-        if (end == '\0')
-            break;
-    }
-    return true;
+    uint32_t n_made;
+    const char *wrong = output_make_parts(d->arena, path, 0700, &n_made);
+    return wrong == NULL ||
+           diag_error(d, (Span){0}, E0002,
+                      "cache folder %s: cannot make %s: %s; name another folder by %s", path, wrong,
+                      strerror(errno), setting);
 }
 
 bool trusted_folder_make(Diag *d, const char *setting, const char *path, const char **out)

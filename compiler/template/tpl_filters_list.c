@@ -246,26 +246,28 @@ static bool sort(Tpl *t, Sorted *at, uint32_t n, bool is_reversed, TplList *list
     return true;
 }
 
-static bool is_yes(TplValue v)
+// Items by the part that `part` names, whose case counts where `has_case` is true.
+static bool sort_by(Tpl *t, const TplList *items, TplValue part, TplValue has_case, TplValue is_reversed,
+                    TplValue *out)
 {
-    return tpl_is_given(v) && tpl_is_true(v);
+    TplList *list = tpl_new_list(t, TPL_PLAIN);
+    if (!tpl_may_make(t, items->items.len * sizeof(Sorted)))
+        return false;
+    Sorted *at = ARENA_ARRAY(t->arena, Sorted, items->items.len);
+    for (uint32_t i = 0; i < items->items.len; i++) {
+        at[i].item = items->items.data[i];
+        if (!key_of(t, at[i].item, part, has_case, &at[i].key))
+            return false;
+    }
+    *out = tpl_of_list(list);
+    return sort(t, at, items->items.len, tpl_is_given(is_reversed) && tpl_is_true(is_reversed), list);
 }
 
 bool tpl_filter_sort(Tpl *t, TplCall *c, TplValue *out)
 {
     const TplList *items;
-    TplList *list = tpl_new_list(t, TPL_PLAIN);
-    if (!items_of(t, c, &items) || !check_reverse(t, c->arg[0]) ||
-        !tpl_may_make(t, items->items.len * sizeof(Sorted)))
-        return false;
-    Sorted *at = ARENA_ARRAY(t->arena, Sorted, items->items.len);
-    for (uint32_t i = 0; i < items->items.len; i++) {
-        at[i].item = items->items.data[i];
-        if (!key_of(t, at[i].item, c->arg[2], c->arg[1], &at[i].key))
-            return false;
-    }
-    *out = tpl_of_list(list);
-    return sort(t, at, items->items.len, is_yes(c->arg[0]), list);
+    return items_of(t, c, &items) && check_reverse(t, c->arg[0]) &&
+           sort_by(t, items, c->arg[2], c->arg[1], c->arg[0], out);
 }
 
 bool tpl_filter_dictsort(Tpl *t, TplCall *c, TplValue *out)
@@ -273,19 +275,10 @@ bool tpl_filter_dictsort(Tpl *t, TplCall *c, TplValue *out)
     const bool is_by_value = c->arg[1].kind == TPL_TEXT && tpl_text_is(c->arg[1].u.text, "value");
     TplCall pairs = *c;
     const TplList *items;
-    TplList *list = tpl_new_list(t, TPL_PLAIN);
     if (c->self.kind != TPL_DICT)
         return tpl_fail(t, "dictsort: a value of type '%s' is no mapping", tpl_type_name(c->self));
-    if (!check_reverse(t, c->arg[2]) || !tpl_filter_items(t, &pairs, out) || !tpl_iterate(t, *out, &items))
-        return false;
-    Sorted *at = ARENA_ARRAY(t->arena, Sorted, items->items.len);
-    for (uint32_t i = 0; i < items->items.len; i++) {
-        at[i].item = items->items.data[i];
-        if (!key_of(t, at[i].item, tpl_int(is_by_value), c->arg[0], &at[i].key))
-            return false;
-    }
-    *out = tpl_of_list(list);
-    return sort(t, at, items->items.len, is_yes(c->arg[2]), list);
+    return check_reverse(t, c->arg[2]) && tpl_filter_items(t, &pairs, out) && tpl_iterate(t, *out, &items) &&
+           sort_by(t, items, tpl_int(is_by_value), c->arg[0], c->arg[2], out);
 }
 
 bool tpl_filter_unique(Tpl *t, TplCall *c, TplValue *out)

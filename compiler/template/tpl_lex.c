@@ -161,25 +161,6 @@ static bool is_word(char c)
            (unsigned char)c >= 0x80;
 }
 
-static void add_code(Str *s, uint32_t c)
-{
-    char b[4];
-    size_t n = 0;
-    if (c < 0x80) {
-        b[n++] = (char)c;
-    } else if (c < 0x800) {
-        b[n++] = (char)(0xc0 | c >> 6);
-    } else {
-        b[n++] = (char)(c < 0x10000 ? 0xe0 | c >> 12 : 0xf0 | c >> 18);
-        if (c >= 0x10000)
-            b[n++] = (char)(0x80 | (c >> 12 & 63));
-        b[n++] = (char)(0x80 | (c >> 6 & 63));
-    }
-    if (c >= 0x80)
-        b[n++] = (char)(0x80 | (c & 63));
-    str_add_n(s, b, n);
-}
-
 static int digit_value(char c)
 {
     return is_digit(c)            ? c - '0'
@@ -213,7 +194,7 @@ static bool read_escape(const char **p, const char *end, Str *out)
         const uint32_t code = read_digits(p, end, n == 0 ? 3 : n, n == 0 ? 8 : 16, &read);
         if ((n != 0 && read != n) || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
             return false;
-        add_code(out, code);
+        str_code_point(out, code);
     } else {
         str_char(out, '\\');
         --*p;

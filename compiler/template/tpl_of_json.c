@@ -22,14 +22,6 @@ static uint32_t read_unit(const char *p)
     return v;
 }
 
-static void add_code(Str *s, uint32_t c)
-{
-    const int n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (int i = n - 1; i >= 0; i--)
-        str_char(s, (char)(i == n - 1 ? first[n] | c >> (6 * i) : 0x80 | (c >> (6 * i) & 63)));
-}
-
 // At an escape: the character that it stands for.
 static void read_escape(Reader *r, Str *s)
 {
@@ -49,7 +41,7 @@ static void read_escape(Reader *r, Str *s)
         code = 0x10000 + ((code - 0xd800) << 10) + (read_unit(r->at + 2) - 0xdc00);
         r->at += 6;
     }
-    add_code(s, code);
+    str_code_point(s, code);
 }
 
 static TplValue read_text(Reader *r)

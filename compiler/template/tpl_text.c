@@ -140,16 +140,6 @@ bool tpl_replace(Tpl *t, TplText s, const TplText fromto[2], int64_t most, TplTe
 
 // --- cases ---------------------------------------------------------------------------------------
 
-static void add_code(Str *out, uint32_t c)
-{
-    if (c < 0x80) {
-        str_char(out, (char)c);
-        return;
-    }
-    str_char(out, (char)(0xc0 | c >> 6));
-    str_char(out, (char)(0x80 | (c & 63)));
-}
-
 enum { SHARP_S = 0xdf }; // the one letter here whose capital is two
 
 static bool has_case(uint32_t c)
@@ -182,7 +172,7 @@ bool tpl_change_case(Tpl *t, TplText s, TplCase how, TplText *out)
         else if (other == c || n == 0 || n > 2)
             str_add_n(&text, p, n == 0 ? 1 : n);
         else
-            add_code(&text, other);
+            str_code_point(&text, other);
         is_first = ends_word(c, how);
         p += n == 0 ? 1 : n;
     }

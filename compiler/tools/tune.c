@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // See tune.h.
 #include "compiler/tools/tune.h"
+#include "compiler/system/clock.h"
 #include "compiler/system/interrupt.h"
 #include "compiler/system/libraries.h"
 #include "compiler/native/native.h"
-#include "compiler/system/output.h"
 #include "runtime-lite/rlx_profile.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 // MAX_ON_GPU: of variants, with the candidates that are cheapest by the estimate. There are up to 150, and
@@ -159,20 +158,13 @@ static double *running;
 static uint32_t n_running;
 static double last;
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // 0: the run begins; k + 1: kernel k has ended.
 static void on_probe(unsigned place)
 {
-    const double now = seconds();
+    const double now = clock_seconds();
     if (place > 0 && place <= n_running)
         running[place - 1] += now - last;
-    last = seconds();
+    last = clock_seconds();
 }
 
 typedef struct Variant {
@@ -258,9 +250,9 @@ static bool take_turns(Job *j, Variant *v, uint32_t n, const Tensor *inputs)
     Arena *a = j->cli->arena;
     Tensor *outputs = ARENA_ARRAY(a, Tensor, j->plan->outputs.len + 1);
     double *scratch = ARENA_ARRAY(a, double, n_running + 1);
-    const double start = seconds();
+    const double start = clock_seconds();
     for (int round = 0; round < MAX_ROUNDS; round++) {
-        if (round >= MIN_ROUNDS && seconds() - start > batch_seconds)
+        if (round >= MIN_ROUNDS && clock_seconds() - start > batch_seconds)
             break;
         for (uint32_t i = 0; i < n; i++) {
             if (interrupt_came())

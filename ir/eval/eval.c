@@ -78,12 +78,6 @@ static TensorType result_type(const Node *n, uint32_t i)
     return (TensorType){.dtype = (DType)n->dtype, .shape = *n->shape};
 }
 
-static bool same_size(const Tensor *a, const Tensor *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) == 0;
-}
-
 // The init bytes of a param or state, or the data of a constant; NULL when there are none.
 static const AttrVal *leaf_bytes(const Node *n)
 {
@@ -103,7 +97,7 @@ static bool eval_leaf(Running *r, NodeId id)
     if (!size_tensor(r, id, &type, &t))
         return false;
     if (given->data != NULL)
-        return same_size(given, &t) ||
+        return tensor_is_alike(given, &t) ||
                fail(r, id, E0402, "the value has another type or shape than the graph says");
     const AttrVal *init = leaf_bytes(n);
     if (init == NULL && t.numel > 0 && (n->op == OP_input || n->op == OP_param))

@@ -3,7 +3,6 @@
 // which whoever can compile C provides.
 #include "ir/graph/custom.h"
 #include "ir/eval/eval_ops.h"
-#include "ir/eval/eval_work.h"
 #include "ir/shape/shape_rules.h"
 
 // The largest number of times that a text runs: indices of GPUs have 32 bits.

@@ -90,28 +90,31 @@ static int64_t *linear_map(EvalCtx *c, int64_t n, int64_t first, int64_t step, i
     return map;
 }
 
-bool eval_transpose(EvalCtx *c)
+// The operand, with the elements along each axis of the result so far apart.
+static bool copy_strided(EvalCtx *c, const int64_t *stride)
 {
     const Tensor *out = &c->out[0];
-    int64_t stride[SHAPE_MAX_RANK];
     int64_t *map[SHAPE_MAX_RANK];
-    eval_strides(&c->in[0], stride);
-    for (uint32_t d = 0; d < out->rank; d++)
-        map[d] = linear_map(c, out->dim[d], 0, 1, stride[node_get_at(c->node, A_transpose_perm, d, 0)]);
-    eval_copy_mapped(&c->out[0], &c->in[0], (const int64_t *const *)map);
-    return true;
-}
-
-bool eval_expand(EvalCtx *c)
-{
-    const Tensor *out = &c->out[0];
-    int64_t stride[SHAPE_MAX_RANK];
-    int64_t *map[SHAPE_MAX_RANK];
-    eval_broadcast_strides(&c->in[0], out->rank, stride);
     for (uint32_t d = 0; d < out->rank; d++)
         map[d] = linear_map(c, out->dim[d], 0, 1, stride[d]);
     eval_copy_mapped(&c->out[0], &c->in[0], (const int64_t *const *)map);
     return true;
+}
+
+bool eval_transpose(EvalCtx *c)
+{
+    int64_t stride[SHAPE_MAX_RANK], turned[SHAPE_MAX_RANK];
+    eval_strides(&c->in[0], stride);
+    for (uint32_t d = 0; d < c->out[0].rank; d++)
+        turned[d] = stride[node_get_at(c->node, A_transpose_perm, d, 0)];
+    return copy_strided(c, turned);
+}
+
+bool eval_expand(EvalCtx *c)
+{
+    int64_t stride[SHAPE_MAX_RANK];
+    eval_broadcast_strides(&c->in[0], c->out[0].rank, stride);
+    return copy_strided(c, stride);
 }
 
 bool eval_slice(EvalCtx *c)

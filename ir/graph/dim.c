@@ -356,3 +356,11 @@ Dim dim_mul(DimTable *t, Dim a, Dim b)
     }
     return dim_sum_store(t, &out);
 }
+
+Dim dim_product(DimTable *t, const Dim *list, uint32_t n)
+{
+    Dim all = 1;
+    for (uint32_t i = 0; i < n; i++)
+        all = dim_mul(t, all, list[i]);
+    return all;
+}

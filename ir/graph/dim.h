@@ -76,6 +76,7 @@ int32_t dim_as_symbol(const DimTable *t, Dim d);
 Dim dim_add(DimTable *t, Dim a, Dim b);
 Dim dim_sub(DimTable *t, Dim a, Dim b);
 Dim dim_mul(DimTable *t, Dim a, Dim b);
+Dim dim_product(DimTable *t, const Dim *list, uint32_t n);
 Dim dim_floor_div(DimTable *t, Dim a, Dim b); // b > 0
 Dim dim_ceil_div(DimTable *t, Dim a, Dim b);  // b > 0
 Dim dim_mod(DimTable *t, Dim a, Dim b);       // b > 0; result in [0, b)

@@ -398,6 +398,8 @@ void order_of_channels(uint32_t rank, bool to_front, int64_t *perm);
 void graph_output(Graph *g, const char *name, NodeId node);
 // Operands and attributes of a node that has begun. A slice has elements of one axis, as in ONNX.
 void node_slice(NodeBuild *b, NodeId x, int64_t axis, int64_t start, int64_t end, int64_t step);
+// Of any op of the names reduce_X. No axes: all of them.
+void node_reduce(NodeBuild *b, NodeId x, const int64_t *axes, uint32_t n, bool keeps);
 void node_gather(NodeBuild *b, NodeId x, NodeId index, int64_t axis);
 void node_concat(NodeBuild *b, const NodeId *src, uint32_t n, int64_t axis);
 void node_matmul(NodeBuild *b, NodeId x, NodeId y, bool transpose_x, bool transpose_y);

@@ -235,6 +235,13 @@ void node_slice(NodeBuild *b, NodeId x, int64_t axis, int64_t start, int64_t end
     node_ints(b, A_slice_steps, &step, 1);
 }
 
+void node_reduce(NodeBuild *b, NodeId x, const int64_t *axes, uint32_t n, bool keeps)
+{
+    node_src(b, x);
+    node_ints(b, attr_find(b->op, "axes"), axes, n);
+    node_int(b, attr_find(b->op, "keepdims"), keeps);
+}
+
 void node_gather(NodeBuild *b, NodeId x, NodeId index, int64_t axis)
 {
     node_src(b, x);

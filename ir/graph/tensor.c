@@ -296,3 +296,17 @@ DType tensor_byte_type(const int32_t *v, int64_t n)
            : least >= 0 && most <= UINT8_MAX     ? DTYPE_u8
                                                  : DTYPE_i16;
 }
+
+void tensor_set_from(Tensor *t, int64_t i, const Tensor *from)
+{
+    if (dtype_info[t->dtype].cls == DCLASS_FLOAT)
+        tensor_set_f64(t, i, tensor_get_f64(from, i));
+    else
+        tensor_set_i64(t, i, tensor_get_i64(from, i));
+}
+
+bool tensor_is_alike(const Tensor *a, const Tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) == 0;
+}

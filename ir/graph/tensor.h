@@ -31,6 +31,9 @@ int64_t tensor_get_i64(const Tensor *t, int64_t i);
 void tensor_set_f64(Tensor *t, int64_t i, double v);
 // A number as an integer of that type (u64 as its bits): truncated, at most what there is, NaN as 0.
 int64_t tensor_saturate(DType t, double v);
+// An element from another tensor, as a number of its own type: exactly where both are integers, or floats.
+void tensor_set_from(Tensor *t, int64_t i, const Tensor *from);
+bool tensor_is_alike(const Tensor *a, const Tensor *b); // type and sizes
 void tensor_set_i64(Tensor *t, int64_t i, int64_t v);
 // Bytes less their zero points: none (an empty tensor), one, or one for each entry of axis 0.
 int32_t *tensor_centred(Arena *a, const Tensor *t, const Tensor *zero);

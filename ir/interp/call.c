@@ -60,11 +60,9 @@ bool call_elements(const Call *c, uint32_t i, uint32_t t, int64_t at, uint32_t n
     rlx_assert(o->letter == 'F' || o->letter == 'R');
     const Array *a = &c->m->p->arrays.data[o->at];
     rlx_assert(!a->is_shared && a->element == 4);
-    if (at < 0 || at + n > a->n) {
-        call_fail(c, t, "elements %lld to %lld of an array of %lld", (long long)at, (long long)at + n - 1,
-                  (long long)a->n);
-        return false;
-    }
+    if (at < 0 || at + n > a->n)
+        return call_fail(c, t, "elements %lld to %lld of an array of %lld", (long long)at,
+                         (long long)at + n - 1, (long long)a->n);
     const size_t first = (size_t)t * (size_t)a->n + (size_t)at;
     out->r = (uint32_t *)(void *)(c->m->array_data + a->data) + first;
     out->state = c->m->array_state + a->state + first;
@@ -124,12 +122,12 @@ bool call_gathers(Call *c, uint32_t width)
     return !c->strand->gathers;
 }
 
-CallResult call_each_warp(Call *c, bool (*fn)(const Call *c, uint32_t warp))
+CallResult call_each(Call *c, uint32_t width, bool (*fn)(const Call *c, uint32_t first))
 {
-    if (!call_gathers(c, MATRIX_LANES))
+    if (!call_gathers(c, width))
         return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        if (!fn(c, warp))
+    for (uint32_t first = c->begin; first < c->end; first += width)
+        if (!fn(c, first))
             break;
     return CALL_DONE;
 }
@@ -225,11 +223,11 @@ const Code *step_fail(Machine *m, const Code *c, uint32_t t, const char *fmt, ..
     return NULL;
 }
 
-CallResult call_fail(const Call *c, uint32_t t, const char *fmt, ...)
+bool call_fail(const Call *c, uint32_t t, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     set_message(c->m, c->code, t, arena_vprintf(c->m->arena, fmt, args));
     va_end(args);
-    return CALL_DONE;
+    return false;
 }

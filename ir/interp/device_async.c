@@ -53,11 +53,9 @@ static bool begin_copy(const Call *c, uint32_t t, int64_t to, Address from, uint
     unsigned char data[CHUNK] = {0};
     const EvalArg *arg = machine_arg(c->m, from.param);
     if (all->n == MOST || n < 0 || n > bytes || to % bytes != 0 ||
-        ((int64_t)arg->at + from.byte) % bytes != 0) {
-        call_fail(c, t, "a copy of %lld bytes from byte %lld to %lld, beside %u others", (long long)n,
-                  (long long)from.byte, (long long)to, all->n);
-        return false;
-    }
+        ((int64_t)arg->at + from.byte) % bytes != 0)
+        return call_fail(c, t, "a copy of %lld bytes from byte %lld to %lld, beside %u others", (long long)n,
+                         (long long)from.byte, (long long)to, all->n);
     Copy copy = {.to = (uint32_t)to, .group = all->group + 1, .bytes = (uint8_t)bytes};
     if (!read_source(c, t, from, (uint32_t)n, data, &copy.bad) ||
         !shared_write(c, t, machine_group_of(c->m, t), to, data, bytes, true))

@@ -51,8 +51,8 @@ CallResult interp_bar_init(Call *c)
         while (i < BARS && all[i].address != 0 && all[i].address != address)
             i++;
         if (i == BARS || address % BAR_BYTES != 0 || arrivals < 1 || arrivals > MAX_ARRIVALS)
-            return call_fail(c, t, "no barrier of %lld arrivals at address %lld", (long long)arrivals,
-                             (long long)address);
+            return call_done(call_fail(c, t, "no barrier of %lld arrivals at address %lld",
+                                       (long long)arrivals, (long long)address));
         if (!shared_write(c, t, rank, address, &bits, BAR_BYTES, false))
             return CALL_DONE;
         all[i] = (Bar){
@@ -96,10 +96,8 @@ static bool arrive(const Call *c, uint32_t t, uint32_t rank, int64_t bytes)
     Bar *b = bar_used(c, t, rank, call_int(c, 0, t));
     if (b == NULL)
         return false;
-    if (b->pending == 0) {
-        call_fail(c, t, "more arrivals than the %u of the barrier", b->arrivals);
-        return false;
-    }
+    if (b->pending == 0)
+        return call_fail(c, t, "more arrivals than the %u of the barrier", b->arrivals);
     sync_release(c->m, t, t + 1, &b->now);
     b->pending--;
     b->bytes += bytes;
@@ -129,7 +127,7 @@ CallResult interp_bar_arrive_at(Call *c)
     for (uint32_t t = c->begin; t < c->end; t++) {
         const int64_t rank = call_int(c, 1, t);
         if (rank < 0 || rank >= groups)
-            return call_fail(c, t, "no group %lld in the cluster", (long long)rank);
+            return call_done(call_fail(c, t, "no group %lld in the cluster", (long long)rank));
         if (!arrive(c, t, (uint32_t)rank, 0))
             break;
     }
@@ -150,7 +148,7 @@ CallResult interp_bar_wait(Call *c)
         if (b == NULL)
             return CALL_DONE;
         if (parity != 0 && parity != 1)
-            return call_fail(c, t, "parity %lld", (long long)parity);
+            return call_done(call_fail(c, t, "parity %lld", (long long)parity));
         if (!has_ended(b, parity))
             return CALL_BLOCKED;
     }

@@ -22,11 +22,16 @@ typedef struct CoopSquare {
     bool is_there;
 } CoopSquare;
 
+// Of so many bytes, which the function `owner` set up.
+static void *state_of_warp(const Call *c, uint32_t warp, KDevice owner, size_t bytes)
+{
+    unsigned char *all = machine_state(c->m, owner, machine_threads(c->m) / MATRIX_LANES * bytes);
+    return all + warp / MATRIX_LANES * bytes;
+}
+
 static CoopSquare *coop_squares(const Call *c, uint32_t warp)
 {
-    const size_t n = machine_threads(c->m) / MATRIX_LANES * COOP_SQUARES;
-    CoopSquare *all = machine_state(c->m, KDEV_coop_zero, n * sizeof(CoopSquare));
-    return all + warp / MATRIX_LANES * COOP_SQUARES;
+    return state_of_warp(c, warp, KDEV_coop_zero, COOP_SQUARES * sizeof(CoopSquare));
 }
 
 // What is kept of a left factor, before it is known which type it has.
@@ -37,23 +42,22 @@ typedef struct CoopKept {
 
 static CoopKept *coop_kept(const Call *c, uint32_t warp)
 {
-    const size_t n = machine_threads(c->m) / MATRIX_LANES * COOP_KEPT;
-    CoopKept *all = machine_state(c->m, KDEV_coop_keep, n * sizeof(CoopKept));
-    return all + warp / MATRIX_LANES * COOP_KEPT;
+    return state_of_warp(c, warp, KDEV_coop_keep, COOP_KEPT * sizeof(CoopKept));
+}
+
+static bool coop_zero(const Call *c, uint32_t warp)
+{
+    const int64_t first = call_int(c, 0, warp), n = call_int(c, 1, warp);
+    if (first < 0 || n < 1 || first + n > COOP_SQUARES)
+        return call_fail(c, warp, "%lld squares of sums", (long long)n);
+    for (int64_t i = first; i < first + n; i++)
+        coop_squares(c, warp)[i] = (CoopSquare){.is_there = true};
+    return true;
 }
 
 CallResult interp_coop_zero(Call *c)
 {
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES) {
-        const int64_t first = call_int(c, 0, warp), n = call_int(c, 1, warp);
-        if (first < 0 || n < 1 || first + n > COOP_SQUARES)
-            return call_fail(c, warp, "%lld squares of sums", (long long)n);
-        for (int64_t i = first; i < first + n; i++)
-            coop_squares(c, warp)[i] = (CoopSquare){.is_there = true};
-    }
-    return CALL_DONE;
+    return call_each(c, MATRIX_LANES, coop_zero);
 }
 
 CallResult interp_coop_share(Call *c)
@@ -92,10 +96,8 @@ static bool read_square(const Call *c, uint32_t warp, DType type, int64_t from, 
         if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from + line * pitch, bits, COOP_LINE,
                          &poison))
             return false;
-        if (poison) {
-            call_fail(c, warp + line, "an operand in shared memory that nobody wrote");
-            return false;
-        }
+        if (poison)
+            return call_fail(c, warp + line, "an operand in shared memory that nobody wrote");
         for (uint32_t i = 0; i < COOP; i++)
             to[is_turned ? i * COOP + line : line * COOP + i] = matrix_number(type, bits[i]);
     }
@@ -107,10 +109,8 @@ static bool coop_keep(const Call *c, uint32_t warp)
     const int64_t i = call_int(c, 0, warp), from = call_shared_address(c, 1, call_int(c, 2, warp));
     const int64_t pitch = call_int(c, 3, warp) * WORD;
     bool poison = false;
-    if (i < 0 || i >= COOP_KEPT) {
-        call_fail(c, warp, "square %lld of those that are kept", (long long)i);
-        return false;
-    }
+    if (i < 0 || i >= COOP_KEPT)
+        return call_fail(c, warp, "square %lld of those that are kept", (long long)i);
     CoopKept *to = &coop_kept(c, warp)[i];
     for (uint32_t line = 0; line < COOP && !poison; line++)
         if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from + line * pitch,
@@ -122,7 +122,7 @@ static bool coop_keep(const Call *c, uint32_t warp)
 
 CallResult interp_coop_keep(Call *c)
 {
-    return call_each_warp(c, coop_keep);
+    return call_each(c, MATRIX_LANES, coop_keep);
 }
 
 // What the operands of coop_product say.
@@ -151,10 +151,8 @@ static CoopProduct coop_product_of(const Call *c, uint32_t t)
 
 static bool take_kept(const Call *c, uint32_t warp, DType type, int64_t i, float *to)
 {
-    if (i < 0 || i >= COOP_KEPT || !coop_kept(c, warp)[i].is_there) {
-        call_fail(c, warp, "nobody keeps square %lld", (long long)i);
-        return false;
-    }
+    if (i < 0 || i >= COOP_KEPT || !coop_kept(c, warp)[i].is_there)
+        return call_fail(c, warp, "nobody keeps square %lld", (long long)i);
     for (uint32_t e = 0; e < COOP * COOP; e++)
         to[e] = matrix_number(type, coop_kept(c, warp)[i].at[e]);
     return true;
@@ -165,10 +163,8 @@ static bool coop_multiply(const Call *c, uint32_t warp, DType type)
     const CoopProduct p = coop_product_of(c, warp);
     float a[COOP_SQUARES][COOP * COOP], b[COOP * COOP];
     CoopSquare *sums = coop_squares(c, warp) + p.first;
-    if (p.first < 0 || p.rows < 1 || p.columns < 1 || p.first + p.rows * p.columns > COOP_SQUARES) {
-        call_fail(c, warp, "%lld x %lld squares of sums", (long long)p.rows, (long long)p.columns);
-        return false;
-    }
+    if (p.first < 0 || p.rows < 1 || p.columns < 1 || p.first + p.rows * p.columns > COOP_SQUARES)
+        return call_fail(c, warp, "%lld x %lld squares of sums", (long long)p.rows, (long long)p.columns);
     for (int64_t i = 0; i < p.rows && p.a_is_kept; i++)
         if (!take_kept(c, warp, type, p.a + i, a[i]))
             return false;
@@ -182,10 +178,8 @@ static bool coop_multiply(const Call *c, uint32_t warp, DType type)
             return false;
         for (int64_t i = 0; i < p.rows; i++) {
             CoopSquare *s = &sums[i * p.columns + j];
-            if (!s->is_there) {
-                call_fail(c, warp, "sums that nobody set to 0");
-                return false;
-            }
+            if (!s->is_there)
+                return call_fail(c, warp, "sums that nobody set to 0");
             matrix_product(s->at, a[i], b, (MatrixSize){COOP, COOP, COOP});
         }
     }
@@ -204,12 +198,12 @@ static bool coop_multiply_bf16(const Call *c, uint32_t warp)
 
 CallResult interp_coop_product(Call *c)
 {
-    return call_each_warp(c, coop_multiply_f16);
+    return call_each(c, MATRIX_LANES, coop_multiply_f16);
 }
 
 CallResult interp_coop_product_bf16(Call *c)
 {
-    return call_each_warp(c, coop_multiply_bf16);
+    return call_each(c, MATRIX_LANES, coop_multiply_bf16);
 }
 
 static bool coop_store(const Call *c, uint32_t warp)
@@ -218,10 +212,8 @@ static bool coop_store(const Call *c, uint32_t warp)
     const int64_t pitch = call_int(c, 3, warp) * WORD;
     const bool is_by_column = call_int(c, 4, warp) != 0;
     float lines[COOP * COOP];
-    if (i < 0 || i >= COOP_SQUARES || !coop_squares(c, warp)[i].is_there) {
-        call_fail(c, warp, "no sums in square %lld", (long long)i);
-        return false;
-    }
+    if (i < 0 || i >= COOP_SQUARES || !coop_squares(c, warp)[i].is_there)
+        return call_fail(c, warp, "no sums in square %lld", (long long)i);
     const float *from = coop_squares(c, warp)[i].at;
     for (uint32_t e = 0; e < COOP * COOP; e++)
         lines[e] = is_by_column ? from[e % COOP * COOP + e / COOP] : from[e];
@@ -234,7 +226,7 @@ static bool coop_store(const Call *c, uint32_t warp)
 
 CallResult interp_coop_put(Call *c)
 {
-    return call_each_warp(c, coop_store);
+    return call_each(c, MATRIX_LANES, coop_store);
 }
 
 CallResult interp_coop_get(Call *c)
@@ -261,10 +253,8 @@ static bool coop_scale(const Call *c, uint32_t warp)
         bool poison = false;
         if (!shared_read(c, warp + line, machine_group_of(c->m, warp), from, &factor, WORD, &poison))
             return false;
-        if (poison || first < 0 || first + n > COOP_SQUARES) {
-            call_fail(c, warp + line, "a factor that nobody wrote, or squares that there are not");
-            return false;
-        }
+        if (poison || first < 0 || first + n > COOP_SQUARES)
+            return call_fail(c, warp + line, "a factor that nobody wrote, or squares that there are not");
         for (uint32_t e = 0; e < n * COOP; e++)
             sums[e / COOP].at[line * COOP + e % COOP] *= factor;
     }
@@ -273,5 +263,5 @@ static bool coop_scale(const Call *c, uint32_t warp)
 
 CallResult interp_coop_scale(Call *c)
 {
-    return call_each_warp(c, coop_scale);
+    return call_each(c, MATRIX_LANES, coop_scale);
 }

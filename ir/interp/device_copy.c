@@ -130,10 +130,8 @@ static bool load_line(const Call *c, uint32_t who, const Load *l, uint32_t line)
 static bool load_box(const Call *c, uint32_t t, const Load *l)
 {
     const uint32_t n = machine_threads(c->m) / machine_group_size(c->m);
-    if (l->groups == 0 || l->groups >> n != 0) {
-        call_fail(c, t, "groups %x of a cluster of %u", l->groups, n);
-        return false;
-    }
+    if (l->groups == 0 || l->groups >> n != 0)
+        return call_fail(c, t, "groups %x of a cluster of %u", l->groups, n);
     if (!check_place(c, t, l->map, &l->at, l->to))
         return false;
     for (uint32_t rank = 0; rank < n; rank++)
@@ -157,7 +155,7 @@ static CallResult load(Call *c, uint32_t rank, bool is_image, bool is_shared)
         Load l = {.to = call_int(c, 0, t), .from = call_address(c, 1, t)};
         l.map = machine_arg(c->m, l.from.param)->map;
         if (l.map != NULL && (l.map->rank != rank || l.map->is_image != is_image))
-            return call_fail(c, t, "a map of rank %u for a copy of rank %u", l.map->rank, rank);
+            return call_done(call_fail(c, t, "a map of rank %u for a copy of rank %u", l.map->rank, rank));
         for (uint32_t axis = 0; axis < rank; axis++)
             l.at.at[axis] = call_int(c, i++, t);
         for (uint32_t axis = 0; is_image && axis < 2; axis++)
@@ -215,7 +213,7 @@ CallResult interp_bulk_load(Call *c)
         if (b == NULL)
             break;
         if (n <= 0 || n % CHUNK != 0 || to % CHUNK != 0)
-            return call_fail(c, t, "a copy of %lld bytes to %lld", (long long)n, (long long)to);
+            return call_done(call_fail(c, t, "a copy of %lld bytes to %lld", (long long)n, (long long)to));
         const uint32_t who = agent_begin(c->m, t, AGENT_ASYNC);
         for (int64_t i = 0; i < n; i += CHUNK) {
             unsigned char data[CHUNK];
@@ -263,7 +261,7 @@ static CallResult store(Call *c, uint32_t rank)
         if (!check_place(c, t, map, &at, from))
             break;
         if (map->rank != rank || map->is_image)
-            return call_fail(c, t, "a map of rank %u for a copy of rank %u", map->rank, rank);
+            return call_done(call_fail(c, t, "a map of rank %u for a copy of rank %u", map->rank, rank));
         const uint32_t who = agent_begin(c->m, t, AGENT_ASYNC), bytes = box_line_bytes(map);
         for (uint32_t line = 0; line < box_lines(map); line++) {
             const BoxLine l = box_line(map, &at, line);
@@ -303,7 +301,7 @@ CallResult interp_bulk_store(Call *c)
         const Address to = call_address(c, 0, t);
         const int64_t from = call_int(c, 1, t), n = call_int(c, 2, t);
         if (n <= 0 || n % CHUNK != 0 || from % CHUNK != 0)
-            return call_fail(c, t, "a copy of %lld bytes from %lld", (long long)n, (long long)from);
+            return call_done(call_fail(c, t, "a copy of %lld bytes from %lld", (long long)n, (long long)from));
         const uint32_t who = agent_begin(c->m, t, AGENT_ASYNC);
         for (int64_t i = 0; i < n; i += CHUNK)
             if (!store_chunk(c, who, from + i, (Address){to.param, to.byte + i}, 0, CHUNK))
@@ -318,7 +316,7 @@ CallResult interp_bulk_commit(Call *c)
     for (uint32_t t = c->begin; t < c->end; t++) {
         Stores *s = stores_of(c->m, t);
         if (s->n_running++ == MAX_GROUPS)
-            return call_fail(c, t, "more than %d groups of stores under way", MAX_GROUPS);
+            return call_done(call_fail(c, t, "more than %d groups of stores under way", MAX_GROUPS));
         const Sync oldest = s->group[MAX_GROUPS - 1];
         memmove(&s->group[1], &s->group[0], (MAX_GROUPS - 1) * sizeof(Sync));
         s->group[0] = s->open;

@@ -20,10 +20,8 @@ typedef struct Product {
 static bool check_ready(const Call *c, uint32_t t, const Elements *e, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (e->state[i] == ELEMENT_PENDING) {
-            call_fail(c, t, "an operand that has not been waited for");
-            return false;
-        }
+        if (e->state[i] == ELEMENT_PENDING)
+            return call_fail(c, t, "an operand that has not been waited for");
     return true;
 }
 
@@ -210,7 +208,7 @@ static bool multiply_bytes(const Call *c, uint32_t warp)
 
 CallResult interp_mma_bytes(Call *c)
 {
-    return call_each_warp(c, multiply_bytes);
+    return call_each(c, MATRIX_LANES, multiply_bytes);
 }
 
 // --- 8-bit floats for mma.sync of 16-bit ones ----------------------------------------------------
@@ -267,10 +265,8 @@ static bool read_lines(const Call *c, uint32_t warp, int64_t from, uint32_t line
         const int64_t address = from + (int64_t)i * c->constant * WORD;
         if (!shared_read(c, warp + i % MATRIX_LANES, rank, address, to + (size_t)i * n, n * WORD, &poison))
             return false;
-        if (poison) {
-            call_fail(c, warp, "an operand in shared memory that nobody wrote");
-            return false;
-        }
+        if (poison)
+            return call_fail(c, warp, "an operand in shared memory that nobody wrote");
     }
     return true;
 }
@@ -282,10 +278,8 @@ static bool move_sums(const Call *c, uint32_t operand, uint32_t warp, float *squ
         if (!call_elements(c, operand, warp + lane, 0, SIMD_SUMS, &d))
             return false;
         for (uint32_t i = 0; i < SIMD_SUMS; i++) {
-            if (d.state[i] != ELEMENT_WRITTEN) {
-                call_fail(c, warp + lane, "a sum that nobody wrote");
-                return false;
-            }
+            if (d.state[i] != ELEMENT_WRITTEN)
+                return call_fail(c, warp + lane, "a sum that nobody wrote");
             if (is_out)
                 d.f[i] = square[simd_place(lane, i)];
             else
@@ -311,7 +305,7 @@ static bool simd_multiply(const Call *c, uint32_t warp)
 
 CallResult interp_simd_product(Call *c)
 {
-    return call_each_warp(c, simd_multiply);
+    return call_each(c, MATRIX_LANES, simd_multiply);
 }
 
 static bool simd_store(const Call *c, uint32_t warp)
@@ -330,5 +324,5 @@ static bool simd_store(const Call *c, uint32_t warp)
 
 CallResult interp_simd_put(Call *c)
 {
-    return call_each_warp(c, simd_store);
+    return call_each(c, MATRIX_LANES, simd_store);
 }

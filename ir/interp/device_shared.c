@@ -59,10 +59,8 @@ static bool put_numbers(const Call *c, uint32_t t, uint32_t rank, uint32_t array
         return false;
     memcpy(words, from.r, sizeof words);
     for (uint32_t i = 0; i < LINE_WORDS; i++) {
-        if (from.state[i] == ELEMENT_PENDING) {
-            call_fail(c, t, "a sum is stored that has not been waited for");
-            return false;
-        }
+        if (from.state[i] == ELEMENT_PENDING)
+            return call_fail(c, t, "a sum is stored that has not been waited for");
         is_poison[i] = from.state[i] == ELEMENT_UNWRITTEN;
     }
     return put_words(c, t, rank, call_int(c, 0, t), words, is_poison);
@@ -188,7 +186,7 @@ CallResult interp_shared_get(Call *c)
             !shared_read(c, t, machine_group_of(c->m, t), from, &value, WORD, &poison))
             break;
         if (poison)
-            return call_fail(c, t, "a number in shared memory that nobody wrote");
+            return call_done(call_fail(c, t, "a number in shared memory that nobody wrote"));
         call_set_var(c, 0, t, value);
     }
     return CALL_DONE;
@@ -318,13 +316,15 @@ static bool write_row(const Call *c, uint32_t warp, uint32_t lane)
     return put_words(c, who, machine_group_of(c->m, warp), call_int(c, 0, warp + lane), words, is_poison);
 }
 
+static bool write_rows(const Call *c, uint32_t warp)
+{
+    bool is_good = true;
+    for (uint32_t lane = 0; is_good && lane < MATRIX_LANES; lane++)
+        is_good = write_row(c, warp, lane);
+    return is_good;
+}
+
 CallResult interp_stmatrix4(Call *c)
 {
-    if (!call_gathers(c, MATRIX_LANES))
-        return CALL_BLOCKED;
-    for (uint32_t warp = c->begin; warp < c->end; warp += MATRIX_LANES)
-        for (uint32_t lane = 0; lane < MATRIX_LANES; lane++)
-            if (!write_row(c, warp, lane))
-                return CALL_DONE;
-    return CALL_DONE;
+    return call_each(c, MATRIX_LANES, write_rows);
 }

@@ -18,16 +18,13 @@ typedef struct Meeting {
 // Threads begin .. end - 1 are there.
 static bool arrive(const Call *c, Meeting *b, uint32_t begin, uint32_t end, uint32_t threads)
 {
-    if (b->arrived != 0 && b->threads != threads) {
-        call_fail(c, begin, "a barrier of %u threads that is one of %u for others", threads, b->threads);
-        return false;
-    }
+    if (b->arrived != 0 && b->threads != threads)
+        return call_fail(c, begin, "a barrier of %u threads that is one of %u for others", threads,
+                         b->threads);
     b->threads = threads;
     b->arrived += end - begin;
-    if (b->arrived > threads) {
-        call_fail(c, begin, "%u threads at a barrier of %u", b->arrived, threads);
-        return false;
-    }
+    if (b->arrived > threads)
+        return call_fail(c, begin, "%u threads at a barrier of %u", b->arrived, threads);
     sync_release(c->m, begin, end, &b->now);
     if (b->arrived < threads)
         return true;

@@ -140,10 +140,8 @@ static bool read_shared(const Call *c, const Product *p, const MatrixDesc *d, ui
 {
     const uint32_t chunk = CHUNK_BYTES / d->bytes;
     const uint32_t row_step = d->is_mn ? chunk : 1, k_step = d->is_mn ? 1 : chunk;
-    if (d->is_mn && d->swizzle != 128) {
-        call_fail(c, p->first, "a matrix by steps without the swizzle of 128 bytes");
-        return false;
-    }
+    if (d->is_mn && d->swizzle != 128)
+        return call_fail(c, p->first, "a matrix by steps without the swizzle of 128 bytes");
     for (uint32_t i = 0; i < to->n; i += row_step)
         for (uint32_t k = 0; k < steps_of(p); k += k_step)
             if (!read_chunk(c, p, d, who, to, i, k))
@@ -156,10 +154,9 @@ static bool uniform(const Call *c, uint32_t first, uint32_t operand, uint64_t *v
 {
     *v = (uint64_t)call_int(c, operand, first);
     for (uint32_t t = first + 1; t < first + WARPGROUP; t++)
-        if ((uint64_t)call_int(c, operand, t) != *v) {
-            call_fail(c, t, "operand %u of a product differs between the threads of a warpgroup", operand);
-            return false;
-        }
+        if ((uint64_t)call_int(c, operand, t) != *v)
+            return call_fail(c, t, "operand %u of a product differs between the threads of a warpgroup",
+                             operand);
     return true;
 }
 
@@ -218,19 +215,15 @@ static Use *use_of_words(Products *s, const Elements *words)
 // Elements of all threads are pending from now on. Those of a use that has not ended are so already.
 static bool begin_use(const Call *c, uint32_t first, Use *u, uint32_t group, const Elements *e)
 {
-    if (u == NULL) {
-        call_fail(c, first, "products on too many arrays at once");
-        return false;
-    }
+    if (u == NULL)
+        return call_fail(c, first, "products on too many arrays at once");
     const bool is_new = u->group == 0;
     u->group = group;
     for (uint32_t t = 0; t < WARPGROUP && is_new; t++) {
         u->state[t] = e[t].state;
         for (uint32_t i = 0; i < u->n; i++) {
-            if (e[t].state[i] == ELEMENT_PENDING) {
-                call_fail(c, first + t, "an operand that other products have not ended with");
-                return false;
-            }
+            if (e[t].state[i] == ELEMENT_PENDING)
+                return call_fail(c, first + t, "an operand that other products have not ended with");
             u->is_poison[t * u->n + i] = e[t].state[i] == ELEMENT_UNWRITTEN;
             e[t].state[i] = ELEMENT_PENDING;
         }
@@ -246,10 +239,9 @@ static bool end_use(const Call *c, uint32_t first, Use *u, uint32_t ended)
     u->group = 0;
     for (uint32_t t = 0; t < WARPGROUP; t++)
         for (uint32_t i = 0; i < u->n; i++) {
-            if (u->state[t][i] != ELEMENT_PENDING) {
-                call_fail(c, first + t, "an element of a product was written before the product had ended");
-                return false;
-            }
+            if (u->state[t][i] != ELEMENT_PENDING)
+                return call_fail(c, first + t,
+                                 "an element of a product was written before the product had ended");
             u->state[t][i] = u->is_poison[t * u->n + i] ? ELEMENT_UNWRITTEN : ELEMENT_WRITTEN;
         }
     return true;
@@ -341,10 +333,8 @@ static bool multiply(const Call *c, uint32_t first, bool is_r)
     Elements d[WARPGROUP];
     uint64_t b = 0, adds = 0;
     const uint32_t n = (uint32_t)p.w.n, who = agent_of(c, first, s), group = s->committed + 1;
-    if (!s->is_fenced) {
-        call_fail(c, first, "a product without wgmma_fence behind other uses of registers");
-        return false;
-    }
+    if (!s->is_fenced)
+        return call_fail(c, first, "a product without wgmma_fence behind other uses of registers");
     if (!uniform(c, first, is_r ? 3 : 2, &b) || !uniform(c, first, is_r ? 4 : 3, &adds) ||
         !find_elements(c, first, 0, 0, n / 2, d))
         return false;
@@ -397,21 +387,22 @@ CallResult interp_wgmma_fence(Call *c)
     return CALL_DONE;
 }
 
+static bool commit(const Call *c, uint32_t first)
+{
+    Products *s = products_of(c->m, first);
+    if (s->committed - s->ended == MAX_GROUPS)
+        return call_fail(c, first, "more than %d groups of products under way", MAX_GROUPS);
+    Sync *group = &s->group[++s->committed % MAX_GROUPS];
+    sync_clear(c->m, group);
+    if (s->has_agent)
+        sync_release(c->m, s->agent, s->agent + 1, group);
+    s->has_agent = false;
+    return true;
+}
+
 CallResult interp_wgmma_commit(Call *c)
 {
-    if (!call_gathers(c, WARPGROUP))
-        return CALL_BLOCKED;
-    for (uint32_t first = c->begin; first < c->end; first += WARPGROUP) {
-        Products *s = products_of(c->m, first);
-        if (s->committed - s->ended == MAX_GROUPS)
-            return call_fail(c, first, "more than %d groups of products under way", MAX_GROUPS);
-        Sync *group = &s->group[++s->committed % MAX_GROUPS];
-        sync_clear(c->m, group);
-        if (s->has_agent)
-            sync_release(c->m, s->agent, s->agent + 1, group);
-        s->has_agent = false;
-    }
-    return CALL_DONE;
+    return call_each(c, WARPGROUP, commit);
 }
 
 // All but the newest `constant` groups of products end. What is done with registers afterwards has to be
@@ -432,10 +423,5 @@ static bool end_groups(const Call *c, uint32_t first)
 
 CallResult interp_wgmma_wait(Call *c)
 {
-    if (!call_gathers(c, WARPGROUP))
-        return CALL_BLOCKED;
-    for (uint32_t first = c->begin; first < c->end; first += WARPGROUP)
-        if (!end_groups(c, first))
-            break;
-    return CALL_DONE;
+    return call_each(c, WARPGROUP, end_groups);
 }

@@ -272,10 +272,8 @@ bool param_atomic_add(const Call *c, uint32_t who, Address at, uint32_t v, uint3
     Bound *p = &c->m->params[at.param];
     if (!is_inside(c, who, at, sizeof v))
         return false;
-    if (!p->is_whole && !is_written(p->written + at.byte, sizeof v)) {
-        call_fail(c, who, "a counter that nobody has set");
-        return false;
-    }
+    if (!p->is_whole && !is_written(p->written + at.byte, sizeof v))
+        return call_fail(c, who, "a counter that nobody has set");
     memcpy(before, p->data + at.byte, sizeof v);
     v += *before;
     memcpy(p->data + at.byte, &v, sizeof v);

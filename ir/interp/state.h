@@ -61,11 +61,18 @@ void call_set_f32(const Call *c, uint32_t t, float v);
 // group counts): true when begin .. end is made of whole runs. Else return CALL_BLOCKED: the other threads
 // join this strand when they arrive, and the call comes again for all.
 bool call_gathers(Call *c, uint32_t width);
-// What warps do together, once all their threads are there. fn: false where it failed.
-CallResult call_each_warp(Call *c, bool (*fn)(const Call *c, uint32_t warp));
+// What such runs do together, from thread `first` on, once all their threads are there. fn: false where it
+// failed.
+CallResult call_each(Call *c, uint32_t width, bool (*fn)(const Call *c, uint32_t first));
 
-// Ends the launch with a message: "listing line, thread 7 of group 3: ...". Returns CALL_DONE.
-CallResult call_fail(const Call *c, uint32_t t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// Ends the launch with a message: "listing line, thread 7 of group 3: ...". Returns false.
+bool call_fail(const Call *c, uint32_t t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// A call is done whether or not it failed.
+static inline CallResult call_done(bool is_good)
+{
+    (void)is_good;
+    return CALL_DONE;
+}
 
 // --- threads -------------------------------------------------------------------------------------
 

@@ -79,14 +79,18 @@ static const BlockFormat *rule_block_rows(ShapeCtx *c, AttrId id, uint32_t rank)
     return NULL;
 }
 
-bool shape_block_matmul(ShapeCtx *c)
+// The rows of the result: those of operand 0, with a column for each row of operand 1.
+static bool out_of_rows(ShapeCtx *c)
 {
-    if (rule_block_rows(c, A_block_matmul_format, 3) == NULL)
-        return false;
     Shape out = c->in[0].shape;
     out.dim[out.rank - 1] = c->in[1].shape.dim[0];
     rule_out(c, 0, c->in[0].dtype, &out);
     return true;
+}
+
+bool shape_block_matmul(ShapeCtx *c)
+{
+    return rule_block_rows(c, A_block_matmul_format, 3) != NULL && out_of_rows(c);
 }
 
 // The rows of the result: those of the index, with the columns of an expert.
@@ -169,12 +173,8 @@ static bool check_groups(ShapeCtx *c, GroupAttrs attrs, uint32_t leading, uint32
 
 bool shape_affine_matmul(ShapeCtx *c)
 {
-    if (!check_groups(c, (GroupAttrs){A_affine_matmul_bits, A_affine_matmul_per_word}, 0, 2))
-        return false;
-    Shape out = c->in[0].shape;
-    out.dim[out.rank - 1] = c->in[1].shape.dim[0];
-    rule_out(c, 0, c->in[0].dtype, &out);
-    return true;
+    const GroupAttrs attrs = {A_affine_matmul_bits, A_affine_matmul_per_word};
+    return check_groups(c, attrs, 0, 2) && out_of_rows(c);
 }
 
 bool shape_affine_grouped_matmul(ShapeCtx *c)

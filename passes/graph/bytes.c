@@ -190,14 +190,10 @@ static int64_t count_parts(const IntConv *c)
 
 static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
 {
-    const int64_t axis = 1;
     if (from == 0 && to == graph_node(g, id)->shape->dim[1])
         return id;
     NodeBuild b = node_begin(g, OP_slice, node_span(g, id), g->labels.data[id]);
-    node_src(&b, id);
-    node_ints(&b, A_slice_starts, &from, 1);
-    node_ints(&b, A_slice_ends, &to, 1);
-    node_ints(&b, A_slice_axes, &axis, 1);
+    node_slice(&b, id, 1, from, to, 1);
     return node_end(&b);
 }
 
@@ -325,9 +321,7 @@ static NodeId rounded(Graph *g, NodeId id, int64_t block)
     const NodeId none = graph_scalar(g, DTYPE_f32, 0, at), full = graph_scalar(g, DTYPE_f32, 127, at);
     const NodeId size = graph_op1(g, OP_abs, graph_op3(g, OP_where, graph_op1(g, OP_is_nan, x), none, x));
     NodeBuild m = node_begin(g, OP_reduce_max, at, g->labels.data[id]);
-    node_src(&m, size);
-    node_ints(&m, A_reduce_max_axes, (const int64_t[]){2}, 1);
-    node_int(&m, A_reduce_max_keepdims, 1);
+    node_reduce(&m, size, (const int64_t[]){2}, 1, true);
     const NodeId most = node_end(&m);
     const NodeId scaled = graph_op2(g, OP_mul, x, graph_op2(g, OP_div, full, most));
     const NodeId q = graph_cast(g, graph_cast(g, graph_op1(g, OP_round, scaled), DTYPE_i8), DTYPE_f32);
@@ -335,10 +329,7 @@ static NodeId rounded(Graph *g, NodeId id, int64_t block)
     if (missing == 0)
         return y;
     NodeBuild c = node_begin(g, OP_slice, at, g->labels.data[id]);
-    node_src(&c, y);
-    node_ints(&c, A_slice_starts, (const int64_t[]){0}, 1);
-    node_ints(&c, A_slice_ends, &s.dim[last], 1);
-    node_ints(&c, A_slice_axes, (const int64_t[]){last}, 1);
+    node_slice(&c, y, last, 0, s.dim[last], 1);
     return node_end(&c);
 }
 

@@ -52,10 +52,7 @@ NodeId expand_split(Graph *g, NodeId id, uint32_t result)
     const int64_t end = start + node_get_at(&n, A_split_sizes, result, 0);
     rlx_assert(start >= 0 && start <= end);
     NodeBuild b = expand_begin(g, OP_slice, id);
-    node_src(&b, n.src[0]);
-    node_ints(&b, A_slice_starts, &start, 1);
-    node_ints(&b, A_slice_ends, &end, 1);
-    node_ints(&b, A_slice_axes, &axis, 1);
+    node_slice(&b, n.src[0], axis, start, end, 1);
     return node_end(&b);
 }
 
@@ -103,41 +100,37 @@ NodeId expand_linear(Graph *g, NodeId id, uint32_t result)
 
 // --- reductions ----------------------------------------------------------------------------------
 
-static NodeId reduce(Graph *g, OpId op, AttrId axes, AttrId keepdims, NodeId x, const int64_t *list,
-                     uint32_t n, bool keep)
+static NodeId reduce(Graph *g, OpId op, NodeId x, const int64_t *axes, uint32_t n, bool keep)
 {
     NodeBuild b = expand_begin(g, op, x);
-    node_src(&b, x);
-    node_ints(&b, axes, list, n);
-    node_int(&b, keepdims, keep);
+    node_reduce(&b, x, axes, n, keep);
     return node_end(&b);
 }
 
-static NodeId reduce_spatial(Graph *g, NodeId id, OpId op, AttrId axes, AttrId keepdims)
+static NodeId reduce_spatial(Graph *g, NodeId id, OpId op)
 {
     static const int64_t spatial[SHAPE_MAX_RANK] = {2, 3, 4, 5, 6, 7};
     const NodeId x = graph_node(g, id)->src[0];
     const uint32_t rank = graph_node(g, x)->shape->rank;
-    return rank <= 2 ? x : reduce(g, op, axes, keepdims, x, spatial, rank - 2, true);
+    return rank <= 2 ? x : reduce(g, op, x, spatial, rank - 2, true);
 }
 
 NodeId expand_global_avg_pool(Graph *g, NodeId id, uint32_t result)
 {
     (void)result;
-    return reduce_spatial(g, id, OP_reduce_mean, A_reduce_mean_axes, A_reduce_mean_keepdims);
+    return reduce_spatial(g, id, OP_reduce_mean);
 }
 
 NodeId expand_global_max_pool(Graph *g, NodeId id, uint32_t result)
 {
     (void)result;
-    return reduce_spatial(g, id, OP_reduce_max, A_reduce_max_axes, A_reduce_max_keepdims);
+    return reduce_spatial(g, id, OP_reduce_max);
 }
 
 static NodeId sum_like(Graph *g, const Node *n, AttrId axes, AttrId keepdims, NodeId x)
 {
     const AttrVal *v = node_attr(n, axes);
-    return reduce(g, OP_reduce_sum, A_reduce_sum_axes, A_reduce_sum_keepdims, x, v->u.ints, (uint32_t)v->len,
-                  node_get_int(n, keepdims) != 0);
+    return reduce(g, OP_reduce_sum, x, v->u.ints, (uint32_t)v->len, node_get_int(n, keepdims) != 0);
 }
 
 NodeId expand_reduce_l1(Graph *g, NodeId id, uint32_t result)
@@ -165,13 +158,11 @@ NodeId expand_reduce_logsumexp(Graph *g, NodeId id, uint32_t result)
     (void)result;
     const AttrVal *v = node_attr(&n, A_reduce_logsumexp_axes);
     const bool keep = node_get_int(&n, A_reduce_logsumexp_keepdims) != 0;
-    const NodeId m = reduce(g, OP_reduce_max, A_reduce_max_axes, A_reduce_max_keepdims, n.src[0], v->u.ints,
-                            (uint32_t)v->len, true);
+    const NodeId m = reduce(g, OP_reduce_max, n.src[0], v->u.ints, (uint32_t)v->len, true);
     const NodeId zero = graph_scalar(g, (DType)n.dtype, 0, node_span(g, id));
     const NodeId safe = graph_op3(g, OP_where, graph_op1(g, OP_is_inf, m), zero, m);
     const NodeId e = graph_op1(g, OP_exp, graph_op2(g, OP_sub, n.src[0], safe));
-    const NodeId sum = reduce(g, OP_reduce_sum, A_reduce_sum_axes, A_reduce_sum_keepdims, e, v->u.ints,
-                              (uint32_t)v->len, keep);
+    const NodeId sum = reduce(g, OP_reduce_sum, e, v->u.ints, (uint32_t)v->len, keep);
     return graph_op2(g, OP_add, graph_op1(g, OP_log, sum), keep ? safe : graph_reshape(g, safe, n.shape));
 }
 

@@ -238,9 +238,7 @@ static NodeId filled_rows(Graph *g, NodeId x, const Groups *of)
     Shape s = *graph_node(g, x)->shape;
     if (of->inner == of->row)
         return x;
-    Shape rows = {.rank = 2, .dim = {1, of->inner}};
-    for (uint32_t i = 0; i + 1 < s.rank; i++)
-        rows.dim[0] = dim_mul(g->dims, rows.dim[0], s.dim[i]);
+    const Shape rows = {.rank = 2, .dim = {dim_product(g->dims, s.dim, s.rank - 1), of->inner}};
     s.dim[s.rank - 1] = of->row;
     return graph_reshape(g, filled(g, graph_reshape(g, x, &rows), of), &s);
 }

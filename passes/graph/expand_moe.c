@@ -16,9 +16,7 @@ static NodeId grouped(Graph *g, NodeId id, NodeId x, NodeId w, NodeId index)
 static NodeId sum_of(Graph *g, NodeId id, NodeId x, int64_t axis, bool keeps)
 {
     NodeBuild b = expand_begin(g, OP_reduce_sum, id);
-    node_src(&b, x);
-    node_ints(&b, A_reduce_sum_axes, &axis, 1);
-    node_int(&b, A_reduce_sum_keepdims, keeps);
+    node_reduce(&b, x, &axis, 1, keeps);
     return node_end(&b);
 }
 

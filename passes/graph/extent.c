@@ -6,7 +6,6 @@
 // large as they can be. Sizes that the model computes become outputs beside what has them.
 #include "passes/graph/extent.h"
 #include "ir/shape/forms.h"
-#include "ir/shape/shape.h"
 
 enum { MAX_TRIED = 1 << 16 }; // values of a symbol
 
@@ -301,19 +300,24 @@ static bool has_computed_sizes(const Graph *g, const Node *n, NodeId id)
     return any;
 }
 
-// Sub-graphs nest at most GRAPH_MAX_DEPTH deep.
-bool extent_has_sizes_inside(const Graph *g, const Graph *sub)
+// Are there extents, or sizes that g computes? g NULL: extents only. Sub-graphs nest at most GRAPH_MAX_DEPTH
+// deep.
+static bool has_sizes(const Graph *g, const Graph *sub)
 {
     bool any = sub->extents.len > 0;
     for (NodeId id = 1; !any && id < sub->nodes.len; id++) {
         const Node *n = graph_node(sub, id);
-        for (uint32_t i = 0; i < n->shape->rank; i++)
+        for (uint32_t i = 0; g != NULL && i < n->shape->rank; i++)
             any = any || graph_dim_is_computed(g, n->shape->dim[i]);
         for (uint32_t i = 0; !any && i < n->n_attr; i++)
-            any =
-                attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes_inside(g, n->attr[i].u.graph);
+            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && has_sizes(g, n->attr[i].u.graph);
     }
     return any;
+}
+
+bool extent_has_sizes_inside(const Graph *g, const Graph *sub)
+{
+    return has_sizes(g, sub);
 }
 
 // Is the value dense in its live sizes already: is only its outermost axis cut?
@@ -333,9 +337,7 @@ static bool is_outermost(const Graph *g, NodeId id, uint32_t axes)
 static NodeId spread_input(Graph *g, NodeId id)
 {
     const Shape s = *graph_node(g, id)->shape;
-    Shape flat = {.rank = 1, .dim = {1}};
-    for (uint32_t i = 0; i < s.rank; i++)
-        flat.dim[0] = dim_mul(g->dims, flat.dim[0], s.dim[i]);
+    const Shape flat = {.rank = 1, .dim = {dim_product(g->dims, s.dim, s.rank)}};
     if (is_outermost(g, id, extent_axes(g, id)))
         return id;
     const NodeId count = extent_size(g, flat.dim[0]);
@@ -564,13 +566,7 @@ static bool bind(Pass *p)
 
 bool extent_has_sizes(const Graph *g)
 {
-    bool any = g->extents.len > 0;
-    for (NodeId id = 1; !any && id < g->nodes.len; id++) {
-        const Node *n = graph_node(g, id);
-        for (uint32_t i = 0; !any && i < n->n_attr; i++)
-            any = attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes(n->attr[i].u.graph);
-    }
-    return any;
+    return has_sizes(NULL, g);
 }
 
 bool pass_extent(Pass *p)

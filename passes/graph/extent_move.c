@@ -213,9 +213,7 @@ static NodeId repack(Graph *g, NodeId like, NodeId x, const Shape *to)
 static NodeId through_list(Graph *g, NodeId id, const Shape *from, const Shape *to)
 {
     const Shape rows_from = extent_rows(g, from), rows_to = extent_rows(g, to);
-    Shape list = {.rank = 1, .dim = {1}};
-    for (uint32_t i = 0; i < from->rank; i++)
-        list.dim[0] = dim_mul(g->dims, list.dim[0], from->dim[i]);
+    const Shape list = {.rank = 1, .dim = {dim_product(g->dims, from->dim, from->rank)}};
     NodeId x = graph_reshape(g, graph_node(g, id)->src[0], &rows_from);
     x = keeps_order(g, &rows_from, &list) ? graph_reshape(g, x, &list) : repack(g, id, x, &list);
     x = keeps_order(g, &list, &rows_to) ? graph_reshape(g, x, &rows_to) : repack(g, id, x, &rows_to);

@@ -72,9 +72,7 @@ static NodeId sum_along(Graph *g, NodeId x, uint32_t mask, bool keeps_axes)
         if (mask >> i & 1)
             axes[n++] = i;
     NodeBuild b = node_begin(g, OP_reduce_sum, node_span(g, x), NULL);
-    node_src(&b, extent_mask(g, x, mask, 0));
-    node_ints(&b, A_reduce_sum_axes, axes, n);
-    node_int(&b, A_reduce_sum_keepdims, keeps_axes);
+    node_reduce(&b, extent_mask(g, x, mask, 0), axes, n, keeps_axes);
     return node_end(&b);
 }
 

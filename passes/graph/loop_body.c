@@ -3,7 +3,6 @@
 // the number of the iteration becomes an input of its own: then it is only a matter of where to read.
 #include "passes/graph/loop_body.h"
 #include "ir/eval/eval.h"
-#include "ir/graph/intern.h"
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 

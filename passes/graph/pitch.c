@@ -81,7 +81,7 @@ static NodeId with_pitch(Graph *g, NodeId id, Span span)
         return graph_clone_node(g, g, id, src);
     }
     const Shape *s = graph_node(g, id)->shape;
-    const int64_t axis = s->rank - 1, n = s->dim[axis], from = 0;
+    const int64_t axis = s->rank - 1, n = s->dim[axis];
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
     pads[s->rank + axis] = (n + CHUNK - 1) / CHUNK * CHUNK - n;
     NodeBuild b = node_begin(g, OP_pad, span, g->labels.data[id]);
@@ -89,10 +89,7 @@ static NodeId with_pitch(Graph *g, NodeId id, Span span)
     node_ints(&b, A_pad_pads, pads, 2 * s->rank);
     const NodeId padded = node_end(&b);
     NodeBuild part = node_begin(g, OP_slice, span, g->labels.data[id]);
-    node_src(&part, padded);
-    node_ints(&part, A_slice_starts, &from, 1);
-    node_ints(&part, A_slice_ends, &n, 1);
-    node_ints(&part, A_slice_axes, &axis, 1);
+    node_slice(&part, padded, axis, 0, n, 1);
     return node_end(&part);
 }
 

@@ -9,7 +9,6 @@
 // class, which stays if one of them is wanted. prune_build.c makes the new graph.
 #include "passes/graph/prune.h"
 #include "ir/graph/intern.h"
-#include "ir/shape/forms.h"
 #include "passes/pass.h"
 
 // Entries of the tables: 25 bytes each.

@@ -120,9 +120,7 @@ static NodeId blind_rows(const Simplify *s, NodeId mask, DType type)
         mask = folded(g, graph_op3(g, OP_where, mask, number(g, type, 0), lowest));
     const int64_t last = (int64_t)graph_node(g, mask)->shape->rank - 1;
     NodeBuild b = simplify_begin(s, OP_reduce_max, mask);
-    node_src(&b, mask);
-    node_ints(&b, A_reduce_max_axes, &last, 1);
-    node_int(&b, A_reduce_max_keepdims, 1);
+    node_reduce(&b, mask, &last, 1, true);
     return folded(g, graph_op2(g, OP_eq, folded(g, node_end(&b)), lowest));
 }
 

@@ -3,7 +3,6 @@
 // decoded, too), pad. All sizes must be constant.
 #include "ir/shape/shape.h"
 #include "ir/graph/tensor.h"
-#include "passes/graph/fold.h"
 #include "passes/graph/simplify.h"
 
 // --- what a slice selects ---

@@ -84,6 +84,15 @@ void domain_add_operands(Lower *l, Domain *d, NodeId id)
     add_operands(l, d, id, NULL);
 }
 
+Domain domain_of_root(Lower *l)
+{
+    Domain d = domain_of(lower_node(l, l->root)->shape);
+    domain_trim(l, &d, l->root);
+    domain_add(l, &d, l->root);
+    domain_add_operands(l, &d, l->root);
+    return d;
+}
+
 void domain_add_root(Lower *l, Domain *d, const AxisMap *map)
 {
     rlx_assert(!d->has_out_space && map != NULL);
@@ -292,6 +301,18 @@ uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
     return opened;
 }
 
+uint32_t lower_open_live(Lower *l, const Domain *d, uint32_t axes, const Point *at)
+{
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < axes; i++) {
+        if (d->live[i].size == 0)
+            continue;
+        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &d->live[i], d->extent[i])));
+        opened++;
+    }
+    return opened;
+}
+
 void lower_close(Lower *l, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -418,10 +439,7 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
 {
     rlx_assert(fn != NULL);
     MapBody m = {fn, ctx};
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
+    Domain d = domain_of_root(l);
     add_index(l, &d);
     const Access *out = domain_access(&d, l->root, SPACE_IN);
     rlx_assert(out != NULL);

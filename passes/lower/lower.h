@@ -195,6 +195,9 @@ const Access *domain_access(const Domain *d, NodeId id, Space space);
 // Adds all values from outside that pulling `id` needs: loads of the elementwise body below it, stopping at
 // the anchor.
 void domain_add_operands(Lower *l, Domain *d, NodeId id);
+// The domain of the kernel's result as it is stored: its axes, where it ends in a run, its access, and those
+// of all that its elementwise body loads.
+Domain domain_of_root(Lower *l);
 // Adds the operands of the root's side: axes of the root's shape go where map says. Sets has_out_space.
 void domain_add_root(Lower *l, Domain *d, const AxisMap *map);
 // Stable: axes of class 0 first, then those of class 1; class is permuted along.
@@ -275,6 +278,8 @@ uint32_t lower_epilogue_cost(const Lower *l);
 // count).
 uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at);
 void lower_close(Lower *l, uint32_t n);
+// Asks for the first axes that end in a run whether the point is among their live elements. Close as above.
+uint32_t lower_open_live(Lower *l, const Domain *d, uint32_t axes, const Point *at);
 // One loop over one axis, or none for an axis of one element: returns the number of loops opened.
 uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at);
 typedef void (*PointFn)(Lower *l, const Domain *d, Point at, void *ctx);

@@ -32,10 +32,7 @@ void lower_copy(Lower *l)
         lower_map(l, copy_point, NULL, MAP_SCALAR);
         return;
     }
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
+    Domain d = domain_of_root(l);
     domain_add(l, &d, lower_node(l, l->anchor)->src[0]);
     domain_simplify(l, &d, l->root, NULL);
     if (wide_map(l, &d, store_point, NULL) || turn_map(l, &d, l->root, store_turned) ||

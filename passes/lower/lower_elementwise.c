@@ -17,10 +17,7 @@ static void store_turned(Lower *l, const Domain *d, Point at, NodeId from, KRef 
 
 void lower_elementwise(Lower *l)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
+    Domain d = domain_of_root(l);
     domain_simplify(l, &d, l->root, NULL);
     if (wide_map(l, &d, elementwise_point, NULL) || turn_map(l, &d, l->root, store_turned) ||
         wide_flat_map(l, &d, elementwise_point, NULL))

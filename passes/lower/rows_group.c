@@ -225,18 +225,6 @@ static void fetch_vector(Lower *l, const Rows *r, Point at, KRef slot, void *ctx
     wide_fetch(l, &r->group->wide, at, slot);
 }
 
-static uint32_t open_live_rows(Lower *l, const Rows *r, const Point *at)
-{
-    uint32_t opened = 0;
-    for (uint32_t i = 0; i < r->n_kept; i++) {
-        if (r->d.live[i].size == 0)
-            continue;
-        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &r->d.live[i], r->d.extent[i])));
-        opened++;
-    }
-    return opened;
-}
-
 void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
 {
     RowsGroup *g = r->group;
@@ -259,7 +247,7 @@ void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
         }
     }
     place_row(l, r, row, &at);
-    const uint32_t opened = open_live_rows(l, r, &at);
+    const uint32_t opened = lower_open_live(l, &r->d, r->n_kept, &at);
     wide_declare(l, &g->wide, g->is_held ? g->turns : 1);
     if (g->is_held)
         each_vector(l, r, at, fetch_vector, NULL);

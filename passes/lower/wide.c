@@ -248,18 +248,6 @@ static void place_vector(Lower *l, const Domain *d, uint32_t axis, int64_t n, KR
     }
 }
 
-static uint32_t open_live(Lower *l, const Domain *d, const Point *at)
-{
-    uint32_t opened = 0;
-    for (uint32_t i = 0; i < d->rank; i++) {
-        if (d->live[i].size == 0)
-            continue;
-        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &d->live[i], d->extent[i])));
-        opened++;
-    }
-    return opened;
-}
-
 // Vectors that do not exist, or whose elements nobody reads, are left out.
 static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
 {
@@ -268,7 +256,7 @@ static uint32_t open_vector(Lower *l, const WideMap *m, KRef number, Point *at)
     place_vector(l, m->w.d, m->w.axis, m->w.n, number, at);
     if (may_end)
         k_if(k, k_expr(k, "$ < #", number, m->vectors));
-    return (may_end ? 1 : 0) + open_live(l, m->w.d, at);
+    return (may_end ? 1 : 0) + lower_open_live(l, m->w.d, m->w.d->rank, at);
 }
 
 uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_t group,
@@ -284,7 +272,7 @@ uint32_t wide_open(Lower *l, const Domain *d, uint32_t axis, uint32_t n, uint32_
     place_vector(l, d, axis, n, number, at);
     if (may_end)
         k_if(k, k_expr(k, "$ < #", number, vectors));
-    return (may_end ? 2 : 1) + open_live(l, d, at);
+    return (may_end ? 2 : 1) + lower_open_live(l, d, d->rank, at);
 }
 
 void wide_load(Lower *l, uint32_t param, KRef index, KRef array, int64_t slot, WideSpan s)

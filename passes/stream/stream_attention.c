@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention with a window: the keys and values of the window are kept. Queries wait for the keys behind them.
-#include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/stream/flow.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for ops that go along the axis one frame after another: running sums, LSTMs and loops. What they
 // carry from one frame to the next is a state, which stays as it is until the first real frame has come.
-#include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
 #include "passes/stream/flow.h"

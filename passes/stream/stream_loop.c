@@ -2,7 +2,6 @@
 // Loops: those that go along the axis, one frame in each iteration, carry states from step to step. In those
 // that go along another axis every frame is computed for itself: the body is then made for the frames of a
 // step.
-#include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/loop_body.h"
 #include "passes/stream/flow.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for ops that move elements: what they do to the axis becomes arithmetic of delays, and only padding
 // in front needs constants.
-#include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "ir/shape/shape.h"
 #include "passes/stream/flow.h"

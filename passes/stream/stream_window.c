@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for convolutions and pools along the axis: the frames that windows of later steps still need are a
 // state. Padding in front of the axis is what this state begins with; padding behind it never comes.
-#include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/stream/flow.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph as ONNX's: its nodes in their order, and the names and types of its inputs and outputs.
 #include "compiler/export/onnx/put.h"
-#include "ir/graph/intern.h"
 
 #include <string.h>
 

@@ -151,14 +151,6 @@ Value put_squeeze(Put *w, const char *type)
     return put_result(w, put_begin(w, type, (const Value[]){put_src(w, 0), put_attr_list(w, "axes")}, 2));
 }
 
-Value put_flatten(Put *w, const char *type)
-{
-    const Value x = put_src(w, 0);
-    Onnx__NodeProto *n = put_begin(w, type, &x, 1);
-    put_copy_int(w, n, "axis", "axis");
-    return put_result(w, n);
-}
-
 // --- resize --------------------------------------------------------------------------------------
 
 // "0.5,2" with so many numbers, as f32[n]; "" where there are none.

@@ -163,12 +163,6 @@ static bool from_list(HfFolder *h, LlmRole role, LlmTensor *out)
     return true;
 }
 
-static bool is_alike(const Tensor *a, const Tensor *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) == 0;
-}
-
 // The tensors of all experts. NULL: one is missing, or is not like the first; wrong_expert is its name.
 static const Tensor **find_experts(HfFolder *h, const char *name, uint32_t n)
 {
@@ -213,7 +207,7 @@ static bool assemble(HfFolder *h, const char *name, LlmTensor *out)
         return false;
     hf_describe(h->arena, list[0], out);
     for (uint32_t i = 1; i < n && out->fault == NULL; i++)
-        if (!is_alike(list[i], list[0])) {
+        if (!tensor_is_alike(list[i], list[0])) {
             h->wrong_expert = expert_name(h, name, i);
             out->fault = "has another type or shape than that of expert 0";
         }

@@ -54,27 +54,17 @@ static bool check_options(LlmBuild *b, const LlmOptions *o)
     return true;
 }
 
-// The value of a symbol: as many ones, added up.
-static NodeId count_of(LlmBuild *b, NodeId ones)
-{
-    NodeBuild n = llm_begin(b, OP_reduce_sum, NULL);
-    node_src(&n, ones);
-    node_int(&n, A_reduce_sum_keepdims, 1);
-    return llm_end(b, &n);
-}
-
 static NodeId ones_of(LlmBuild *b, Dim size)
 {
-    NodeBuild n = llm_begin(b, OP_expand, NULL);
-    node_src(&n, b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, 1, b->source->span));
-    node_ints(&n, A_expand_shape, &size, 1);
-    return llm_end(b, &n);
+    return llm_expand(b, llm_int(b, 1), 1, &size);
 }
 
-static NodeId index_const(LlmBuild *b, int64_t v)
+// The value of a symbol: as many ones, added up.
+static NodeId count_of(LlmBuild *b, Dim size)
 {
-    static const int64_t one = 1;
-    return llm_const(b, DTYPE_i64, 1, &one, arena_copy(b->arena, &v, sizeof v));
+    NodeBuild n = llm_begin(b, OP_reduce_sum, NULL);
+    node_reduce(&n, ones_of(b, size), NULL, 0, true);
+    return llm_end(b, &n);
 }
 
 NodeId llm_count_rows(LlmBuild *b, Dim rows)
@@ -99,8 +89,8 @@ static void make_logit_rows(LlmBuild *b, const LlmOptions *o, int64_t most_rows)
 // The last L of the T rows; where there are fewer, the first one takes the place of what is missing.
 static NodeId last_rows(LlmBuild *b)
 {
-    const NodeId first = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), count_of(b, ones_of(b, b->l)));
-    return llm_op2(b, OP_max, llm_op2(b, OP_add, llm_count_rows(b, b->l), first), index_const(b, 0));
+    const NodeId first = llm_op2(b, OP_sub, count_of(b, b->t), count_of(b, b->l));
+    return llm_op2(b, OP_max, llm_op2(b, OP_add, llm_count_rows(b, b->l), first), llm_int1(b, 0));
 }
 
 static void make_positions(LlmBuild *b, const LlmOptions *o)
@@ -109,14 +99,14 @@ static void make_positions(LlmBuild *b, const LlmOptions *o)
     b->p = dim_symbol(dims, "P", 0, b->context - 1, 1);
     dim_set_default(dims, "T", 1);
     dim_set_default(dims, "P", 0);
-    const NodeId past = count_of(b, ones_of(b, b->p));
+    const NodeId past = count_of(b, b->p);
     b->positions = llm_op2(b, OP_add, llm_count_rows(b, b->t), past);
-    const NodeId zero = index_const(b, 0);
+    const NodeId zero = llm_int1(b, 0);
     NodeBuild start = llm_begin(b, OP_concat, NULL);
     node_concat(&start, (const NodeId[]){zero, past, zero}, 3, 0);
     b->start = llm_end(b, &start);
     b->past = past;
-    b->final = llm_op2(b, OP_sub, count_of(b, ones_of(b, b->t)), index_const(b, 1));
+    b->final = llm_op2(b, OP_sub, count_of(b, b->t), llm_int1(b, 1));
     b->last = o->drafts != 0 ? last_rows(b) : b->final;
 }
 
@@ -187,35 +177,6 @@ static NodeId make_logits(LlmBuild *b, NodeId x)
     return y;
 }
 
-static NodeId mean_of_rows(LlmBuild *b, NodeId x)
-{
-    static const int64_t axis = 0;
-    NodeBuild n = llm_begin(b, OP_reduce_mean, NULL);
-    node_src(&n, x);
-    node_ints(&n, A_reduce_mean_axes, &axis, 1);
-    node_int(&n, A_reduce_mean_keepdims, 1);
-    return llm_end(b, &n);
-}
-
-// Of each column of x [rows, columns].
-static NodeId sum_of_squares(LlmBuild *b, NodeId x)
-{
-    static const int64_t axis = 0;
-    NodeBuild n = llm_begin(b, OP_reduce_sum, NULL);
-    node_src(&n, llm_op2(b, OP_mul, x, x));
-    node_ints(&n, A_reduce_sum_axes, &axis, 1);
-    return llm_end(b, &n);
-}
-
-static NodeId largest(LlmBuild *b, NodeId x, int64_t axis, bool keeps_axis)
-{
-    NodeBuild n = llm_begin(b, OP_reduce_max, NULL);
-    node_src(&n, x);
-    node_ints(&n, A_reduce_max_axes, &axis, 1);
-    node_int(&n, A_reduce_max_keepdims, keeps_axis);
-    return llm_end(b, &n);
-}
-
 enum { PART = 1024 }; // logits that a group of threads searches
 
 // Rows with -inf behind their logits, so that they are whole parts.
@@ -224,7 +185,7 @@ static NodeId fill_parts(LlmBuild *b, NodeId logits, int64_t n)
     const int64_t pads[] = {0, 0, 0, (PART - n % PART) % PART};
     NodeBuild pad = llm_begin(b, OP_pad, NULL);
     node_src(&pad, logits);
-    node_src(&pad, b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, -HUGE_VAL, b->source->span));
+    node_src(&pad, llm_number(b, -HUGE_VAL));
     node_ints(&pad, A_pad_pads, pads, 4);
     return llm_end(b, &pad);
 }
@@ -237,7 +198,7 @@ static NodeId best_tokens(LlmBuild *b, NodeId logits)
     if (logits == 0)
         return 0;
     const Shape *s = graph_node(b->graph, logits)->shape;
-    const int64_t given = s->dim[1], axis = 1, least_parts = (given + PART - 1) / PART;
+    const int64_t given = s->dim[1], least_parts = (given + PART - 1) / PART;
     int64_t parts = least_parts, n = given;
     while (n % parts != 0 && parts < 16 * least_parts)
         parts++;
@@ -256,16 +217,10 @@ static NodeId best_tokens(LlmBuild *b, NodeId logits)
     node_int(&place, A_argmax_axis, 2);
     const NodeId begin = llm_const(b, DTYPE_i64, 1, of_parts, first);
     const NodeId token = llm_op2(b, OP_add, llm_end(b, &place), begin);
-    const NodeId most = largest(b, rows, 2, false);
-    NodeBuild chosen = llm_begin(b, OP_where, NULL);
-    node_src(&chosen, llm_op2(b, OP_eq, most, largest(b, most, 1, true)));
-    node_src(&chosen, token);
-    node_src(&chosen, b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, (double)given, b->source->span));
-    const NodeId tokens = llm_end(b, &chosen);
-    NodeBuild least = llm_begin(b, OP_reduce_min, NULL);
-    node_src(&least, tokens);
-    node_ints(&least, A_reduce_min_axes, &axis, 1);
-    return llm_end(b, &least);
+    const NodeId most = llm_reduce(b, OP_reduce_max, rows, 2, false);
+    const NodeId is_most = llm_op2(b, OP_eq, most, llm_reduce(b, OP_reduce_max, most, 1, true));
+    const NodeId tokens = llm_op3(b, OP_where, is_most, token, llm_int(b, given));
+    return llm_reduce(b, OP_reduce_min, tokens, 1, false);
 }
 
 // From the states behind the layers. False: reported.
@@ -283,7 +238,7 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     if (b->gives_best && (gives & LLM_GIVES_LAST) != 0)
         best = best_tokens(b, logits);
     if ((gives & (LLM_GIVES_STATE | LLM_GIVES_MEAN)) != 0)
-        embedding = (gives & LLM_GIVES_MEAN) != 0 ? mean_of_rows(b, rows) : last;
+        embedding = (gives & LLM_GIVES_MEAN) != 0 ? llm_reduce(b, OP_reduce_mean, rows, 0, true) : last;
     if (!llm_check_all_used(b))
         return false;
     if (logits != 0)
@@ -293,7 +248,8 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     if (best != 0)
         graph_output(b->graph, LLM_BEST, best);
     for (uint32_t i = 0; i < b->factors.len; i++) {
-        const NodeId sum = sum_of_squares(b, b->factors.data[i].x);
+        const NodeId of = b->factors.data[i].x; // [rows, columns]
+        const NodeId sum = llm_reduce(b, OP_reduce_sum, llm_op2(b, OP_mul, of, of), 0, false);
         if (b->failed)
             return false;
         graph_output(b->graph, b->factors.data[i].output, sum);

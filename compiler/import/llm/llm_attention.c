@@ -39,26 +39,15 @@ static NodeId split_heads(LlmBuild *b, NodeId x, int64_t heads, int64_t size, Ll
 // A state that has the rows of all tokens before, with the new rows behind them.
 static NodeId append(LlmBuild *b, NodeId rows, const char *name)
 {
-    Graph *g = b->graph;
     if (b->slots != 0)
         return llm_slots_append(b, rows, name);
-    const NodeId stored = b->failed ? 0 : graph_cast(g, rows, b->cache);
-    b->failed = stored == 0;
+    const NodeId stored = llm_cast(b, rows, b->cache);
     if (b->failed)
         return 0;
-    Shape s = *graph_node(g, rows)->shape;
+    Shape s = *graph_node(b->graph, rows)->shape;
     rlx_assert(s.rank == 3);
-    s.dim[1] = dim_add(g->dims, b->p, b->t);
-    const NodeId cache = graph_state(g, arena_printf(b->arena, "%s%u", name, b->layer), b->cache, &s, NULL, 0,
-                                     b->source->span);
-    NodeBuild n = llm_begin(b, OP_update_slice, NULL);
-    node_src(&n, cache);
-    node_src(&n, stored);
-    node_src(&n, b->start);
-    const NodeId all = llm_end(b, &n);
-    if (!b->failed)
-        g->states.data[g->states.len - 1].next = all;
-    return all;
+    s.dim[1] = dim_add(b->graph->dims, b->p, b->t);
+    return llm_cache_put(b, OP_update_slice, llm_cache(b, name, &s), stored, b->start);
 }
 
 // The rows that queries see: these and those before, as far as the layer keeps them.

@@ -156,6 +156,12 @@ NodeBuild llm_begin(LlmBuild *b, OpId op, const char *label);
 NodeId llm_end(LlmBuild *b, NodeBuild *n);
 NodeId llm_op1(LlmBuild *b, OpId op, NodeId x);
 NodeId llm_op2(LlmBuild *b, OpId op, NodeId x, NodeId y);
+NodeId llm_op3(LlmBuild *b, OpId op, NodeId x, NodeId y, NodeId z);
+NodeId llm_scalar(LlmBuild *b, DType type, double v);
+NodeId llm_int(LlmBuild *b, int64_t v);   // i64
+NodeId llm_int1(LlmBuild *b, int64_t v);  // i64[1]
+NodeId llm_number(LlmBuild *b, double v); // f32
+NodeId llm_reduce(LlmBuild *b, OpId op, NodeId x, int64_t axis, bool keeps);
 NodeId llm_times(LlmBuild *b, NodeId x, double factor); // x itself for 1
 NodeId llm_reshape(LlmBuild *b, NodeId x, uint32_t rank, const Dim *dim);
 NodeId llm_gather(LlmBuild *b, NodeId x, NodeId index); // along axis 0
@@ -165,6 +171,9 @@ NodeId llm_cast(LlmBuild *b, NodeId x, DType type);
 NodeId llm_f32(LlmBuild *b, NodeId x);
 NodeId llm_input(LlmBuild *b, const char *name, uint32_t rank, const Dim *dim); // i64
 NodeId llm_const(LlmBuild *b, DType t, uint32_t rank, const Dim *dim, const void *data);
+// The state NAME3 of layer 3 for keys or values, and what it holds next: what `op` makes of it, x and y.
+NodeId llm_cache(LlmBuild *b, const char *name, const Shape *s);
+NodeId llm_cache_put(LlmBuild *b, OpId op, NodeId cache, NodeId x, NodeId y);
 // "blk.3.NAME"
 const char *llm_label(LlmBuild *b, const char *name);
 Dim llm_dim(const LlmBuild *b, NodeId x, uint32_t axis); // of the last axis: UINT32_MAX

@@ -29,7 +29,6 @@ static NodeId add_layer(LlmBuild *b, NodeId x)
 
 static NodeId pool(LlmBuild *b, NodeId x)
 {
-    static const int64_t axis = 0;
     const Pooling how = (Pooling)llm_count(b, LLM_KEY_pooling);
     if (how == POOL_NONE)
         return x;
@@ -37,11 +36,7 @@ static NodeId pool(LlmBuild *b, NodeId x)
         return llm_slice(b, x, 0, 0, 1);
     if (how == POOL_LAST)
         return llm_slice(b, x, 0, -1, INT64_MAX);
-    NodeBuild n = llm_begin(b, OP_reduce_mean, NULL);
-    node_src(&n, x);
-    node_ints(&n, A_reduce_mean_axes, &axis, 1);
-    node_int(&n, A_reduce_mean_keepdims, 1);
-    return llm_end(b, &n);
+    return llm_reduce(b, OP_reduce_mean, x, 0, true);
 }
 
 bool llm_make_encoder(LlmBuild *b)

@@ -28,15 +28,6 @@ static NodeId dense(LlmBuild *b, NodeId x, FfnRoles r)
     return llm_product(b, h, r.down, width);
 }
 
-static NodeId sum_of(LlmBuild *b, NodeId x, int64_t axis, int64_t keeps)
-{
-    NodeBuild n = llm_begin(b, OP_reduce_sum, NULL);
-    node_src(&n, x);
-    node_ints(&n, A_reduce_sum_axes, &axis, 1);
-    node_int(&n, A_reduce_sum_keepdims, keeps);
-    return llm_end(b, &n);
-}
-
 // The shares of the chosen experts [T, C], and which they are.
 static NodeId route(LlmBuild *b, NodeId x, NodeId *index)
 {
@@ -49,12 +40,7 @@ static NodeId route(LlmBuild *b, NodeId x, NodeId *index)
     *index = b->failed ? 0 : graph_result(b->graph, shares, 1);
     if (b->failed || !llm_has(b, LLM_RENORMALISED))
         return shares;
-    return llm_op2(b, OP_div, shares, sum_of(b, shares, 1, 1));
-}
-
-static NodeId number(LlmBuild *b, double v)
-{
-    return b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, v, b->source->span);
+    return llm_op2(b, OP_div, shares, llm_reduce(b, OP_reduce_sum, shares, 1, 1));
 }
 
 // What the gate lets through of the values.
@@ -63,10 +49,10 @@ static NodeId gated(LlmBuild *b, NodeId gate, NodeId up)
     const double limit = b->number[LLM_KEY_gate_limit];
     if (!llm_has(b, LLM_LIMITED))
         return llm_op2(b, OP_mul, activate(b, gate), up);
-    gate = llm_op2(b, OP_min, gate, number(b, limit));
-    up = llm_op2(b, OP_max, llm_op2(b, OP_min, up, number(b, limit)), number(b, -limit));
+    gate = llm_op2(b, OP_min, gate, llm_number(b, limit));
+    up = llm_op2(b, OP_max, llm_op2(b, OP_min, up, llm_number(b, limit)), llm_number(b, -limit));
     const NodeId open = llm_op1(b, OP_sigmoid, llm_times(b, gate, b->number[LLM_KEY_gate_slope]));
-    return llm_op2(b, OP_mul, llm_op2(b, OP_mul, gate, open), llm_op2(b, OP_add, up, number(b, 1)));
+    return llm_op2(b, OP_mul, llm_op2(b, OP_mul, gate, open), llm_op2(b, OP_add, up, llm_number(b, 1)));
 }
 
 static NodeId every_second(LlmBuild *b, NodeId x, int64_t from)
@@ -96,7 +82,7 @@ static NodeId routed(LlmBuild *b, NodeId x)
     NodeId index = 0;
     const NodeId shares = route(b, x, &index);
     const NodeId y = llm_expert_product(b, expert_values(b, x, index), LLM_down_experts, width, index);
-    return sum_of(b, llm_op2(b, OP_mul, y, llm_reshape(b, shares, 3, column)), 1, 0);
+    return llm_reduce(b, OP_reduce_sum, llm_op2(b, OP_mul, y, llm_reshape(b, shares, 3, column)), 1, 0);
 }
 
 NodeId llm_ffn(LlmBuild *b, NodeId x)

@@ -58,11 +58,42 @@ NodeId llm_op2(LlmBuild *b, OpId op, NodeId x, NodeId y)
     return llm_end(b, &n);
 }
 
+NodeId llm_op3(LlmBuild *b, OpId op, NodeId x, NodeId y, NodeId z)
+{
+    NodeBuild n = llm_begin(b, op, NULL);
+    node_src(&n, x);
+    node_src(&n, y);
+    node_src(&n, z);
+    return llm_end(b, &n);
+}
+
+NodeId llm_scalar(LlmBuild *b, DType type, double v)
+{
+    return b->failed ? 0 : graph_scalar(b->graph, type, v, b->source->span);
+}
+
+NodeId llm_int(LlmBuild *b, int64_t v)
+{
+    return llm_scalar(b, DTYPE_i64, (double)v);
+}
+
+NodeId llm_number(LlmBuild *b, double v)
+{
+    return llm_scalar(b, DTYPE_f32, v);
+}
+
+NodeId llm_reduce(LlmBuild *b, OpId op, NodeId x, int64_t axis, bool keeps)
+{
+    NodeBuild n = llm_begin(b, op, NULL);
+    node_reduce(&n, x, &axis, 1, keeps);
+    return llm_end(b, &n);
+}
+
 NodeId llm_times(LlmBuild *b, NodeId x, double factor)
 {
     if (factor == 1 || b->failed)
         return x;
-    return llm_op2(b, OP_mul, x, graph_scalar(b->graph, DTYPE_f32, factor, b->source->span));
+    return llm_op2(b, OP_mul, x, llm_number(b, factor));
 }
 
 NodeId llm_turn(LlmBuild *b, NodeId x, const int64_t *perm)
@@ -127,6 +158,20 @@ NodeId llm_input(LlmBuild *b, const char *name, uint32_t rank, const Dim *dim)
     return graph_input(b->graph, name, DTYPE_i64, &s, b->source->span);
 }
 
+NodeId llm_cache(LlmBuild *b, const char *name, const Shape *s)
+{
+    const char *full = arena_printf(b->arena, "%s%u", name, b->layer);
+    return b->failed ? 0 : graph_state(b->graph, full, b->cache, s, NULL, 0, b->source->span);
+}
+
+NodeId llm_cache_put(LlmBuild *b, OpId op, NodeId cache, NodeId x, NodeId y)
+{
+    const NodeId next = llm_op3(b, op, cache, x, y);
+    if (!b->failed)
+        b->graph->states.data[b->graph->states.len - 1].next = next;
+    return next;
+}
+
 NodeId llm_const(LlmBuild *b, DType t, uint32_t rank, const Dim *dim, const void *data)
 {
     const Shape s = shape_of(rank, dim);
@@ -134,4 +179,10 @@ NodeId llm_const(LlmBuild *b, DType t, uint32_t rank, const Dim *dim, const void
         b->failed ? 0 : graph_const(b->graph, t, &s, data, type_bytes(t, &s), b->source->span);
     b->failed = id == 0;
     return id;
+}
+
+NodeId llm_int1(LlmBuild *b, int64_t v)
+{
+    static const int64_t one = 1;
+    return llm_const(b, DTYPE_i64, 1, &one, arena_copy(b->arena, &v, sizeof v));
 }

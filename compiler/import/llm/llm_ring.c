@@ -4,11 +4,6 @@
 // tokens.
 #include "compiler/import/llm/llm_build.h"
 
-static NodeId scalar(LlmBuild *b, int64_t v)
-{
-    return b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, (double)v, b->source->span);
-}
-
 // i64[rows]: 0, 1, 2 ...
 static NodeId count_up(LlmBuild *b, int64_t rows)
 {
@@ -25,11 +20,11 @@ static NodeId find_seen(LlmBuild *b, int64_t rows)
     const Dim column[] = {b->t, 1};
     const NodeId at = llm_reshape(b, b->positions, 2, column);
     const NodeId end = llm_op2(b, OP_add, b->past, b->final); // i64[1]: the last position
-    const NodeId back = llm_op2(b, OP_mod, llm_op2(b, OP_sub, end, count_up(b, rows)), scalar(b, rows));
+    const NodeId back = llm_op2(b, OP_mod, llm_op2(b, OP_sub, end, count_up(b, rows)), llm_int(b, rows));
     const NodeId held = llm_op2(b, OP_sub, end, back); // i64[rows]
-    const NodeId oldest = llm_op2(b, OP_sub, at, scalar(b, llm_count(b, LLM_KEY_window) - 1));
+    const NodeId oldest = llm_op2(b, OP_sub, at, llm_int(b, llm_count(b, LLM_KEY_window) - 1));
     const NodeId is_begun = llm_op2(b, OP_le, held, at), is_near = llm_op2(b, OP_ge, held, oldest);
-    const NodeId is_token = llm_op2(b, OP_ge, held, scalar(b, 0));
+    const NodeId is_token = llm_op2(b, OP_ge, held, llm_int(b, 0));
     return llm_op2(b, OP_logical_and, llm_op2(b, OP_logical_and, is_begun, is_near), is_token);
 }
 
@@ -39,30 +34,18 @@ void llm_make_rings(LlmBuild *b)
     if (!b->has_rings || window == 0 || window >= b->context)
         return;
     b->ring.rows = window - 1 + chunk;
-    b->ring.row = llm_op2(b, OP_mod, b->positions, scalar(b, b->ring.rows));
+    b->ring.row = llm_op2(b, OP_mod, b->positions, llm_int(b, b->ring.rows));
     b->ring.is_seen = find_seen(b, b->ring.rows);
 }
 
 NodeId llm_ring_append(LlmBuild *b, NodeId rows, const char *name)
 {
-    Graph *g = b->graph;
     static const int64_t perm[] = {1, 0, 2};
-    const NodeId stored = b->failed ? 0 : graph_cast(g, graph_transpose(g, rows, perm), b->cache);
-    b->failed = stored == 0;
+    const NodeId stored = llm_cast(b, llm_turn(b, rows, perm), b->cache);
     if (b->failed)
         return 0;
-    Shape s = *graph_node(g, stored)->shape;
+    Shape s = *graph_node(b->graph, stored)->shape;
     rlx_assert(s.rank == 3 && b->ring.rows != 0);
     s.dim[0] = b->ring.rows;
-    const NodeId cache = graph_state(g, arena_printf(b->arena, "%s%u", name, b->layer), b->cache, &s, NULL, 0,
-                                     b->source->span);
-    NodeBuild n = llm_begin(b, OP_scatter, NULL);
-    node_src(&n, cache);
-    node_src(&n, b->ring.row);
-    node_src(&n, stored);
-    const NodeId all = llm_end(b, &n);
-    if (b->failed)
-        return 0;
-    g->states.data[g->states.len - 1].next = all;
-    return graph_transpose(g, all, perm);
+    return llm_turn(b, llm_cache_put(b, OP_scatter, llm_cache(b, name, &s), b->ring.row, stored), perm);
 }

@@ -9,35 +9,24 @@
 
 enum { MORE = 8 }; // columns of keys and queries: as many as keep vectors whole
 
-static NodeId scalar(LlmBuild *b, int64_t v)
-{
-    return b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, (double)v, b->source->span);
-}
-
-static NodeId one_row(LlmBuild *b, int64_t v)
-{
-    static const int64_t one = 1;
-    return llm_const(b, DTYPE_i64, 1, &one, arena_copy(b->arena, &v, sizeof v));
-}
-
 // In plain caches, row 0 is that of no token, and the token at position p has row p + 1. bool[T, P + T + 1].
 static NodeId seen_of_plain(LlmBuild *b)
 {
     DimTable *dims = b->graph->dims;
     const Dim column[] = {b->t, 1}, rows = dim_add(dims, dim_add(dims, b->p, b->t), 1);
-    const NodeId at = llm_reshape(b, llm_op2(b, OP_add, b->positions, scalar(b, 1)), 2, column);
+    const NodeId at = llm_reshape(b, llm_op2(b, OP_add, b->positions, llm_int(b, 1)), 2, column);
     const NodeId row = llm_count_rows(b, rows);
-    const NodeId oldest = llm_op2(b, OP_sub, at, scalar(b, llm_count(b, LLM_KEY_window) - 1));
+    const NodeId oldest = llm_op2(b, OP_sub, at, llm_int(b, llm_count(b, LLM_KEY_window) - 1));
     const NodeId is_begun = llm_op2(b, OP_le, row, at), is_near = llm_op2(b, OP_ge, row, oldest);
     return llm_op2(b, OP_logical_or, llm_op2(b, OP_logical_and, is_begun, is_near),
-                   llm_op2(b, OP_le, row, scalar(b, 0)));
+                   llm_op2(b, OP_le, row, llm_int(b, 0)));
 }
 
 // Behind the rows of a ring. bool[T, rows + 1]
 static NodeId seen_of_ring(LlmBuild *b)
 {
     const Dim column[] = {b->t, 1};
-    const NodeId yes = b->failed ? 0 : graph_scalar(b->graph, DTYPE_bool, 1, b->source->span);
+    const NodeId yes = llm_scalar(b, DTYPE_bool, 1);
     return llm_concat(b, b->ring.is_seen, llm_expand(b, yes, 2, column), 1);
 }
 
@@ -45,17 +34,17 @@ void llm_make_sinks(LlmBuild *b)
 {
     if (!llm_has(b, LLM_SINKS))
         return;
-    b->sink_row[0] = llm_concat(b, llm_op2(b, OP_add, b->positions, scalar(b, 1)), one_row(b, 0), 0);
+    b->sink_row[0] = llm_concat(b, llm_op2(b, OP_add, b->positions, llm_int(b, 1)), llm_int1(b, 0), 0);
     b->sink_seen[0] = seen_of_plain(b);
     if (b->ring.rows == 0)
         return;
-    b->sink_row[1] = llm_concat(b, b->ring.row, one_row(b, b->ring.rows), 0);
+    b->sink_row[1] = llm_concat(b, b->ring.row, llm_int1(b, b->ring.rows), 0);
     b->sink_seen[1] = seen_of_ring(b);
 }
 
 static NodeId zeros(LlmBuild *b, uint32_t rank, const Dim *dim)
 {
-    return llm_expand(b, b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, 0, b->source->span), rank, dim);
+    return llm_expand(b, llm_number(b, 0), rank, dim);
 }
 
 // f32[1, heads, size]: zeros, with 1 at column `at`; at < 0: without.
@@ -71,27 +60,16 @@ static NodeId row_of_none(LlmBuild *b, int64_t heads, int64_t size, int64_t at)
 // A cache with the new rows and the row of no token: [heads, rows, size].
 static NodeId append(LlmBuild *b, NodeId rows, NodeId none, const char *name)
 {
-    Graph *g = b->graph;
     static const int64_t perm[] = {1, 0, 2};
     const bool is_ring = llm_is_window(b) && b->ring.rows != 0;
-    const NodeId turned = b->failed ? 0 : graph_transpose(g, rows, perm);
-    const NodeId all = llm_concat(b, turned, none, 0), stored = b->failed ? 0 : graph_cast(g, all, b->cache);
-    b->failed = stored == 0;
+    DimTable *dims = b->graph->dims;
+    const NodeId stored = llm_cast(b, llm_concat(b, llm_turn(b, rows, perm), none, 0), b->cache);
     if (b->failed)
         return 0;
-    Shape s = *graph_node(g, stored)->shape;
-    s.dim[0] = is_ring ? b->ring.rows + 1 : dim_add(g->dims, dim_add(g->dims, b->p, b->t), 1);
-    const NodeId cache = graph_state(g, arena_printf(b->arena, "%s%u", name, b->layer), b->cache, &s, NULL, 0,
-                                     b->source->span);
-    NodeBuild n = llm_begin(b, OP_scatter, NULL);
-    node_src(&n, cache);
-    node_src(&n, b->sink_row[is_ring]);
-    node_src(&n, stored);
-    const NodeId next = llm_end(b, &n);
-    if (b->failed)
-        return 0;
-    g->states.data[g->states.len - 1].next = next;
-    return graph_transpose(g, next, perm);
+    Shape s = *graph_node(b->graph, stored)->shape;
+    s.dim[0] = is_ring ? b->ring.rows + 1 : dim_add(dims, dim_add(dims, b->p, b->t), 1);
+    const NodeId cache = llm_cache(b, name, &s);
+    return llm_turn(b, llm_cache_put(b, OP_scatter, cache, b->sink_row[is_ring], stored), perm);
 }
 
 // The queries with the columns that make the sinks the scores of the key of no token.

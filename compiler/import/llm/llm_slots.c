@@ -14,12 +14,12 @@ static NodeId make_mask(LlmBuild *b, NodeId position, NodeId base, int64_t windo
     for (int64_t i = 0; i < LLM_PAGE; i++)
         nth[i] = i;
     const NodeId rows = llm_const(b, DTYPE_i64, 3, page, arena_copy(b->arena, nth, sizeof nth));
-    const NodeId zero = b->failed ? 0 : graph_scalar(b->graph, DTYPE_i64, 0, b->source->span);
+    const NodeId zero = llm_int(b, 0);
     const NodeId place = llm_op2(b, OP_add, base, rows);
     const NodeId is_own = llm_op2(b, OP_ge, base, zero), is_before = llm_op2(b, OP_le, place, position);
     NodeId seen = llm_op2(b, OP_logical_and, is_own, is_before);
     if (window != 0) {
-        const NodeId most = graph_scalar(b->graph, DTYPE_i64, (double)window, b->source->span);
+        const NodeId most = llm_int(b, window);
         const NodeId back = llm_op2(b, OP_sub, position, place);
         seen = llm_op2(b, OP_logical_and, seen, llm_op2(b, OP_lt, back, most));
     }
@@ -58,8 +58,7 @@ static NodeId head_rows(LlmBuild *b, int64_t heads)
 NodeId llm_slots_append(LlmBuild *b, NodeId rows, const char *name)
 {
     Graph *g = b->graph;
-    const NodeId stored = b->failed ? 0 : graph_cast(g, rows, b->cache);
-    b->failed = stored == 0;
+    const NodeId stored = llm_cast(b, rows, b->cache);
     if (b->failed)
         return 0;
     const Shape *s = graph_node(g, rows)->shape;
@@ -68,15 +67,7 @@ NodeId llm_slots_append(LlmBuild *b, NodeId rows, const char *name)
     const Dim all[] = {heads * b->rows, size}, by_head[] = {heads, b->rows, size};
     const Dim flat[] = {dim_mul(g->dims, b->t, heads), size};
     const Shape state = shape_of(2, all);
-    const NodeId cache = graph_state(g, arena_printf(b->arena, "%s%u", name, b->layer), b->cache, &state,
-                                     NULL, 0, b->source->span);
+    const NodeId cache = llm_cache(b, name, &state);
     const NodeId index = head_rows(b, heads), updates = llm_reshape(b, stored, 2, flat);
-    NodeBuild n = llm_begin(b, OP_scatter, NULL);
-    node_src(&n, cache);
-    node_src(&n, index);
-    node_src(&n, updates);
-    const NodeId next = llm_end(b, &n);
-    if (!b->failed)
-        g->states.data[g->states.len - 1].next = next;
-    return llm_reshape(b, next, 3, by_head);
+    return llm_reshape(b, llm_cache_put(b, OP_scatter, cache, index, updates), 3, by_head);
 }

@@ -10,23 +10,9 @@ typedef struct Ssm {
     int64_t rows;                               // of a run at most
 } Ssm;
 
-static NodeId number(LlmBuild *b, double v)
-{
-    return b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, v, b->source->span);
-}
-
 static NodeId multiply(LlmBuild *b, NodeId x, NodeId y)
 {
     NodeBuild n = llm_begin(b, OP_matmul, NULL);
-    node_src(&n, x);
-    node_src(&n, y);
-    return llm_end(b, &n);
-}
-
-static NodeId choose(LlmBuild *b, NodeId is_so, NodeId x, NodeId y)
-{
-    NodeBuild n = llm_begin(b, OP_where, NULL);
-    node_src(&n, is_so);
     node_src(&n, x);
     node_src(&n, y);
     return llm_end(b, &n);
@@ -59,8 +45,8 @@ static NodeId begin_state(LlmBuild *b, const char *name, uint32_t rank, const Di
     const char *label = arena_printf(b->arena, "%s%u", name, b->layer);
     const NodeId held = graph_state(b->graph, label, DTYPE_f32, &s, NULL, 0, b->source->span);
     *index = b->graph->states.len - 1;
-    const NodeId zero = graph_scalar(b->graph, DTYPE_i64, 0, b->source->span);
-    return choose(b, llm_op2(b, OP_gt, b->past, zero), held, number(b, 0));
+    const NodeId zero = llm_int(b, 0);
+    return llm_op3(b, OP_where, llm_op2(b, OP_gt, b->past, zero), held, llm_number(b, 0));
 }
 
 static void end_state(LlmBuild *b, uint32_t index, NodeId next)
@@ -104,7 +90,7 @@ static NodeId shift(LlmBuild *b, NodeId x, int64_t by, double value)
     if (s == NULL)
         return 0;
     const Dim dim[] = {by, s->dim[1], s->dim[2]};
-    return llm_slice(b, llm_concat(b, llm_expand(b, number(b, value), 3, dim), x, 0), 0, 0, -by);
+    return llm_slice(b, llm_concat(b, llm_expand(b, llm_number(b, value), 3, dim), x, 0), 0, 0, -by);
 }
 
 // --- a state for each column (Mamba) ---
@@ -135,7 +121,6 @@ static NodeId norm_if(LlmBuild *b, NodeId x)
 // x, convolved: [T, inner]
 static NodeId mix_columns(LlmBuild *b, const Ssm *s, NodeId x)
 {
-    static const int64_t axis = 2;
     const int64_t n = s->state, rank = s->rank;
     const NodeId all = llm_product(b, x, LLM_ssm_x, rank + 2 * n);
     const NodeId low = norm_if(b, llm_slice(b, all, 1, 0, rank));
@@ -147,10 +132,7 @@ static NodeId mix_columns(LlmBuild *b, const Ssm *s, NodeId x)
     const NodeId fade = llm_op1(b, OP_exp, llm_op2(b, OP_mul, llm_reshape(b, step, 3, columns), rate));
     const NodeId added = llm_reshape(b, llm_op2(b, OP_mul, step, x), 3, columns);
     const NodeId states_of = scan(b, s, fade, llm_op2(b, OP_mul, added, in));
-    NodeBuild sum = llm_begin(b, OP_reduce_sum, NULL);
-    node_src(&sum, llm_op2(b, OP_mul, states_of, out));
-    node_ints(&sum, A_reduce_sum_axes, &axis, 1);
-    const NodeId y = llm_end(b, &sum);
+    const NodeId y = llm_reduce(b, OP_reduce_sum, llm_op2(b, OP_mul, states_of, out), 2, false);
     return llm_op2(b, OP_add, y, llm_op2(b, OP_mul, x, llm_vector(b, LLM_ssm_d, s->inner)));
 }
 
@@ -174,7 +156,7 @@ static NodeId decays(LlmBuild *b, const Ssm *s, NodeId sums)
     const NodeId apart = llm_op2(b, OP_sub, llm_reshape(b, sums, 3, column), llm_reshape(b, sums, 3, row));
     const NodeId place = llm_count_rows(b, b->t);
     const NodeId is_before = llm_op2(b, OP_le, place, llm_reshape(b, place, 2, at));
-    return llm_op1(b, OP_exp, choose(b, is_before, apart, number(b, -INFINITY)));
+    return llm_op1(b, OP_exp, llm_op3(b, OP_where, is_before, apart, llm_number(b, -INFINITY)));
 }
 
 // x [heads, T, head], in and out [heads, T, state], step [T, heads] -> [heads, T, head]

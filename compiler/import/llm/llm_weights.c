@@ -296,7 +296,7 @@ NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role)
     const int64_t n = llm_dim(b, x, UINT32_MAX);
     NodeId w = llm_vector(b, role, n);
     if (llm_has(b, LLM_PLUS_ONE) && !b->failed)
-        w = llm_op2(b, OP_add, w, graph_scalar(b->graph, DTYPE_f32, 1, b->source->span));
+        w = llm_op2(b, OP_add, w, llm_number(b, 1));
     const NodeId bias = is_rms ? 0 : vector(b, bias_of(b, role), n);
     NodeBuild norm = llm_begin(b, is_rms ? OP_rms_norm : OP_layer_norm, node_label(b, role));
     node_src(&norm, x);
@@ -311,7 +311,7 @@ NodeId llm_norm(LlmBuild *b, NodeId x, LlmRole role)
 NodeId llm_plain_norm(LlmBuild *b, NodeId x)
 {
     const Dim n = llm_dim(b, x, UINT32_MAX);
-    const NodeId one = b->failed ? 0 : graph_scalar(b->graph, DTYPE_f32, 1, b->source->span);
+    const NodeId one = llm_number(b, 1);
     NodeBuild norm = llm_begin(b, OP_rms_norm, NULL);
     node_src(&norm, x);
     node_src(&norm, llm_expand(b, one, 1, &n));

@@ -293,9 +293,7 @@ static NodeId select_value(OnnxNode *n, NodeId cond, NodeId *x, uint32_t out)
         return select_rows(n, cond, x, axis, s.dim[axis]);
     NodeId list[] = {onnx_reshape_to(n, x[0], (const Dim[]){-1}, 1),
                            onnx_reshape_to(n, x[1], (const Dim[]){-1}, 1)};
-    Dim count = 1;
-    for (uint32_t i = 0; i < s.rank; i++)
-        count = dim_mul(t, count, s.dim[i]);
+    const Dim count = dim_product(t, s.dim, s.rank);
     return onnx_reshape(n, select_rows(n, cond, list, 0, count), &s);
 }
 

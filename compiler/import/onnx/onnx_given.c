@@ -213,10 +213,7 @@ static bool convert_list(OnnxModel *m, const ImportValue *v, const TensorType *t
             return wrong_value(m, v->name,
                                arena_printf(m->arena, "%g is not a value of type %s",
                                             tensor_get_f64(&v->value, i), dtype_info[type->dtype].name));
-        if (dtype_info[type->dtype].cls == DCLASS_FLOAT)
-            tensor_set_f64(out, i, tensor_get_f64(&v->value, i));
-        else
-            tensor_set_i64(out, i, tensor_get_i64(&v->value, i));
+        tensor_set_from(out, i, &v->value);
     }
     return true;
 }

@@ -234,6 +234,7 @@ uint32_t onnx_word(OnnxNode *n, const char *name, const char *const *words, uint
 bool onnx_need_attr(OnnxNode *n, const char *name);
 // False when it is not given, out then is empty.
 bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out);
+bool onnx_dims_attr(OnnxNode *n, const char *name, OnnxDims *out); // the same as sizes
 bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out, uint32_t max);
 const Onnx__TensorProto *onnx_tensor(OnnxNode *n, const char *name);
 const Onnx__GraphProto *onnx_graph(OnnxNode *n, const char *name);

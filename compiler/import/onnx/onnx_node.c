@@ -342,6 +342,17 @@ bool onnx_ints(OnnxNode *n, const char *name, OnnxInts *out)
     return true;
 }
 
+bool onnx_dims_attr(OnnxNode *n, const char *name, OnnxDims *out)
+{
+    OnnxInts ints;
+    if (!onnx_ints(n, name, &ints))
+        return false;
+    *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = ints.n};
+    for (uint32_t i = 0; i < ints.n; i++)
+        out->dim[i] = dim_from_entry(ints.v[i]);
+    return true;
+}
+
 bool onnx_strs(OnnxNode *n, const char *name, uint32_t *count, const char **out, uint32_t max)
 {
     rlx_assert(out != NULL && max >= 1);

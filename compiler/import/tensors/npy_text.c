@@ -3,7 +3,6 @@
 // UTF-8 in u8 with the bytes as one more axis, filled up with zeros.
 #include "compiler/import/tensors/npy.h"
 #include "base/bytes.h"
-#include "compiler/system/rawfile.h"
 
 #include <string.h>
 
@@ -14,18 +13,7 @@
 // Bytes of a code point; 0: there is no such code point.
 static uint32_t put_utf8(uint32_t c, uint8_t *out)
 {
-    if (c < 0x80) {
-        out[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        return 0;
-    const uint32_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (uint32_t i = n - 1; i > 0; i--, c >>= 6)
-        out[i] = (uint8_t)(0x80 | (c & 0x3f));
-    out[0] = (uint8_t)(lead[n] | c);
-    return n;
+    return c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : str_utf8_put(c, out);
 }
 
 // The code point at *p, which moves behind it; U+FFFD for a byte that does not belong there.

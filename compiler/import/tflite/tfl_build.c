@@ -192,9 +192,7 @@ NodeId tfl_reduce(TflNode *n, OpId op, NodeId a, const int64_t *axes, uint32_t c
     if (n->failed || count == 0) // no axes would mean all of them
         return a;
     NodeBuild b = tfl_begin(n, op);
-    node_src(&b, a);
-    node_ints(&b, attr_find(op, "axes"), axes, count);
-    node_int(&b, attr_find(op, "keepdims"), keeps);
+    node_reduce(&b, a, axes, count, keeps);
     return tfl_end(n, &b);
 }
 

@@ -5,7 +5,6 @@
 // Sizes that the file leaves open are the numbers that it has for them, as in an interpreter whose inputs are
 // not resized, unless the user gives others (--dim, --shape, an input), or a range, in which they then stay
 // open.
-#include "compiler/import/sizes.h"
 #include "compiler/import/tflite/tfl_import.h"
 
 #include <string.h>

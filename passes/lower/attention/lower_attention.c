@@ -51,10 +51,7 @@ static Attention attention_of(Lower *l)
     a.first = k_index(l->k, a.keys - a.queries);
     if (n->n_src > 5 && n->src[5] != 0 && (a.left >= 0 || a.right >= 0))
         a.first = operand_clamped(l, n->src[5], k_index(l->k, 0), -MOST_AHEAD, MOST_AHEAD);
-    a.d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &a.d, l->root);
-    domain_add(l, &a.d, l->root);
-    domain_add_operands(l, &a.d, l->root);
+    a.d = domain_of_root(l);
     const bool is_cpu = !l->caps->is_gpu && n->dtype == DTYPE_f32 && a.splits == 0;
     a.dot_lanes =
         is_cpu && has_last_vectors(l, a.q) && has_last_vectors(l, a.k) ? lower_fit_lanes(l, a.size) : 1;

@@ -6,7 +6,6 @@
 // NaN. Every group of threads rounds all of x: that is half of the work where it has 16 columns (on an H200,
 // Q4_K 4096x14336 with three digits: 16 columns 11.5 us, 32 11.1).
 #include "passes/lower/blocks/blocks_team.h"
-#include "passes/lower/operand.h"
 
 // What units are rounded as that are smaller, so that steps are no denormals.
 #define SMALLEST 0x1p-100

@@ -375,15 +375,12 @@ static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef colu
 static GpuMatrix result_of(const Lower *l, const BlockProduct *p)
 {
     GpuMatrix c = {.id = l->root, .loc = lower_loc(l, l->root), .outer = 2};
-    for (uint32_t i = 0; i < p->d.access.len; i++) {
-        const Access *a = &p->d.access.data[i];
-        if (a->node != l->root)
-            continue;
-        c.k = a->stride[p->d.rank - 1];
-        for (uint32_t axis = 0; axis + 1 < p->d.rank; axis++)
-            if (p->d.extent[axis] > 1 && a->stride[axis] % 2 != 0)
-                c.outer = 1;
-    }
+    const Access *a = domain_access(&p->d, l->root, SPACE_IN);
+    rlx_assert(a != NULL);
+    c.k = a->stride[p->d.rank - 1];
+    for (uint32_t axis = 0; axis + 1 < p->d.rank; axis++)
+        if (p->d.extent[axis] > 1 && a->stride[axis] % 2 != 0)
+            c.outer = 1;
     return c;
 }
 

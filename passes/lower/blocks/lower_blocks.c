@@ -39,11 +39,8 @@ static Decoding decoding_open(Lower *l, AttrId format)
 {
     const Node *n = lower_node(l, l->anchor);
     Decoding c = {.f = block_format(l->pass->perm, node_get_str(n, format)), .x = n->src[0],
-                  .d = domain_of(lower_node(l, l->root)->shape), .at = {.lanes = 1, .count = 1},
+                  .d = domain_of_root(l), .at = {.lanes = 1, .count = 1},
                   .last = n->shape->rank - 1u};
-    domain_trim(l, &c.d, l->root);
-    domain_add(l, &c.d, l->root);
-    domain_add_operands(l, &c.d, l->root);
     Domain all = c.d;
     for (uint32_t i = 0; l->caps->is_gpu && i < c.last; i++)
         all.live[i] = (LiveRef){0};
@@ -326,11 +323,8 @@ static void lower_product(Lower *l, AttrId format, NodeId index)
                       .inner = x->dim[x->rank - 1],
                       .columns = w->dim[w->rank - 3],
                       .experts = index ? w->dim[0] : 1,
-                      .d = domain_of(lower_node(l, l->root)->shape)};
+                      .d = domain_of_root(l)};
     p.rows = p.inner > 0 ? shape_numel(x) / p.inner : 0;
-    domain_trim(l, &p.d, l->root);
-    domain_add(l, &p.d, l->root);
-    domain_add_operands(l, &p.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(n->shape) * (uint64_t)p.inner;
     if (index != 0)
         note_experts(l, &p);

@@ -34,7 +34,8 @@ bool conv_has_many_groups(const Lower *l, int64_t groups);
 // columns only.
 int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, int64_t dflt);
 Conv conv_of(const Lower *l, NodeId id);
-Domain conv_out_domain(Lower *l);
+// Windows over the spatial axes of an input that is at x: all of the shape but n, ic and oc.
+void conv_set_axes(Conv *c, const Loc *x, const TileAxis *axis, uint32_t spatial);
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
 // The input of a convolution, for a tile to read.
 TileInput conv_tile_input(Lower *l, const Conv *c);

@@ -232,7 +232,7 @@ bool gpu_conv_lower(Lower *l, const Conv *given)
     if (!l->caps->has_mma || !has_operands(l, given, taps) || c->s.oc < MIN_OUTPUTS ||
         !(is_rows || is_image(l, &joined)))
         return false;
-    Domain d = conv_out_domain(l);
+    Domain d = domain_of_root(l);
     if (!conv_joins_pixels(l, &d))
         return false;
     const GpuImage image = image_of(&joined, &frames);

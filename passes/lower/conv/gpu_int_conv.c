@@ -106,7 +106,7 @@ bool gpu_int_conv_lower(Lower *l)
     Conv c = {.x = n->src[0], .w = n->src[1], .group = group, .shuffle = 1, .bytes = &bytes};
     add_shape(l, n, &c);
     add_begins(l, n, weights, &bytes);
-    const Domain d = conv_out_domain(l);
+    const Domain d = domain_of_root(l);
     if (gpu_conv_lower(l, &c) || (is_depthwise && gpu_depthwise_lower(l, &c, &d)))
         return true;
     if (d.live[0].size != 0 && c.s.n > 1)

@@ -207,7 +207,7 @@ bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *given)
     rlx_assert(c->group >= 1 && given->rank >= 3);
     if (!has_form(l, c) || has_live_pixels(given))
         return false;
-    Domain d = conv_out_domain(l);
+    Domain d = domain_of_root(l);
     Windows windows = {.w = window_of(l, c), .taps = 1};
     windows.is_joined = c->images == 0 && conv_joins_pixels(l, &d);
     windows.d = windows.is_joined ? &d : given;

@@ -2,7 +2,6 @@
 // int_conv_dsp without scratch memory: the window of two pixels lies right behind them in the result, which
 // is not made yet. Where the result lies over the input, the first rows catch up with the input and are left
 // to other loops, as are the last pixels.
-#include "ir/kernel/dsp.h"
 #include "passes/lower/conv/int_conv_dsp.h"
 
 enum { WORD = 4, PIXELS = 2, WINDOW_BYTES = PIXELS * WORD }; // of a step: the words of two pixels

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See int_conv_byte_windows.h.
 #include "passes/lower/conv/int_conv_byte_windows.h"
-#include "passes/lower/conv/conv.h"
 
 ByteTaps byte_taps_inside(Kernel *k, KRef at, int64_t taps, int64_t dilation, int64_t in)
 {

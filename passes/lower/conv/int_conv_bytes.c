@@ -6,7 +6,6 @@
 // is a part of what sums begin with; elsewhere it is subtracted from each input. Sums are exact, so their
 // order does not matter.
 #include "ir/graph/tensor.h"
-#include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_dsp.h"
 #include "passes/lower/operand.h"
 

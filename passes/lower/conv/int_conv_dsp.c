@@ -6,8 +6,6 @@
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
-#include "passes/lower/conv/conv.h"
-#include "passes/lower/operand.h"
 
 #include <string.h>
 

@@ -3,8 +3,6 @@
 // are only added up; the weight comes last. With the DSP extension two sums are the halves of a word, which
 // hold up to 255 bytes, so that four channels take three instructions. A mean over a whole image can also be
 // made row by row, with the sums of all channels in scratch memory (passes/plan/ram/rows.h).
-#include "ir/graph/tensor.h"
-#include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 
 enum { MAX_HALF_TAPS = 255, HALF = 32767 };

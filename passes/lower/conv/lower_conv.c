@@ -45,45 +45,52 @@ static TileAxis axis_of(const Lower *l, const Node *n, uint32_t axis)
                       .pad = form.pad[axis]};
 }
 
+void conv_set_axes(Conv *c, const Loc *x, const TileAxis *axis, uint32_t spatial)
+{
+    rlx_assert(spatial >= 1);
+    const bool has_rows = spatial >= 2;
+    const TileAxis one = {.out = 1, .in = 1, .kernel = 1, .stride = 1, .dilation = 1};
+    const TileAxis row = has_rows ? axis[spatial - 2] : one, column = axis[spatial - 1];
+    c->s = (TileShape){.n_outer = has_rows ? spatial - 2 : 0,
+                       .h = row.out,
+                       .w = column.out,
+                       .in_h = row.in,
+                       .in_w = column.in,
+                       .kh = row.kernel,
+                       .kw = column.kernel,
+                       .sh = row.stride,
+                       .sw = column.stride,
+                       .dh = row.dilation,
+                       .dw = column.dilation,
+                       .pad_h = row.pad,
+                       .pad_w = column.pad};
+    for (uint32_t i = 0; i < c->s.n_outer; i++) {
+        c->s.outer[i] = axis[i];
+        c->stride_outer[i] = x->stride[i + 2];
+    }
+    c->stride_n = x->stride[0];
+    c->stride_c = x->stride[1];
+    c->stride_h = has_rows ? x->stride[spatial] : 0;
+    c->stride_w = x->stride[spatial + 1];
+}
+
 Conv conv_of(const Lower *l, NodeId id)
 {
     const Node *n = lower_node(l, id);
     const Shape *x = lower_node(l, n->src[0])->shape, *w = lower_node(l, n->src[1])->shape;
     rlx_assert(x->rank >= 3 && w->rank == x->rank);
-    const uint32_t spatial = x->rank - 2, last = x->rank - 1;
-    const Loc *xl = lower_loc(l, n->src[0]);
     Conv c = {.x = n->src[0],
               .w = n->src[1],
               .bias = n->n_src > 2 ? n->src[2] : 0,
               .group = node_get_int(n, A_conv_group),
               .shuffle = node_get_int(n, A_conv_shuffle)};
-    const bool has_rows = spatial >= 2;
-    const TileAxis one = {.out = 1, .in = 1, .kernel = 1, .stride = 1, .dilation = 1};
-    const TileAxis row = has_rows ? axis_of(l, n, spatial - 2) : one, column = axis_of(l, n, spatial - 1);
-    c.s = (TileShape){.n_outer = has_rows ? spatial - 2 : 0,
-                      .n = x->dim[0],
-                      .h = row.out,
-                      .w = column.out,
-                      .in_h = row.in,
-                      .in_w = column.in,
-                      .ic = w->dim[1],
-                      .oc = n->shape->dim[1] / c.group,
-                      .kh = row.kernel,
-                      .kw = column.kernel,
-                      .sh = row.stride,
-                      .sw = column.stride,
-                      .dh = row.dilation,
-                      .dw = column.dilation,
-                      .pad_h = row.pad,
-                      .pad_w = column.pad};
-    for (uint32_t i = 0; i < c.s.n_outer; i++) {
-        c.s.outer[i] = axis_of(l, n, i);
-        c.stride_outer[i] = xl->stride[i + 2];
-    }
-    c.stride_n = xl->stride[0];
-    c.stride_c = xl->stride[1];
-    c.stride_h = has_rows ? xl->stride[last - 1] : 0;
-    c.stride_w = xl->stride[last];
+    TileAxis axis[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i + 2 < x->rank; i++)
+        axis[i] = axis_of(l, n, i);
+    conv_set_axes(&c, lower_loc(l, n->src[0]), axis, x->rank - 2);
+    c.s.n = x->dim[0];
+    c.s.ic = w->dim[1];
+    c.s.oc = n->shape->dim[1] / c.group;
     rlx_assert(c.group >= 1 && c.s.oc * c.group == w->dim[0]);
     return c;
 }
@@ -97,16 +104,6 @@ TileInput conv_tile_input(Lower *l, const Conv *c)
                     .stride_w = c->stride_w};
     memcpy(in.stride_outer, c->stride_outer, sizeof in.stride_outer);
     return in;
-}
-
-Domain conv_out_domain(Lower *l)
-{
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    rlx_assert(d.rank >= 3);
-    return d;
 }
 
 // The point of an output domain [N, C, ..., (H,) W].
@@ -493,7 +490,7 @@ void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);
     c.s.is_bf16 = conv_comes_from_bf16(l->g, l->pass->options, lower_node(l, l->anchor));
-    Domain d = conv_out_domain(l);
+    Domain d = domain_of_root(l);
     rlx_assert(c.s.kh >= 1 && c.s.kw >= 1 && c.shuffle >= 1);
     l->pk->macs += (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) *
                    (uint64_t)(shape_numel(lower_node(l, c.w)->shape) / lower_node(l, c.w)->shape->dim[0]);

@@ -84,36 +84,14 @@ static TileAxis axis_of(const Phase *p)
 // A phase as a convolution.
 static Conv phase_conv(const Lower *l, const Transposed *t, const PhaseStore *s)
 {
-    const Loc *x = lower_loc(l, t->x);
-    const bool has_rows = t->spatial > 1;
-    const TileAxis one = {.out = 1, .in = 1, .kernel = 1, .stride = 1, .dilation = 1};
-    const TileAxis row = has_rows ? axis_of(&s->phase[t->spatial - 2]) : one;
-    const TileAxis column = axis_of(&s->phase[t->spatial - 1]);
+    TileAxis axis[MAX_SPATIAL];
     Conv c = {.x = t->x, .w = t->w, .bias = t->bias, .group = t->form.group, .shuffle = 1};
-    c.s = (TileShape){.n_outer = has_rows ? t->spatial - 2 : 0,
-                      .n = lower_node(l, t->x)->shape->dim[0],
-                      .h = row.out,
-                      .w = column.out,
-                      .in_h = row.in,
-                      .in_w = column.in,
-                      .ic = t->ic,
-                      .oc = t->oc,
-                      .kh = row.kernel,
-                      .kw = column.kernel,
-                      .sh = 1,
-                      .sw = 1,
-                      .dh = row.dilation,
-                      .dw = column.dilation,
-                      .pad_h = row.pad,
-                      .pad_w = column.pad};
-    for (uint32_t i = 0; i < c.s.n_outer; i++) {
-        c.s.outer[i] = axis_of(&s->phase[i]);
-        c.stride_outer[i] = x->stride[i + 2];
-    }
-    c.stride_n = x->stride[0];
-    c.stride_c = x->stride[1];
-    c.stride_h = has_rows ? x->stride[t->spatial] : 0;
-    c.stride_w = x->stride[t->spatial + 1];
+    for (uint32_t i = 0; i < t->spatial; i++)
+        axis[i] = axis_of(&s->phase[i]);
+    conv_set_axes(&c, lower_loc(l, t->x), axis, t->spatial);
+    c.s.n = lower_node(l, t->x)->shape->dim[0];
+    c.s.ic = t->ic;
+    c.s.oc = t->oc;
     return c;
 }
 

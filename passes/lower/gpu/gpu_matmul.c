@@ -164,18 +164,20 @@ KRef gpu_byte_sum(Kernel *k, const GpuBytes *bytes, GpuByteSum s)
     return k_sub(k, sum, k_mul(k, s.zero, k_load(k, bytes->sums - 1, s.column, 1, 1)));
 }
 
+KRef gpu_with_bias(const GpuMatmul *p, KRef channel, KRef sum)
+{
+    if (p->bias == 0)
+        return sum;
+    Kernel *k = p->l->k;
+    const uint32_t param = lower_param(p->l, p->bias, PARAM_READ);
+    const KRef index = k_expr(k, "$ * #", channel, lower_loc(p->l, p->bias)->stride[0]);
+    return k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
+}
+
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
 {
     rlx_assert(sum != 0 && e->p->d != NULL);
-    const NodeId bias = e->p->bias;
-    Kernel *k = e->k;
-    sum = gpu_scaled(e->p, sum);
-    if (bias != 0) {
-        const uint32_t param = lower_param(e->l, bias, PARAM_READ);
-        const KRef index = k_expr(k, "$ * #", at.idx[1], lower_loc(e->l, bias)->stride[0]);
-        sum = k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
-    }
-    return pull_root(e->l, e->p->d, at, sum);
+    return pull_root(e->l, e->p->d, at, gpu_with_bias(e->p, at.idx[1], gpu_scaled(e->p, sum)));
 }
 
 void gpu_tile_clear(const GpuEmit *e, KRef sums)

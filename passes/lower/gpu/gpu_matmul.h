@@ -158,6 +158,8 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // Opens the loop over the tiles of this group that have rows, and closes it: the number of a tile.
 KRef gpu_tile_open(const GpuEmit *e);
 void gpu_tile_close(const GpuEmit *e);
+// A sum with the bias of its channel, where the product has one.
+KRef gpu_with_bias(const GpuMatmul *p, KRef channel, KRef sum);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
 // The root at a point of the domain where a thread's sum is known.
 KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);

@@ -4,7 +4,6 @@
 // What split elements (GPU_UNIT_TF32) make of infinite ones is NaN, and so is what infinite elements make of
 // zeros that stand for nothing: in frames of images, in columns of other groups. A thread that has NaN
 // therefore sums its elements again, one by one.
-#include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
 // --- where sums are ------------------------------------------------------------------------------
@@ -124,11 +123,7 @@ static KRef root_at(const GpuSimt *s, const Spot *at, KRef sum)
     if (s->p->bytes != NULL)
         sum = gpu_byte_sum(k, s->p->bytes, (GpuByteSum){sum, 0, s->zero, point.idx[1]});
     sum = gpu_group_sum(s->p, at->row, gpu_scaled(s->p, sum));
-    if (s->p->bias != 0) {
-        const uint32_t param = lower_param(s->l, s->p->bias, PARAM_READ);
-        const KRef index = k_expr(k, "$ * #", point.idx[1], lower_loc(s->l, s->p->bias)->stride[0]);
-        sum = k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
-    }
+    sum = gpu_with_bias(s->p, point.idx[1], sum);
     return pull_root(s->l, s->p->d, point, k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
 }
 

@@ -236,15 +236,12 @@ static bool search_in_vectors(Lower *l, Search *s)
     const Shape *x = lower_node(l, s->x)->shape;
     const int64_t n = x->dim[s->axis];
     const uint32_t across = across_axis(l, s);
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     const bool is_along = lower_loc(l, s->x)->stride[s->axis] == 1 && n >= 2 * l->caps->f32_lanes;
     const uint8_t fit = across < d.rank ? lower_fit_lanes(l, d.extent[across]) : 1;
     if (l->caps->is_gpu || l->caps->f32_lanes == 1 || lower_node(l, s->x)->dtype != DTYPE_f32 ||
         shape_numel(x) == 0 || n >= INT32_MAX || (!is_along && fit == 1))
         return false;
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     for (uint32_t i = 0; i < d.rank; i++)

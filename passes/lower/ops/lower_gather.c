@@ -80,15 +80,12 @@ static KRef gather_point(Lower *l, const Domain *d, Point at, void *ctx)
 // Threads of GPUs have whole vectors of a row, for which one index is read.
 static bool wide_gather(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     Wide w;
     if (!l->caps->is_gpu || d.rank == 0 || shape_numel(lower_node(l, g->x)->shape) == 0)
         return false;
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     const uint32_t piece = wide_operand_piece(l, g->x, of_x);
     if (piece == 0 || !wide_begin(l, &d, inner, &w, &at, &opened))
         return false;
@@ -115,15 +112,12 @@ static void move_element(Lower *l, const Domain *d, Point at, void *ctx)
 // Rows whose elements are next to each other: one index is read for each.
 static bool gather_rows(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     if (l->caps->is_gpu || l->caps->prefers_ints || d.rank == 0 || pull_is_computed(l, g->index) ||
         shape_numel(lower_node(l, g->x)->shape) == 0 || !operand_is_dense(l, g->x, of_x))
         return false;
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     const bool has_vectors = operand_has_vectors(l, g->x, of_x) || l->root == l->anchor;
     const uint8_t lanes = has_vectors ? operand_moved_lanes(l, &d, inner, g->x) : 1;
     for (uint32_t i = 0; i < d.rank; i++)

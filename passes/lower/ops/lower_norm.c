@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer_norm and rms_norm: the mean, then the mean of the squared differences (two passes lose nothing to
 // cancellation), then the results with scale and bias. rms_norm has no mean to subtract.
-#include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 
 #include <math.h>

@@ -123,13 +123,10 @@ static void store_point(Lower *l, const Domain *d, Point at, void *ctx)
 // The operand's elements are no neighbours along the axis: whole vectors of the result nevertheless.
 static bool wide_pad(Lower *l, Pad *p, uint32_t axis)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     Wide w;
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     if (!l->caps->is_gpu || d.rank == 0 || lower_loc(l, p->x)->stride[axis] == 1 ||
         !wide_begin(l, &d, axis, &w, &at, &opened))
         return false;
@@ -140,7 +137,7 @@ static bool wide_pad(Lower *l, Pad *p, uint32_t axis)
 // Whole vectors are inside of the operand or outside.
 static bool row_pad(Lower *l, Pad *p, uint32_t axis)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     Kernel *k = l->k;
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
@@ -148,9 +145,6 @@ static bool row_pad(Lower *l, Pad *p, uint32_t axis)
     if (!l->caps->is_gpu || d.rank == 0 || p->begin[axis] != 0 || p->end[axis] != 0 ||
         shape_numel(p->shape) == 0)
         return false;
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     const uint32_t piece = wide_operand_piece(l, p->x, axis);
     if (piece == 0 || !wide_begin(l, &d, axis, &w, &at, &opened))
         return false;
@@ -174,10 +168,7 @@ static bool row_pad(Lower *l, Pad *p, uint32_t axis)
 // The last axis has no vectors, but all axes together have.
 static bool flat_pad(Lower *l, Pad *p)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
+    Domain d = domain_of_root(l);
     return wide_flat_map(l, &d, store_point, p);
 }
 
@@ -314,13 +305,10 @@ static uint32_t order_axes(PadLoops *r, uint32_t inner)
 static bool pad_loops(Lower *l, const Pad *p, uint32_t inner)
 {
     const Shape *s = lower_node(l, l->root)->shape;
-    PadLoops r = {.pad = *p, .d = domain_of(s)};
+    PadLoops r = {.pad = *p, .d = domain_of_root(l)};
     Point at = {.lanes = 1, .count = 1};
     if (l->caps->is_gpu || shape_numel(p->shape) == 0 || shape_numel(s) == 0)
         return false;
-    domain_trim(l, &r.d, l->root);
-    domain_add(l, &r.d, l->root);
-    domain_add_operands(l, &r.d, l->root);
     for (uint32_t i = 0; i < s->rank; i++) {
         r.dim[i] = p->shape->dim[i];
         r.stride[i] = lower_loc(l, p->x)->stride[i];

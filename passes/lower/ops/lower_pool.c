@@ -376,10 +376,7 @@ static bool wide_pool(Lower *l, const Domain *d, const Pool *p)
 static void lower_pool(Lower *l, Pool *p)
 {
     rlx_assert(lower_node(l, l->anchor)->shape->rank >= 3);
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
+    Domain d = domain_of_root(l);
     const uint8_t lanes = domain_lanes(l, &d, 1);
     p->x_stride = 1;
     if (wide_pool(l, &d, p) || pool_rows(l, &d, p))

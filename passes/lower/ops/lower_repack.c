@@ -171,10 +171,7 @@ static void repack_rows(Lower *l, bool is_spread)
               .list_sizes = n->src[is_spread ? 1 : 2],
               .box = is_spread ? n->shape : lower_node(l, n->src[0])->shape,
               .is_spread = is_spread,
-              .d = domain_of(n->shape)};
-    domain_trim(l, &r.d, l->root);
-    domain_add(l, &r.d, l->root);
-    domain_add_operands(l, &r.d, l->root);
+              .d = domain_of_root(l)};
     const uint32_t axis = lower_node(l, r.x)->shape->rank - 1;
     const bool has_vectors =
         operand_has_vectors(l, r.x, axis) && domain_lanes(l, &r.d, r.d.rank - 1) >= l->caps->f32_lanes;

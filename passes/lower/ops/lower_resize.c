@@ -273,14 +273,11 @@ static bool repeat_map(Lower *l, const Resize *r)
 {
     const ResizeAxis last = axis_of(l, lower_node(l, l->anchor), r->rank - 1);
     const int64_t times = find_repeats(&last);
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     if (times == 0 || l->caps->is_gpu || !operand_has_vectors(l, r->x, r->rank - 1))
         return false;
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     const Repeat p = {.r = r, .d = &d, .times = times, .lanes = domain_lanes(l, &d, r->rank - 1)};
     if (p.lanes < MIN_LANES || d.live[r->rank - 1].size != 0)
         return false;

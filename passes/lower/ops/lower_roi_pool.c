@@ -354,13 +354,10 @@ static void roi_bins(Lower *l, const Domain *d, RoiBin *b, Point at)
 
 static void roi_by_table(Lower *l, const RoiPool *r)
 {
-    Domain d = domain_of(lower_node(l, l->root)->shape);
+    Domain d = domain_of_root(l);
     Point at = {.lanes = 1, .count = 1};
     RoiTable t = {.points = r->sampling * r->sampling};
     RoiBin b = {.r = r, .t = &t};
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
     const uint64_t places = (uint64_t)(count_bins(r) * t.points * CORNERS);
     if (!r->is_bins) {
         t.places = lower_param_thread_scratch(l, "places", DTYPE_i32, places + (uint64_t)count_bins(r),

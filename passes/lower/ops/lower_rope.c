@@ -412,10 +412,7 @@ static Rope rope_of(Lower *l, const Node *n, const Domain *out)
 void lower_rope(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
-    Domain out = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &out, l->root);
-    domain_add(l, &out, l->root);
-    domain_add_operands(l, &out, l->root);
+    Domain out = domain_of_root(l);
     Rope r = rope_of(l, n, &out);
     rlx_assert(out.rank >= 1 && r.half >= 0);
     Domain pairs = out;

@@ -30,16 +30,14 @@ static GpuMatrix operand_of(const Lower *l, const Matmul *x, NodeId id, const Lo
 
 static GpuMatrix result_of(const Lower *l, const Matmul *x)
 {
-    GpuMatrix m = {.id = l->root, .loc = lower_loc(l, l->root)};
-    for (uint32_t i = 0; i < x->d.access.len; i++) {
-        const Access *a = &x->d.access.data[i];
-        if (a->node != l->root)
-            continue;
-        m.outer = a->stride[x->batch];
-        m.k = a->stride[x->batch + 1];
-        for (uint32_t b = 0; b < x->batch; b++)
-            m.batch[b] = x->d.extent[b] > 1 ? a->stride[b] : 0;
-    }
+    const Access *a = domain_access(&x->d, l->root, SPACE_IN);
+    rlx_assert(a != NULL);
+    GpuMatrix m = {.id = l->root,
+                   .loc = lower_loc(l, l->root),
+                   .outer = a->stride[x->batch],
+                   .k = a->stride[x->batch + 1]};
+    for (uint32_t b = 0; b < x->batch; b++)
+        m.batch[b] = x->d.extent[b] > 1 ? a->stride[b] : 0;
     return m;
 }
 

@@ -34,10 +34,7 @@ static Experts experts_of(Lower *l)
     x.w_k = loc->stride[t ? 2 : 1];
     x.w_col = loc->stride[t ? 1 : 2];
     x.is_shared = lower_node(l, x.x)->shape->rank == lower_node(l, x.index)->shape->rank;
-    x.d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &x.d, l->root);
-    domain_add(l, &x.d, l->root);
-    domain_add_operands(l, &x.d, l->root);
+    x.d = domain_of_root(l);
     return x;
 }
 

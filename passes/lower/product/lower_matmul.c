@@ -6,7 +6,6 @@
 // loops.
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
-#include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/product/gemm.h"
@@ -423,7 +422,7 @@ static void lower_in_tiles(Lower *l, const Matmul *x)
 void lower_matmul(Lower *l)
 {
     Matmul x = matmul_of(l);
-    matmul_add_domain(l, &x);
+    x.d = domain_of_root(l);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
     if (lower_on_gpu(l, &x) || table_lower_product(l, &x))
         return;

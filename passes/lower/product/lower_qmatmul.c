@@ -324,10 +324,7 @@ static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
 void lower_qmatmul(Lower *l)
 {
     Product p = product_of(l);
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
+    Domain d = domain_of_root(l);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)p.inner;
     const bool packs = shape_numel(lower_node(l, l->root)->shape) > 0 && can_pack(l, &p, &d);
     rlx_assert(packs || !p.is_rounded || shape_numel(lower_node(l, l->root)->shape) == 0);

@@ -84,17 +84,6 @@ KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Poi
     return base;
 }
 
-void matmul_add_domain(Lower *l, Matmul *x)
-{
-    const Shape *s = lower_node(l, l->root)->shape;
-    Domain d = domain_of(s);
-    domain_trim(l, &d, l->root);
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    rlx_assert(d.rank == s->rank);
-    x->d = d;
-}
-
 Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column)
 {
     rlx_assert(x->batch + 2 <= SHAPE_MAX_RANK);

@@ -23,8 +23,6 @@ typedef struct Matmul {
 Matmul matmul_of(Lower *l);
 // Sets the strides of a from a_loc.
 void matmul_set_rows(Lower *l, Matmul *x);
-// The result's axes plus the missing row or column, so that every schedule sees batch + 2 axes.
-void matmul_add_domain(Lower *l, Matmul *x);
 // Where the matrix of an operand begins for a batch entry.
 KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at);
 Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column);

@@ -2,7 +2,6 @@
 // How far accesses move. See slope.h.
 #include "passes/plan/ram/slope.h"
 #include "ir/kernel/device.h"
-#include "ir/kernel/kernel_fold.h"
 
 // A value that is no sum of multiples of the loop's variable, or one that grows faster than buffers are
 // large.

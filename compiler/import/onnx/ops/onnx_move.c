@@ -105,13 +105,7 @@ typedef struct SliceArgs {
 
 static bool list_attr(OnnxNode *n, const char *name, OnnxDims *out)
 {
-    OnnxInts ints;
-    if (!onnx_ints(n, name, &ints))
-        return onnx_fail(n, E0203, "needs the attribute '%s'", name);
-    *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = ints.n};
-    for (uint32_t i = 0; i < ints.n; i++)
-        out->dim[i] = dim_from_entry(ints.v[i]);
-    return true;
+    return onnx_dims_attr(n, name, out) || onnx_fail(n, E0203, "needs the attribute '%s'", name);
 }
 
 static bool read_slice(OnnxNode *n, SliceArgs *a)

@@ -90,18 +90,10 @@ static NodeId mul_add(OnnxNode *n, NodeId x, double factor, double summand)
     return onnx_op2(n, OP_add, onnx_op2(n, OP_mul, x, f64(n, factor)), f64(n, summand));
 }
 
-static Dim count_of(OnnxNode *n, const Shape *s)
-{
-    Dim count = 1;
-    for (uint32_t i = 0; i < s->rank; i++)
-        count = dim_mul(n->graph->dims, count, s->dim[i]);
-    return count;
-}
-
 // Numbers in [0, 1) of a shape, f64.
 static NodeId uniform(OnnxNode *n, uint32_t seed, const Shape *s)
 {
-    const NodeId words = draw_words(n, seed, count_of(n, s), 2);
+    const NodeId words = draw_words(n, seed, dim_product(n->graph->dims, s->dim, s->rank), 2);
     const NodeId high = onnx_op2(n, OP_mul, high_bits(n, words, 0, 5), f64(n, 0x1p26));
     const NodeId bits = onnx_op2(n, OP_add, high, high_bits(n, words, 1, 6));
     return onnx_reshape(n, onnx_op2(n, OP_mul, bits, f64(n, 0x1p-53)), s);
@@ -127,7 +119,7 @@ static NodeId decay_of(OnnxNode *n, NodeId x)
 // the second. f32 cannot tell more bits of a uniform number.
 static NodeId normal_f32(OnnxNode *n, uint32_t seed, const Shape *s, const Shape *both)
 {
-    const NodeId words = draw_words(n, seed, count_of(n, both), 1);
+    const NodeId words = draw_words(n, seed, dim_product(n->graph->dims, both->dim, both->rank), 1);
     if (n->failed)
         return 0;
     NodeBuild b = ONNX_BEGIN(n, OP_bitcast, words);

@@ -28,10 +28,7 @@ static Dim read_strides(OnnxNode *n, NodeId x, Dim *strides)
 // The product of dims [from, to).
 static Dim count_of(OnnxNode *n, const Shape *s, uint32_t from, uint32_t to)
 {
-    Dim count = 1;
-    for (uint32_t i = from; i < to; i++)
-        count = dim_mul(n->graph->dims, count, s->dim[i]);
-    return count;
+    return dim_product(n->graph->dims, s->dim + from, to - from);
 }
 
 static NodeId int_scalar(OnnxNode *n, int64_t v)

@@ -235,14 +235,6 @@ bool onnx_has_bound(OnnxNode *n)
     return onnx_given_bound(n->model, size_name(n, 0, 0, n->graph->extents.len)) >= 0;
 }
 
-static Dim count_elements(OnnxNode *n, const Shape *s)
-{
-    Dim count = 1;
-    for (uint32_t i = 0; i < s->rank; i++)
-        count = dim_mul(n->graph->dims, count, s->dim[i]);
-    return count;
-}
-
 // The places of what is not 0 in a tensor of rank 1 and more, i64[rank, count].
 static NodeId nonzero(OnnxNode *n, NodeId x, uint32_t out, uint32_t axis)
 {
@@ -252,7 +244,7 @@ static NodeId nonzero(OnnxNode *n, NodeId x, uint32_t out, uint32_t axis)
     const NodeId is_set = is_bool ? x : onnx_op2(n, OP_ne, x, onnx_scalar(n, onnx_dtype(n, x), 0));
     const NodeId ones = onnx_cast(n, is_set, DTYPE_i64);
     const NodeId count = onnx_reshape(n, onnx_reduce(n, OP_reduce_sum, ones, axes, s.rank), &(Shape){0});
-    const Dim size = onnx_extent(n, out, axis, count, count_elements(n, &s));
+    const Dim size = onnx_extent(n, out, axis, count, dim_product(n->graph->dims, s.dim, s.rank));
     return onnx_op_ints(n, OP_nonzero, is_set, A_nonzero_size, &size, 1);
 }
 
@@ -376,7 +368,7 @@ static NodeId rows_of(OnnxNode *n, NodeId x, uint32_t axis)
     const Dim count = s.dim[axis];
     s.dim[axis] = 1;
     return onnx_reshape(n, onnx_transpose(n, x, perm),
-                        &(Shape){.rank = 2, .dim = {count, count_elements(n, &s)}});
+                        &(Shape){.rank = 2, .dim = {count, dim_product(n->graph->dims, s.dim, s.rank)}});
 }
 
 // A size that a node computes for its own results: it has room for `max`, and may find fewer. What the caller

@@ -25,9 +25,7 @@ void onnx_import_size(OnnxNode *n)
 {
     const NodeId x = onnx_src(n, 0);
     const Shape s = *onnx_shape(n, x);
-    OnnxDims dims = {.dtype = DTYPE_i64, .n = 1, .dim = {1}};
-    for (uint32_t i = 0; i < s.rank; i++)
-        dims.dim[0] = dim_mul(n->graph->dims, dims.dim[0], s.dim[i]);
+    const OnnxDims dims = {.dtype = DTYPE_i64, .n = 1, .dim = {dim_product(n->graph->dims, s.dim, s.rank)}};
     onnx_out_dims(n, 0, &dims);
 }
 
@@ -36,15 +34,7 @@ void onnx_import_size(OnnxNode *n)
 // A list that is an attribute before `since` and an operand from then on. False: not given.
 static bool read_list(OnnxNode *n, const char *attr, uint32_t operand, OnnxDims *out)
 {
-    OnnxInts ints;
-    if (onnx_has(n, operand))
-        return onnx_src_dims(n, operand, out);
-    if (!onnx_ints(n, attr, &ints))
-        return false;
-    *out = (OnnxDims){.dtype = DTYPE_i64, .rank = 1, .n = ints.n};
-    for (uint32_t i = 0; i < ints.n; i++)
-        out->dim[i] = dim_from_entry(ints.v[i]);
-    return true;
+    return onnx_has(n, operand) ? onnx_src_dims(n, operand, out) : onnx_dims_attr(n, attr, out);
 }
 
 static bool has_zero(const OnnxDims *d)

@@ -3,6 +3,7 @@
 // Conditions on places (^, \b ...) depend on the bytes on both sides: a state remembers of which kind the
 // byte before it was, and follows a condition when it sees the byte after it.
 #include "base/map.h"
+#include "base/str.h"
 #include "compiler/import/onnx/text/onnx_regex.h"
 
 #include <stdlib.h>
@@ -56,19 +57,6 @@ static uint32_t bytes(Builder *b, uint32_t first, uint32_t last, uint32_t next)
                     (Step){.kind = STEP_BYTE, .first = (uint8_t)first, .last = (uint8_t)last, .next = next});
 }
 
-static uint32_t encode(uint32_t c, uint32_t n, uint8_t *out)
-{
-    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    if (n == 1) {
-        out[0] = (uint8_t)c;
-        return 1;
-    }
-    for (uint32_t i = n - 1; i > 0; i--, c >>= 6)
-        out[i] = (uint8_t)(0x80 | (c & 0x3f));
-    out[0] = (uint8_t)(lead[n] | c);
-    return n;
-}
-
 // Characters first .. last, all of n bytes: cut until every byte has a range that does not depend on the
 // others.
 static uint32_t same_length(Builder *b, uint32_t first, uint32_t last, uint32_t n, uint32_t next)
@@ -85,8 +73,8 @@ static uint32_t same_length(Builder *b, uint32_t first, uint32_t last, uint32_t 
                           same_length(b, last & ~mask, last, n, next));
     }
     uint8_t low[4], high[4];
-    encode(first, n, low);
-    encode(last, n, high);
+    str_utf8_put(first, low);
+    str_utf8_put(last, high);
     for (uint32_t i = n; i-- > 0;)
         next = bytes(b, low[i], high[i], next);
     return next;

@@ -137,9 +137,7 @@ NodeId onnx_text_take(OnnxNode *n, NodeId text, NodeId at)
     static const int64_t pads[] = {1, 0};
     const Shape s = onnx_text_shape(n, text);
     const int64_t room = onnx_text_capacity(n, text);
-    Dim count = 1;
-    for (uint32_t i = 0; i < s.rank; i++)
-        count = dim_mul(n->graph->dims, count, s.dim[i]);
+    const Dim count = dim_product(n->graph->dims, s.dim, s.rank);
     const Dim bytes = dim_mul(n->graph->dims, count, room);
     NodeBuild b = ONNX_BEGIN(n, OP_pad, onnx_reshape_to(n, text, &bytes, 1));
     node_ints(&b, A_pad_pads, pads, 2);
@@ -223,20 +221,12 @@ typedef struct Rows {
     NodeId table;
 } Rows;
 
-static Dim count_of(OnnxNode *n, const Shape *s)
-{
-    Dim count = 1;
-    for (uint32_t i = 0; i < s->rank; i++)
-        count = dim_mul(n->graph->dims, count, s->dim[i]);
-    return count;
-}
-
 // Takes the strings of an operand into the list and puts their positions in its place.
 static void take_rows(OnnxNode *n, Rows *r, uint32_t i)
 {
     const NodeId text = n->in[i].node;
     const Shape s = onnx_text_shape(n, text);
-    const Dim count = count_of(n, &s);
+    const Dim count = dim_product(n->graph->dims, s.dim, s.rank);
     const Dim flat[] = {count, onnx_text_capacity(n, text)};
     NodeId at = onnx_iota(n, count);
     if (r->count != 0) {
@@ -262,7 +252,7 @@ static void begin_rows(OnnxNode *n, Rows *r, const Move *m)
         const Shape s = onnx_text_shape(n, n->in[i].node);
         const int64_t capacity = onnx_text_capacity(n, n->in[i].node);
         r->capacity = capacity > r->capacity ? capacity : r->capacity;
-        is_empty = is_empty && count_of(n, &s) == 0;
+        is_empty = is_empty && dim_product(n->graph->dims, s.dim, s.rank) == 0;
     }
     if (m->needs_empty || is_empty) { // the string that position 0 means
         const Dim one[] = {1, r->capacity};
