@@ -197,6 +197,15 @@ static bool put_element(Machine *m, const Code *c, const Array *a, uint32_t t, i
     return true;
 }
 
+// Most are one, for which a call is too long.
+static inline void copy_floats(unsigned char *to, const unsigned char *from, uint32_t n)
+{
+    if (n == 1)
+        memcpy(to, from, sizeof(float));
+    else
+        memcpy(to, from, n * sizeof(float));
+}
+
 // Lanes of a thread's own array that are all written, of the types that most arrays have.
 static inline bool load_words(Machine *m, const Code *c, const Array *a, uint32_t t, int64_t at)
 {
@@ -205,7 +214,7 @@ static inline bool load_words(Machine *m, const Code *c, const Array *a, uint32_
         if (state[i] != ELEMENT_WRITTEN)
             return false;
     if (cell_class(a->type) == CELL_F32)
-        memcpy(CELLS(m, float, c->d) + (size_t)t * c->lanes, from, c->lanes * sizeof(float));
+        copy_floats(CELLS(m, unsigned char, c->d) + (size_t)t * c->lanes * sizeof(float), from, c->lanes);
     else
         for (uint32_t i = 0; i < c->lanes; i++)
             array_load(a->type, from + 4 * i, CELLS(m, int64_t, c->d) + (size_t)t * c->lanes + i);
@@ -243,8 +252,11 @@ const Code *step_astore(Machine *m, Strand *s, const Code *c)
         if (!is_element(m, c, t, a, index[t], c->lanes))
             return NULL;
         if (is_plain && !m->has_poison) {
-            memset(own_state(m, a, t) + index[t], ELEMENT_WRITTEN, c->lanes);
-            memcpy(own_data(m, a, t) + index[t] * 4, from, c->lanes * sizeof(float));
+            if (c->lanes == 1)
+                own_state(m, a, t)[index[t]] = ELEMENT_WRITTEN;
+            else
+                memset(own_state(m, a, t) + index[t], ELEMENT_WRITTEN, c->lanes);
+            copy_floats(own_data(m, a, t) + index[t] * 4, from, c->lanes);
             continue;
         }
         for (uint32_t i = 0; i < c->lanes; i++)

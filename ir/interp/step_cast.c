@@ -17,8 +17,32 @@ static float bf16_value(uint32_t code)
     return v;
 }
 
+static float f16_value(uint32_t code)
+{
+    static float values[1 << 16];
+    static bool is_made;
+    for (uint32_t i = 0; !is_made && i < 1 << 16; i++)
+        values[i] = (float)small_float_widen(DTYPE_f16, i);
+    is_made = true;
+    return values[code];
+}
+
+static float small_value(int type, uint32_t code)
+{
+    return type == DTYPE_f16    ? f16_value(code)
+           : type == DTYPE_bf16 ? bf16_value(code)
+                                : (float)small_float_widen((DType)type, code);
+}
+
 void cell_load(int type, const void *bytes, void *cell)
 {
+    if (type == DTYPE_f16 || type == DTYPE_bf16) { // most loads that come here
+        uint16_t code = 0;
+        memcpy(&code, bytes, sizeof code);
+        const float v = small_value(type, code);
+        memcpy(cell, &v, sizeof v);
+        return;
+    }
     uint64_t bits = 0;
     const uint32_t n = type == KT_INDEX ? 8 : dtype_info[type].bytes;
     memcpy(&bits, bytes, n);
@@ -29,7 +53,7 @@ void cell_load(int type, const void *bytes, void *cell)
         if (type == DTYPE_f32)
             memcpy(&v, &code, sizeof v);
         else
-            v = type == DTYPE_bf16 ? bf16_value(code) : (float)small_float_widen((DType)type, code);
+            v = small_value(type, code);
         memcpy(cell, &v, sizeof v);
     } else if (cls == CELL_BOOL) {
         const int32_t v = bits != 0;
@@ -142,7 +166,7 @@ const Code *step_narrow(Machine *m, Strand *s, const Code *c)
     float *out = CELLS(m, float, c->d);
     const DType t = (DType)c->dtype;
     for (uint32_t i = s->begin * c->lanes; i < s->end * c->lanes; i++)
-        out[i] = (float)small_float_widen(t, small_float_narrow(t, (double)x[i]));
+        out[i] = small_value(t, small_float_narrow(t, (double)x[i]));
     return c + 1;
 }
 

@@ -50,6 +50,24 @@ def hits(folder):
     return int(rows["direct_cache_hit"]) + int(rows["preprocessed_cache_hit"])
 
 
+def check_sanitizers(folder):
+    """They find what is wrong, and say it where that is wanted."""
+    checked = ["-g", "-fsanitize=address,undefined"]
+    assert build_and_run(folder, *checked) == "43 3\n", "a program that is checked is not optimised"
+    for expression, trace in ("argc << 31", "shift"), ("((char *)malloc(4))[argc + 3]", "heap-buffer"), \
+            ("((char[4]){0})[argc + 5]", "index 7"):
+        text = "#include <stdlib.h>\nint main(int argc, char **argv)\n{\n    (void)argv;\n" + \
+            f"    return {expression} == 9;\n}}\n"
+        pathlib.Path(folder, "wrong.c").write_text(text, encoding="ascii")
+        for environment in {}, {"TEST_SAY": "1"}:
+            done = call(folder, "cc", *checked, "-fno-sanitize-recover=all", "wrong.c", "-o", "wrong",
+                        **environment)
+            assert done.returncode == 0, done.stderr
+            done = call(folder, "./wrong", "again")
+            assert done.returncode not in (0, 1) or trace in done.stderr, done
+            assert not environment or trace in done.stderr, done
+
+
 def main():
     if shutil.which("ccache") is None:
         print("skipped: ccache is not installed (tools/setup does it)")
@@ -66,6 +84,7 @@ def main():
         assert build_and_run(second) == "43 3 optimised\n", "another header is another program"
         assert build_and_run(second, RLXC_TEST_LEVEL="-O0") == "43 3\n"
         assert build_and_run(second, "-DX", "-Wl,--as-needed") == "43 3 optimised\n"
+        check_sanitizers(second)
         words = ["-x", "c++", "-std=c++11", f"{first}/other.c", "-c", "-o", f"{first}/other.o"]
         done = call(first, "c++", *words)
         assert done.returncode == 0 and pathlib.Path(first, "other.o").exists(), done.stderr

@@ -94,13 +94,18 @@ def check_others(build):
     build.rlxc()
     for more, last in ("{'input': 'x'}", ""), ("{}", "time.perf_counter()"), \
             ("{}", f"os.listdir({str(build.folder)!r})"), \
+            ("{}", "os.execv('/bin/sh', ['sh', '-c', ''])"), \
+            ("{}", f"os.execv({sys.executable!r}, ['python3', '-I', '-c', ''])"), \
+            ("{}", f"os.execve({sys.executable!r}, ['python3', '-c', ''], {{}})"), \
             ("{}", f"subprocess.run([{sys.executable!r}, '-I', '-c', ''])"), \
             ("{}", f"subprocess.run([{sys.executable!r}, '-c', 'import os; os._exit(0)'])"), \
             ("{'preexec_fn': lambda: __import__('resource').setrlimit(2, (1 << 30, 1 << 30))}", ""):
         build.test(more, last)
         assert build.runs() == 1 and build.runs() == 1, f"{more} {last} cannot be recorded"
     for last in f"print('read:', open({str(read)!r}).read())", \
-            f"""subprocess.run([{sys.executable!r}, "-c", "open({str(read)!r}).read()"])""":
+            f"""subprocess.run([{sys.executable!r}, "-c", "open({str(read)!r}).read()"])""", \
+            f"""sys.stdout.flush()
+os.execv({sys.executable!r}, ["python3", "-c", "open({str(read)!r}).read()"])""":
         build.test("{}", last)
         for text in "1", "2":
             read.write_text(text, encoding="ascii")

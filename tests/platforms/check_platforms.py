@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other systems: half of the sources of rlxc compile for macOS or musl each day (rotation.py);
+"""Other systems: a third of the sources of rlxc compile for macOS or musl each day (rotation.py);
 generated code, with threads and weights, for Windows, macOS, musl and ARM, with GNU's and Microsoft's C, and
 not for big-endian machines; linkers take the object files that rlxc writes. Headers and a compiler are those
-of the wheel ziglang, linkers are lld's. A program with threads runs where pointers have 32 bits and, where
-Wine is (Debian's wine64), on Windows.
+of the wheel ziglang, linkers are lld's. A program with threads runs one day where pointers have 32 bits and
+the next, where Wine is (Debian's wine64), on Windows.
 Usage: check_platforms.py RLXC"""
 
 import os
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../common"))
-from rotation import part_of  # noqa: E402
+from rotation import part_of, say  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 ROOT, BUILD = pathlib.Path(os.environ["RLXC_SOURCE"]), pathlib.Path(os.environ["RLXC_BUILD"])
@@ -97,7 +97,7 @@ def check_sources(zig, top):
         headers = [w for f in folders for w in ("-isystem", zig / "lib/libc/include" / f)]
         fixed = ["clang", f"--target={system}", "-nostdlibinc", "-fsyntax-only", "-std=gnu11", "-w", *headers]
         has_glslang = int((includes / "glslang").exists())
-        taken = part_of(sources, 2)
+        taken = part_of(sources, 3)  # not 2: each system shall get all sources
         run([*fixed, *own, *DEFINES, f"-DRLXC_HAS_GLSLANG={has_glslang}", *taken])
         print(f"# {system}: {len(taken)} sources of rlxc compile, of {len(sources)}")
 
@@ -161,16 +161,17 @@ def find_wine():
 
 
 def check_programs(zig, folder):
-    """A program with threads and an object of weights says the same here, where pointers have 32 bits, and on
-    Windows."""
+    """A program with threads and an object of weights says the same here and where pointers have 32 bits, or
+    on Windows."""
     program = [ROOT / "tests/platforms/run_threads.c", "m.c", "m.weights.o", "-I.", "-O1"]
     model = ROOT / "models/digits/digits.json"
     said = {}
-    for name, form, start in (
-        ("x86_64-linux-gnu", "elf-x86-64", []),
+    here = ("x86_64-linux-gnu", "elf-x86-64", [])
+    others = [  # of each, Zig makes the C library first, which takes most of this test's time
         ("x86-linux-musl", "elf-i386", []),
         ("x86_64-windows-gnu", "coff-x86-64", [find_wine()]),
-    ):
+    ]
+    for name, form, start in [here, *part_of(others, 2)]:
         if None in start:
             print(f"NOT RUN: programs for {name}, no Wine is here (Debian's wine64)")
             continue
@@ -190,6 +191,7 @@ def main(top):
         print("SKIPPED: no ziglang (tools/setup installs it)")
         return SKIPPED
     os.environ["ZIG_GLOBAL_CACHE_DIR"] = str(make_cache())
+    say()
     check_objects(top / "o")
     check_code(zig, top / "c")
     check_windows_h(zig, top / "h")

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
-from rotation import part_of  # noqa: E402
+from rotation import part_of, say  # noqa: E402
 
 RLXC = pathlib.Path(sys.argv[1]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -75,7 +75,7 @@ def check_caller(folder):
         text = compile_model(folder, "--threads", "7", "--pool", "caller", name=name)
         for word in "pthread", "sched_yield", "unistd.h", "struct rlx_pool {":
             assert word not in text, word
-    for build in BUILDS:
+    for build in part_of(BUILDS, 2):
         if "-fsanitize=thread" not in build and builds_here(build, folder):
             build_program(build, folder, "contexts_test.c", ["shared", "other"], "-DALONE")
             run_program(folder)
@@ -127,7 +127,7 @@ def check_phases(top, cpu, n_phases):
         print("NOT RUN, not for this machine:", cpu)
         return
     subprocess.run([*model, "--threads", "4"], check=True, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
-    for build in BUILDS:
+    for build in part_of(BUILDS, 3):
         if builds_here(build, folder):
             build_program(build, folder, "contexts_test.c", ["shared", "other"], "-pthread", *flags)
             run_program(folder)
@@ -146,6 +146,7 @@ def main():
     assert sum(k["split"] for k in kernels) >= 3 and any(k["waits"] for k in kernels), kernels
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
+        say()
         for word in "pthread", "rlx_team", "rlx_barrier", "rlx_schedule":
             assert word not in compile_model(folder), word
         for wrong in "0", "65", "two", "-1":

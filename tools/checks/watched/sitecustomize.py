@@ -67,6 +67,15 @@ class Watch:
         if program.startswith("python") and (options or paths.split(os.pathsep)[0] != HERE):
             self.give_up("a Python that is not watched: " + " ".join(words[:3]))
 
+    def follow(self, program, words, environment):
+        """What takes this one's place: another Python goes on with the test (tests/common/in_venv.py)."""
+        words = [os.fsdecode(word) for word in (program, *words[1:])]
+        if not os.path.basename(words[0]).startswith("python"):
+            self.give_up("os.exec")
+        self.check_python(words, environment)
+        self.note_command(words[1:], os.getcwd())
+        self.end()
+
     def note_command(self, words, folder):
         for word in words:
             for path in self.paths.findall(word):
@@ -90,7 +99,9 @@ class Watch:
                 self.note_command(words, os.fsdecode(args[2] or os.getcwd()))
             elif event in ("os.listdir", "os.scandir") and isinstance(args[0], str):
                 self.note(args[0], is_file_needed=False)
-            elif event in ("os.system", "os.exec", "os.posix_spawn"):
+            elif event == "os.exec":
+                self.follow(*args)
+            elif event in ("os.system", "os.posix_spawn"):
                 self.give_up(event)
         finally:
             self.is_busy = False
