@@ -215,11 +215,17 @@ bool ops_has_stages(const Plan *p)
 
 double ops_unit_accuracy(const OpsCase *c)
 {
-    if (strstr(c->name, "eighths on units") != NULL)
+    if (strstr(c->name, "eighths on units") != NULL || strstr(c->name, "rounded on units") != NULL)
         return 1e-3;
     if (strstr(c->name, "by one digit") != NULL || strstr(c->name, "by two digits") != NULL)
         return strstr(c->name, "one") != NULL ? 1e-2 : 1e-4;
     const bool has_digits = strstr(c->name, "digits") != NULL || strstr(c->name, "streamed") != NULL ||
                             strstr(c->name, "on units") != NULL;
     return has_digits ? 1e-5 : 0;
+}
+
+double ops_unit_tolerance(const OpsCase *c)
+{
+    const double accuracy = ops_unit_accuracy(c);
+    return accuracy > 1e-5 && strstr(c->name, "eighths") == NULL ? 3 * accuracy : 1e-5;
 }
