@@ -215,7 +215,7 @@ bool ops_has_stages(const Plan *p)
 
 double ops_unit_accuracy(const OpsCase *c)
 {
-    if (strstr(c->name, "eighths on units") != NULL)
+    if (strstr(c->name, "eighths on units") != NULL || strstr(c->name, "rounded on units") != NULL)
         return 1e-3;
     if (strstr(c->name, "by one digit") != NULL || strstr(c->name, "by two digits") != NULL)
         return strstr(c->name, "one") != NULL ? 1e-2 : 1e-4;
@@ -224,8 +224,8 @@ double ops_unit_accuracy(const OpsCase *c)
     return has_digits ? 1e-5 : 0;
 }
 
-double ops_unit_tolerance(double accuracy)
+double ops_unit_tolerance(const OpsCase *c)
 {
-    const bool rounds_rows = accuracy == 1e-2 || accuracy == 1e-4;
-    return rounds_rows ? 3 * accuracy : accuracy > 1e-5 ? accuracy : 1e-5;
+    const double accuracy = ops_unit_accuracy(c);
+    return accuracy > 1e-5 && strstr(c->name, "eighths") == NULL ? 3 * accuracy : 1e-5;
 }

@@ -31,12 +31,13 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
 const char *ops_text(Arena *a, const OpsCase *c);
 
 // --accuracy for matrix units of GPUs. Cases whose name says neither "digits", "streamed" nor "on units" have
-// plain sums; of 8-bit floats ("eighths on units") sums lose more.
+// plain sums; of 8-bit floats ("eighths on units") and with f32 that is rounded for units ("rounded on units")
+// more is lost.
 double ops_unit_accuracy(const OpsCase *c);
-
-// What results of f32 may differ by then, relative to the largest magnitude. Rows that are rounded to bytes
-// have errors that add up at random: that of the worst of many sums is above the bound that holds for one.
-double ops_unit_tolerance(double accuracy);
+// What results of f32 may differ by then, relative to the largest magnitude. Rows that are rounded have errors
+// that add up at random: that of the worst of many sums is above the bound that holds for one. 8-bit floats
+// are multiplied exactly; where units add them with fewer bits, --accuracy bounds what is lost.
+double ops_unit_tolerance(const OpsCase *c);
 
 // Whether a test that takes one of so many cases takes number i: another part each day, or as $TEST_ROTATE
 // says. All where `every` is 0 or 1, where TEST_ALL is set, and where TEST_OPS or TEST_CONFIG chooses.

@@ -132,7 +132,7 @@ static void plan_gpu(Job *j, const GpuConfig *g, Graph *graph)
     j->plan = ops_plan_with(&j->scratch, graph, o);
     j->has_wgmma = g->has_wgmma;
     j->has_coop = g->has_coop;
-    j->tolerance = (OpsTolerance){.f32 = ops_unit_tolerance(o->accuracy)};
+    j->tolerance = (OpsTolerance){.f32 = o->accuracy > 0 ? ops_unit_tolerance(j->c) : 1e-5};
     if (j->plan != NULL)
         plan_walk(j->plan, find_lack, j);
 }

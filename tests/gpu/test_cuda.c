@@ -22,6 +22,7 @@
 #include "passes/graph/driver.h"
 #include "runtime-lite/rlx_cuda.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -392,7 +393,8 @@ static bool check_case(uint32_t number, FILE *out)
     alarm(SECONDS_A_CASE);
     if (p != NULL && load_model(&a, number, &m)) {
         const Reference ref = ops_evaluate(&a, &cases.data[number]);
-        const double tolerance = ops_unit_tolerance(ops_unit_accuracy(&cases.data[number]));
+        const OpsCase *c = &cases.data[number];
+        const double tolerance = fmax(ops_unit_accuracy(c), ops_unit_tolerance(c));
         status = begin_model(&m);
         wrong = status == RLX_OK ? run_case(&a, &m, p, &ref, tolerance, &status) : rlx_status_text(status);
         if (status == RLX_OK)

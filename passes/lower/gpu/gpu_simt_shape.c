@@ -117,21 +117,23 @@ uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 }
 
 // Multiply-adds of a processor in a microsecond, at most.
-static double peak_of(const GpuMachine *m, GpuUnit unit)
+static double peak_of(const GpuMatmul *p, GpuUnit unit)
 {
+    const GpuMachine *m = p->l->caps->gpu;
+    const double products = gpu_split_products(p->l) > 1 ? 3 : 2; // one takes as long as the words it reads
     return unit == GPU_UNIT_HALF    ? m->products_rate / 2
            : unit == GPU_UNIT_BYTES ? m->products_rate
            : unit == GPU_UNIT_COOP  ? m->products_rate
-           : unit == GPU_UNIT_TF32  ? m->tf32_rate / 3
+           : unit == GPU_UNIT_TF32  ? m->tf32_rate / products
                                     : m->f32_rate;
 }
 
 // Small blocks of sums wait for shared memory.
-static double rate_of(const GpuMachine *m, GpuUnit unit, GpuShape t)
+static double rate_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     const double own_m = (double)t.rows / t.threads_m;
     const double own_n = (double)t.columns * t.threads_m * t.teams / GPU_SIMT_THREADS;
-    return peak_of(m, unit) / (0.6 + 1.6 * (1 / own_m + 1 / own_n));
+    return peak_of(p, unit) / (0.6 + 1.6 * (1 / own_m + 1 / own_n));
 }
 
 // Microseconds of a slice of all groups, one wave of them behind the other.
@@ -157,7 +159,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
                          : unit == GPU_UNIT_COOP ? &coop_speed[which]
                          : unit == GPU_UNIT_FMA  ? &fma_speed[which]
                                                  : NULL;
-    const double rate = speed != NULL ? (double)speed->share * peak_of(m, unit) : rate_of(m, unit, t);
+    const double rate = speed != NULL ? (double)speed->share * peak_of(p, unit) : rate_of(p, unit, t);
     const double wait = m->latency * (speed != NULL ? (double)speed->wait : 0.25);
     const int64_t copies = unit == GPU_UNIT_BYTES  ? words
                            : unit == GPU_UNIT_COOP ? depth / 2

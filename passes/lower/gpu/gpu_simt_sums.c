@@ -129,6 +129,13 @@ static void multiply_words(const GpuSimt *s, KRef sums)
     k_end(k);
 }
 
+// Elements of f32 as the unit takes them: in two parts, or rounded.
+static GpuSplit tf32_words(const GpuSimt *s, KRef from, int64_t n)
+{
+    return gpu_split_products(s->l) > 1 ? gpu_split_words(s->k, from, n)
+                                        : (GpuSplit){.high = gpu_split_round(s->k, from, n)};
+}
+
 static void multiply_tf32(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
@@ -136,13 +143,17 @@ static void multiply_tf32(const GpuSimt *s, KRef sums)
     const KRef a = k_array(k, DTYPE_f32, A_WORDS), b = k_array(k, DTYPE_f32, columns * B_WORDS);
     const KRef part = k_for(k, k_index(k, 0), k_index(k, s->words), PART, KFOR_UNROLL, "part");
     load_columns(s, part, b);
-    const GpuSplit of_b = gpu_split_words(k, b, columns * B_WORDS);
+    const GpuSplit of_b = tf32_words(s, b, columns * B_WORDS);
     const KRef i = k_loop(k, gpu_unit_rows(s), KFOR_UNROLL, "i");
     load_rows(s, part, i, a);
-    const GpuSplit of_a = gpu_split_words(k, a, A_WORDS);
+    const GpuSplit of_a = tf32_words(s, a, A_WORDS);
     const KRef j = k_loop(k, columns, KFOR_UNROLL, "j");
-    gpu_split_multiply(k, sums, k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS), &of_a, &of_b,
-                   k_expr(k, "$ * #", j, B_WORDS));
+    const KRef at = k_expr(k, "($ * # + $) * #", i, columns, j, GPU_UNIT_SUMS);
+    const KRef first = k_expr(k, "$ * #", j, B_WORDS);
+    if (of_a.low != 0)
+        gpu_split_multiply(k, sums, at, &of_a, &of_b, first);
+    else
+        k_device(k, KDEV_mma_tf32, sums, at, of_a.high, k_index(k, 0), of_b.high, first);
     k_end(k);
     k_end(k);
     k_end(k);

@@ -67,6 +67,15 @@ static GpuMatmul product_of(Lower *l, const Matmul *x)
     return p;
 }
 
+// Many small products of one slice, both of whose operands lie along k: a persistent group stores a tile
+// before it multiplies the next, so that many small groups are faster.
+static bool are_small(const GpuMatmul *p)
+{
+    enum { MOST_LINES = 128, MOST_STEPS = 64 };
+    return p->m <= MOST_LINES && p->n <= MOST_LINES && p->k <= MOST_STEPS && gpu_matmul_count(p) > 1 &&
+           p->a.k == 1 && p->b.k == 1 && !p->by_slots && p->rows == 0;
+}
+
 bool gpu_matmul_lower(Lower *l, const Matmul *product)
 {
     if (!has_form(l, product) || product->a_is_vector || product->b_is_vector ||
@@ -76,7 +85,7 @@ bool gpu_matmul_lower(Lower *l, const Matmul *product)
     if (x.batch > GPU_MATMUL_MAX_BATCH || x.d.rank != x.batch + 2 || x.d.is_exact)
         return false;
     const GpuMatmul p = product_of(l, &x);
-    const bool is_wgmma = gpu_matmul_fits(&p);
+    const bool is_wgmma = gpu_matmul_fits(&p) && !(are_small(&p) && gpu_simt_fits(&p));
     if (is_wgmma)
         gpu_matmul_emit(&p);
     else if (gpu_simt_fits(&p))

@@ -54,12 +54,15 @@ class Launched:
 
 
 class Torch(Launched):
-    """A function of no arguments that computes with torch; `result` is what it returned."""
+    """A function of no arguments that computes with torch; `result` is what it returned. It is kept, because a
+    graph reads what the function holds but does not own it: capturing another graph gives memory back that
+    nobody holds."""
 
     def __init__(self, function):
         import torch
 
         super().__init__(torch.cuda.current_stream())
+        self.function = function
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream), torch.no_grad():
             for _ in range(3):
