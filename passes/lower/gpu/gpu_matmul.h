@@ -144,6 +144,7 @@ typedef struct GpuEmit {
     KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
     bool stores_lines;                            // warps write rows of it
+    bool stores_pieces;                           // the same by 16 bytes, the root being made then
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
     DType sum;                                    // of sums: f32, or u32 where they are of bytes
@@ -302,6 +303,8 @@ static inline int64_t gpu_byte_column(int64_t column, int64_t fours)
 void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f);
 // Of floats, are two neighbours of a row stored at once?
 bool gpu_stores_pairs(const GpuMatmul *p);
+// Are there whole pieces of 16 bytes of rows, for which the sums may be rounded first?
+bool gpu_stores_pieces(const GpuMatmul *p);
 
 void gpu_matmul_wgmma(GpuEmit *e);
 void gpu_matmul_mma(GpuEmit *e);

@@ -15,7 +15,8 @@ enum {
     FEW_ROWS = 64,    // of an expert, for blocks of so many
     MANY_ROWS = 128,
     THREADS = 512,    // that sort
-    COPY_THREADS = 128
+    COPY_THREADS = 128,
+    AHEAD = 8         // rows of which a thread that sorts reads the experts at once
 };
 
 KRef gpu_group_entry(const GpuMatmul *p, KRef row)
@@ -151,17 +152,22 @@ static void set_entry(const Sort *s, KRef at, KRef v)
     k_store(s->l->k, s->lists, at, k_cast(s->l->k, v, DTYPE_i32), 1);
 }
 
-// Calls fn for each of the thread's rows that are of its expert.
+// Calls fn for each of the thread's rows that are of its expert. The experts of several are read at once.
 static void each_row(const Sort *s, KRef counter, void (*fn)(const Sort *s, KRef counter, KRef entry))
 {
     Kernel *k = s->l->k;
-    KRef entry = 0;
-    const KRef row = k_for(k, s->first, s->end, 1, KFOR_SERIAL, "row");
-    const KRef e = expert_of(s, row, &entry);
-    k_if(k, k_eq(k, e, s->expert));
-    fn(s, counter, entry);
-    k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
-    k_end(k);
+    KRef entry[AHEAD], e[AHEAD];
+    const KRef first = k_for(k, s->first, s->end, AHEAD, KFOR_SERIAL, "row");
+    for (int64_t i = 0; i < AHEAD; i++) {
+        const KRef row = k_expr(k, "min($ + #, $ + -1)", first, i, s->end);
+        e[i] = k_get(k, k_var(k, expert_of(s, row, &entry[i]), "expert"));
+    }
+    for (int64_t i = 0; i < AHEAD; i++) {
+        k_if(k, k_expr(k, "$ + # < $ & $ == $", first, i, s->end, e[i], s->expert));
+        fn(s, counter, entry[i]);
+        k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
+        k_end(k);
+    }
     k_end(k);
 }
 
