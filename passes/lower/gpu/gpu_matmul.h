@@ -72,6 +72,11 @@ typedef struct GpuGroups {
     // Parameter of i32. By row of the product: its row in the root, -2 - that if its sums are 0, or -1 for
     // none; behind these, by block: the matrix, or -1 if the block has no rows.
     uint32_t lists;
+    NodeId bias;        // [matrices, n], added to the sums of rows; 0: none
+    // 0, or 1 + the parameter that has the element with which each matrix begins, a multiple of `table_step`:
+    // matrices are this many elements apart then, and there are as many as fit.
+    uint32_t table;
+    int64_t table_step;
 } GpuGroups;
 
 typedef struct GpuMatmul {
@@ -229,8 +234,8 @@ KRef gpu_group_matrix(const GpuMatmul *p, KRef first);
 KRef gpu_group_row(const GpuMatmul *p, KRef row);
 // `in`, and there is such a row.
 KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in);
-// The sum as it counts.
-KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef sum);
+// The sum as it counts, with the bias of the column.
+KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum);
 
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {

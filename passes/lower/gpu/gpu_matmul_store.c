@@ -284,7 +284,7 @@ static void store_piece(const Block *b, KRef line, KRef part, KRef buffer, KRef 
         const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), sum_type), DTYPE_f32);
         Point at = p->point(p, b->at->batch, row, k_expr(k, "$ + #", column, i));
         at.slot = b->is_wide ? k_index(k, i) : 0;
-        const KRef root = gpu_tile_root(e, at, gpu_group_sum(p, row, sum));
+        const KRef root = gpu_tile_root(e, at, gpu_group_sum(p, row, column, sum));
         k_astore(k, values, k_index(k, i), k_cast(k, root, type));
     }
     k_put(k, param, root_index(e, b->at, row, column), values, zero, PIECE);
@@ -454,7 +454,7 @@ static KRef root_of(const Batch *b, const Part *t, int64_t n)
         sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
     }
     at.slot = b->has_wide ? slot : 0;
-    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, sum));
+    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, k_expr(k, "$ + #", t->column, n), sum));
 }
 
 static void store_part(const Batch *b, const Part *t)
@@ -521,8 +521,8 @@ bool gpu_stores_pairs(const GpuMatmul *p)
 
 bool gpu_stores_pieces(const GpuMatmul *p)
 {
-    rlx_assert(p->bytes == NULL);
-    return p->n % PIECE == 0 && p->scale == 0 && p->bias == 0 &&
+    rlx_assert(p->bytes == NULL && p->groups != NULL);
+    return p->n % PIECE == 0 && p->scale == 0 && p->bias == 0 && p->groups->bias == 0 &&
            k_is_half(lower_node(p->l, p->l->anchor)->dtype) &&
            piece_of(p, PIECE, lower_node(p->l, p->l->root)->dtype) == PIECE;
 }

@@ -123,7 +123,7 @@ static KRef root_at(const GpuSimt *s, const Spot *at, KRef sum)
     const Point point = s->p->point(s->p, s->batch, at->row, at->column);
     if (s->p->bytes != NULL)
         sum = gpu_byte_sum(k, s->p->bytes, (GpuByteSum){sum, 0, s->zero, point.idx[1]});
-    sum = gpu_group_sum(s->p, at->row, gpu_scaled(s->p, sum));
+    sum = gpu_group_sum(s->p, at->row, at->column, gpu_scaled(s->p, sum));
     if (s->p->bias != 0) {
         const uint32_t param = lower_param(s->l, s->p->bias, PARAM_READ);
         const KRef index = k_expr(k, "$ * #", point.idx[1], lower_loc(s->l, s->p->bias)->stride[0]);
