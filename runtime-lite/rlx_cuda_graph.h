@@ -141,12 +141,71 @@ static inline void rlx_cuda_set_node(rlx_cuda_node *n, void *function, unsigned 
     n->extra = extra;
 }
 
+// --- groups that wait for each other -------------------------------------------------------------
+
+enum { RLX_CUDA_COOPERATIVE = 2 }; // of an attribute
+
+// CUlaunchConfig with one CUlaunchAttribute.
+typedef struct rlx_cuda_attribute {
+    int id, unused;
+    int value[16];
+} rlx_cuda_attribute;
+
+typedef struct rlx_cuda_config {
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    rlx_cuda_attribute *attributes;
+    unsigned n;
+} rlx_cuda_config;
+
+typedef char rlx_cuda_attribute_fits[sizeof(rlx_cuda_attribute) == 72 ? 1 : -1];
+
+// Does the device run all groups of such a step at once?
+static inline int rlx_cuda_is_resident(const rlx_cuda *c, const rlx_gpu_step *step, void *function,
+                                       unsigned shared_bytes)
+{
+    enum { PROCESSORS = 16, COOPERATES = 95 };
+    int processors = 0, can_be = 0, each = 0;
+    return step->is_resident && c->api.graph_attribute != NULL && c->api.launch_with != NULL &&
+           c->api.groups_at_once != NULL && c->api.attribute(&processors, PROCESSORS, c->device) == 0 &&
+           c->api.attribute(&can_be, COOPERATES, c->device) == 0 && can_be &&
+           c->api.groups_at_once(&each, function, (int)step->group, shared_bytes) == 0 && each > 0 &&
+           step->groups <= (uint64_t)each * (uint64_t)processors;
+}
+
+static inline int rlx_cuda_launch_resident(const rlx_cuda *c, const rlx_cuda_node *n)
+{
+    rlx_cuda_attribute cooperative;
+    rlx_cuda_config config;
+    memset(&cooperative, 0, sizeof cooperative);
+    memset(&config, 0, sizeof config);
+    cooperative.id = RLX_CUDA_COOPERATIVE;
+    cooperative.value[0] = 1;
+    memcpy(config.grid, n->grid, sizeof config.grid);
+    memcpy(config.block, n->block, sizeof config.block);
+    config.shared_bytes = n->shared_bytes;
+    config.stream = c->stream;
+    config.attributes = &cooperative;
+    config.n = 1;
+    return c->api.launch_with(&config, n->function, NULL, n->extra);
+}
+
+static inline int rlx_cuda_add_resident(rlx_cuda *c, const rlx_cuda_node *n)
+{
+    int value[16];
+    const int code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, n);
+    memset(value, 0, sizeof value);
+    value[0] = 1;
+    return code != 0 ? code : c->api.graph_attribute(c->node, RLX_CUDA_COOPERATIVE, value);
+}
+
 // In a run it is launched; while a graph is made it becomes a node of it.
 static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
 {
     rlx_cuda *const c = (rlx_cuda *)self;
     void *const f = rlx_cuda_functions((unsigned char *)self)[step->function];
-    const unsigned blocks = (unsigned)step->groups;
+    unsigned blocks = (unsigned)step->groups;
+    int is_resident;
     size_t bytes = step->n_args * sizeof *args;
     unsigned shared = 0;
     void *extra[5];
@@ -155,18 +214,22 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
     rlx_cuda_give(args, &bytes, extra);
     if (step->groups > 0x7fffffffu || rlx_cuda_shared(c, step, f, &shared) != RLX_OK)
         return RLX_ERR_DEVICE;
+    is_resident = rlx_cuda_is_resident(c, step, f, shared);
+    blocks += step->is_resident && !is_resident;
+    rlx_cuda_set_node(&n, f, blocks, (unsigned)step->group, step->n_args != 0 ? extra : NULL);
+    n.shared_bytes = shared;
     if (c->graph == NULL) {
         code = c->is_timed ? c->api.event_record(c->begun, c->stream) : 0;
         if (code == 0)
-            code = c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
-                                 step->n_args != 0 ? extra : NULL);
+            code = is_resident ? rlx_cuda_launch_resident(c, &n)
+                               : c->api.launch(f, blocks, 1, 1, step->group, 1, 1, shared, c->stream, NULL,
+                                               n.extra);
         if (code == 0 && c->is_timed)
             code = c->api.event_record(c->ended, c->stream);
         return rlx_cuda_status(code);
     }
-    rlx_cuda_set_node(&n, f, blocks, (unsigned)step->group, step->n_args != 0 ? extra : NULL);
-    n.shared_bytes = shared;
-    code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
+    code = is_resident ? rlx_cuda_add_resident(c, &n)
+                       : c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
     c->entry = c->node;
     return rlx_cuda_status(code);
 }

@@ -25,10 +25,11 @@ static inline int rlx_cuda_is_left_out(const rlx_cuda *c, uint32_t step)
     return (s->groups == 0 && s->loop == RLX_GPU_NONE) || (s->skipped_by & c->skipped) != 0;
 }
 
-// Is the node of a step a kernel?
+// Is the node of a step a kernel, whose groups do not all wait for each other?
 static inline int rlx_cuda_is_kernel(const rlx_cuda *c, uint32_t step)
 {
-    return c->made_of->steps[step].loop == RLX_GPU_NONE && !rlx_cuda_is_left_out(c, step);
+    return c->made_of->steps[step].loop == RLX_GPU_NONE && !rlx_cuda_is_left_out(c, step) &&
+           !c->made_of->steps[step].is_resident;
 }
 
 // From a kernel to one that waits itself.

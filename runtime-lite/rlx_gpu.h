@@ -48,6 +48,7 @@ typedef struct rlx_gpu_step {
     uint32_t after,
         n_after; // in the list of edges: steps that it waits for, unless a path of others leads there
     uint32_t layer; // 0, or 1 + the layer of experts whose weights the host brings first
+    uint32_t is_resident; // its groups wait for each other: all run at once, or one more of them is launched
 } rlx_gpu_step;
 
 // Where memory of a loop's body begins in iteration i: argument `arg` of the loop + start + i * step.

@@ -166,12 +166,13 @@ static void emit_steps(const Tables *t, Str *out)
             map_get_str(&t->e->gpu->functions, s->kernel->function, &function);
             grid = kernel_grid(s->kernel->kernel);
         }
-        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu, %du, %uu, %uu, %uu}, // %s\n",
+        str_printf(out, "    {%s, %s, %uu, %uu, %uu, %lluu, %uu, %uu, %uu, %du, %uu, %uu, %uu, %uu}, // %s\n",
                    number_text(t->e->arena, (uint32_t)function), number_text(t->e->arena, s->loop), s->args,
                    s->kernel->args.len, grid.group, (unsigned long long)grid.groups,
                    s->loop == NONE ? s->kernel->kernel->shared_bytes : 0, s->kernel->skipped_by,
                    s->kernel->launch.row, s->waits, s->edges, s->kernel->launch.after.len,
                    s->plan == t->e->device ? host_moe_layer_of(s->plan, s->kernel) : 0u,
+                   s->loop == NONE && s->kernel->kernel->resident != 0 ? 1u : 0u,
                    s->kernel->kernel->name);
     }
     str_add(out, "};\n");

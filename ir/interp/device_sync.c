@@ -109,6 +109,15 @@ CallResult interp_cluster_sync(Call *c)
     return meet(c, true);
 }
 
+// All groups of the launch run at once (Kernel.resident).
+CallResult interp_grid_sync(Call *c)
+{
+    const CallResult result = meet(c, true);
+    for (uint32_t t = c->begin; t < c->end && result == CALL_DONE; t++)
+        call_set_var(c, 0, t, 0);
+    return result;
+}
+
 CallResult interp_named_sync(Call *c)
 {
     return meet(c, false);
@@ -183,6 +192,13 @@ CallResult interp_map_prefetch(Call *c)
 // --- values --------------------------------------------------------------------------------------
 
 CallResult interp_has_wgmma(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++)
+        call_set_int(c, t, machine_launch(c->m)->has_wgmma);
+    return CALL_DONE;
+}
+
+CallResult interp_has_grid(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++)
         call_set_int(c, t, machine_launch(c->m)->has_wgmma);

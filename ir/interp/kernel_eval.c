@@ -232,7 +232,7 @@ static void run_groups(Machine *m)
 static void run_launch(Machine *m)
 {
     const Kernel *k = m->p->k;
-    const uint32_t cluster = k->cluster > 1 ? k->cluster : 1;
+    const uint32_t cluster = resolve_groups_at_once(k);
     m->has_forks = k->group == 0 && m->launch->parts <= 1;
     m->fork_serial = 1;
     m->n_threads = m->has_forks ? 1 : m->p->threads;

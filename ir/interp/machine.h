@@ -115,6 +115,8 @@ typedef struct Program {
 } Program;
 
 Program *program_make(Arena *a, const EvalLaunch *l);
+// Groups of a kernel that run at once.
+uint32_t resolve_groups_at_once(const Kernel *k);
 // By tables: what computes an operation or a cast; NULL: there is none.
 extern const Step op_steps[KOP_COUNT][CELL_COUNT];
 Step cast_step(CellClass to, CellClass from);

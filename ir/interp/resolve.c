@@ -463,10 +463,16 @@ static uint32_t fork_threads(const Resolver *r)
     return n > FORK_MOST ? FORK_MOST : n < FORK_LEAST ? FORK_LEAST : (uint32_t)n;
 }
 
+uint32_t resolve_groups_at_once(const Kernel *k)
+{
+    rlx_assert(k->group != 0 || k->cluster <= 1);
+    return k->resident > 1 ? k->resident : k->cluster > 1 ? k->cluster : 1;
+}
+
 static uint32_t thread_count(const Resolver *r, const EvalLaunch *l)
 {
     if (r->k->group != 0)
-        return (uint32_t)r->k->group * (r->k->cluster > 1 ? r->k->cluster : 1);
+        return (uint32_t)r->k->group * resolve_groups_at_once(r->k);
     if (l->parts > 1)
         return l->parts;
     for (KRef ref = 1; ref < r->k->insts.len; ref++)

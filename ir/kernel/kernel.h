@@ -184,6 +184,7 @@ typedef struct Kernel {
     bool may_alias; // some params overlap in memory (in place): no restrict
     uint32_t shared_bytes; // of memory that a group has at shared_begin (device.def)
     uint8_t cluster;       // groups that read each other's memory and run at once; 0, 1: none
+    uint16_t resident;     // groups that wait for each other (grid_sync): all of them run at once; 0: none
     uint8_t places;        // groups that a processor has room for: bounds registers; 0: any number
     uint8_t max_lanes;
     bool has_sat, has_dsp; // builders make sat8 and satu8, mulh and mulh_add, of longer expressions

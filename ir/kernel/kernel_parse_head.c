@@ -3,7 +3,14 @@
 // the text of a custom op.
 #include "ir/kernel/kernel_parser.h"
 
-enum { MAX_SHARED = 1 << 20, MIN_GROUP = 32, MAX_GROUP = 1024, MAX_CLUSTER = 16, MAX_PLACES = 32 };
+enum {
+    MAX_SHARED = 1 << 20,
+    MIN_GROUP = 32,
+    MAX_GROUP = 1024,
+    MAX_CLUSTER = 16,
+    MAX_PLACES = 32,
+    MAX_RESIDENT = 4096
+};
 
 static bool parse_size(Parser *p, const char *what, int64_t least, int64_t most, int64_t *out)
 {
@@ -25,6 +32,15 @@ static bool head_cluster(Parser *p)
     if (!lex_expect(&p->l, "of") || !parse_size(p, "groups", 1, MAX_CLUSTER, &n))
         return false;
     p->k->cluster = (uint8_t)n;
+    return true;
+}
+
+static bool head_resident(Parser *p)
+{
+    int64_t n = 0;
+    if (!parse_size(p, "groups", 1, MAX_RESIDENT, &n))
+        return false;
+    p->k->resident = (uint16_t)n;
     return true;
 }
 
@@ -117,7 +133,8 @@ static bool parse_head_line(Parser *p, bool *found)
         bool (*parse)(Parser *);
     } lines[] = {{"groups", head_group},  {"clusters", head_cluster}, {"places", head_places},
                  {"shared", head_shared}, {"param", head_param},      {"text", head_text},
-                 {"arg", head_arg},       {"number", head_number},    {"size", head_size}};
+                 {"arg", head_arg},       {"number", head_number},    {"size", head_size},
+                 {"resident", head_resident}};
     *found = false;
     for (uint32_t i = 0; i < sizeof lines / sizeof *lines && !*found; i++)
         if (kp_take_word(p, lines[i].word)) {

@@ -316,6 +316,8 @@ static void print_head(const Kernel *k, Str *out)
         str_printf(out, "  groups of %d threads\n", k->group);
     if (k->cluster != 0)
         str_printf(out, "  clusters of %d groups\n", k->cluster);
+    if (k->resident != 0)
+        str_printf(out, "  resident %d groups\n", k->resident);
     if (k->places != 0)
         str_printf(out, "  places for %d groups\n", k->places);
     if (k->shared_bytes != 0)

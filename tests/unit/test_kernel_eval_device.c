@@ -447,6 +447,43 @@ static void test_cluster(void **state)
     assert_non_null(strstr(wrong, "race"));
 }
 
+// --- all groups ----------------------------------------------------------------------------------
+
+// Each group reads what the other one has stored.
+static const char resident[] = "kernel k\n"
+                               "  groups of 32 threads\n"
+                               "  resident 2 groups\n"
+                               "  param counter: u32 write\n"
+                               "  param x: f32 read write\n"
+                               "  param y: f32 write\n"
+                               "  for %1 = 0 .. 2 step 1 group\n"
+                               "    %2 = thread\n"
+                               "    %3 = mul index %1 32\n"
+                               "    %4 = add index %3 %2\n"
+                               "    %5 = cast f32 %4\n"
+                               "    %6 = var index -1\n"
+                               "    %7 = address counter[0]\n"
+                               "    store x[%4] = %5\n"
+                               "    device grid_sync %6 %7\n"
+                               "    %8 = sub index 63 %4\n"
+                               "    %9 = load f32 x[%8]\n"
+                               "    store y[%4] = %9\n"
+                               "  end\n";
+
+static void test_resident(void **state)
+{
+    (void)state;
+    bench_memory(0, 4, NULL);
+    bench_memory(1, 64 * 4, NULL);
+    const float *y = bench_memory(2, 64 * 4, NULL);
+    bench.is_result[0] = bench.is_result[1] = false;
+    bench_accepted(resident);
+    for (uint32_t i = 0; i < 64; i++)
+        assert_true((double)y[i] == 63.0 - i);
+    bench_refused(resident, "    device grid_sync %6 %7", "", "");
+    bench_refused(resident, "  resident", "", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,7 +491,7 @@ int main(void)
         cmocka_unit_test_setup(test_store_box, reset),  cmocka_unit_test_setup(test_store_faults, reset),
         cmocka_unit_test_setup(test_wgmma, reset),      cmocka_unit_test_setup(test_wgmma_faults, reset),
         cmocka_unit_test_setup(test_copy_bytes, reset), cmocka_unit_test_setup(test_wgmma_words, reset),
-        cmocka_unit_test_setup(test_cluster, reset),
+        cmocka_unit_test_setup(test_cluster, reset),    cmocka_unit_test_setup(test_resident, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,11 +240,11 @@ static void add_maps(GpuEmit *e)
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
     e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
-    const bool fits_blocks = p->bytes == NULL && p->groups == NULL && e->tile.splits == 1 &&
-                             e->tile.columns % 64 == 0 && p->c.k == 1 &&
-                             k_is_half(lower_node(l, l->root)->dtype);
-    e->stores_boxes = fits_blocks && is_mappable(p, &p->c);
-    e->stores_lines = fits_blocks && !e->stores_boxes && !gpu_stores_pairs(p);
+    const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
+                             p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
+    e->stores_boxes = fits_blocks && p->groups == NULL && is_mappable(p, &p->c);
+    e->stores_pieces = fits_blocks && p->groups != NULL && gpu_stores_pieces(p);
+    e->stores_lines = fits_blocks && p->groups == NULL && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
 }
@@ -274,7 +274,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     if (p->bytes != NULL && gpu_tile_has_room(m, e.tile)) // what its threads store takes registers
         k->places = 2;
     add_maps(&e);
-    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines));
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines || e.stores_pieces));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
     e.group = k_expr(k, "$ / #", group, cluster);

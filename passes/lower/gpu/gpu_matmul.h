@@ -72,6 +72,11 @@ typedef struct GpuGroups {
     // Parameter of i32. By row of the product: its row in the root, -2 - that if its sums are 0, or -1 for
     // none; behind these, by block: the matrix, or -1 if the block has no rows.
     uint32_t lists;
+    NodeId bias;        // [matrices, n], added to the sums of rows; 0: none
+    // 0, or 1 + the parameter that has the element with which each matrix begins, a multiple of `table_step`:
+    // matrices are this many elements apart then, and there are as many as fit.
+    uint32_t table;
+    int64_t table_step;
 } GpuGroups;
 
 typedef struct GpuMatmul {
@@ -144,6 +149,7 @@ typedef struct GpuEmit {
     KRef rank, half;                              // part of k, number in the pair
     bool stores_boxes;                            // the copy engine writes the result
     bool stores_lines;                            // warps write rows of it
+    bool stores_pieces;                           // the same by 16 bytes, the root being made then
     uint32_t map_a, map_b, map_c;
     KRef shared;                                  // where the group's memory begins
     DType sum;                                    // of sums: f32, or u32 where they are of bytes
@@ -230,8 +236,8 @@ KRef gpu_group_matrix(const GpuMatmul *p, KRef first);
 KRef gpu_group_row(const GpuMatmul *p, KRef row);
 // `in`, and there is such a row.
 KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in);
-// The sum as it counts.
-KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef sum);
+// The sum as it counts, with the bias of the column.
+KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum);
 
 // The input pixel of an output pixel's first tap.
 typedef struct GpuPixel {
@@ -304,6 +310,8 @@ static inline int64_t gpu_byte_column(int64_t column, int64_t fours)
 void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f);
 // Of floats, are two neighbours of a row stored at once?
 bool gpu_stores_pairs(const GpuMatmul *p);
+// Are there whole pieces of 16 bytes of rows, for which the sums may be rounded first?
+bool gpu_stores_pieces(const GpuMatmul *p);
 
 void gpu_matmul_wgmma(GpuEmit *e);
 void gpu_matmul_mma(GpuEmit *e);

@@ -11,6 +11,8 @@ enum {
     WARP = 32,
     WARP_LINES = 16, // of a block
     LINES_AHEAD = 4,
+    PIECE = 8, // elements of 16 bytes
+    PIECES = 8, // of a line of a block
     BATCH = GPU_BYTE_FOURS // fours whose operands are under way at once
 };
 
@@ -111,14 +113,15 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
 {
     Kernel *k = b->e->k;
     const Lower *l = b->e->l;
-    const KDevice pack = lower_node(l, l->root)->dtype == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
+    const int type = lower_node(l, b->e->stores_pieces ? l->anchor : l->root)->dtype;
+    const KDevice pack = type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
     const KRef place = pair_place(b, j, i, h);
     KRef v[2];
     for (uint32_t n = 0; n < 2; n++) {
         Point at = pair_point(b, j, i, h, n);
         at.slot = b->is_wide ? k_expr(k, "$ + #", place, n) : 0;
         const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * 32 + $ + #", b->chunk, place, n), 1);
-        v[n] = gpu_tile_root(b->e, at, sum);
+        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum);
     }
     return k_call(k, pack, v[0], v[1], 0);
 }
@@ -253,6 +256,65 @@ static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
         wide_end(e->l);
     k_device_with(k, KDEV_warp_sync, 0);
     store_lines_of(&b, buffer, block);
+    k_end(k);
+}
+
+// --- by pieces -----------------------------------------------------------------------------------
+
+// Eight columns of a line of a block: the sums, rounded, from shared memory, and the root of each.
+static void store_piece(const Block *b, KRef line, KRef part, KRef buffer, KRef row)
+{
+    const GpuEmit *e = b->e;
+    const GpuMatmul *p = e->p;
+    Kernel *k = e->k;
+    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const int type = (int)k->params.data[param].dtype, sum_type = lower_node(e->l, e->l->anchor)->dtype;
+    const KRef words = k_array(k, DTYPE_u32, PIECE / 2), values = k_array(k, type, PIECE);
+    const KRef zero = k_index(k, 0);
+    const KRef column = k_expr(k, "$ + ($ * 64 + $ * #)", b->at->n, b->chunk, part, PIECE);
+    const KRef swizzled = k_xor(k, part, k_expr(k, "$ % 8", line));
+    for (int64_t i = 0; b->is_wide && i < PIECE; i += b->wide.n)
+        wide_fetch(e->l, &b->wide, p->point(p, b->at->batch, row, k_expr(k, "$ + #", column, i)),
+                   k_index(k, i));
+    k_device(k, KDEV_shared_get_words, words, zero,
+             k_expr(k, "$ * # + ($ * 16 + $)", line, GPU_ROW_BYTES, swizzled, buffer));
+    for (int64_t i = 0; i < PIECE; i++) {
+        const KRef word = k_aload(k, words, k_index(k, i / 2), 1);
+        const KRef half = i % 2 == 0 ? word : k_shr(k, word, k_integer(k, DTYPE_u32, 16));
+        const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), sum_type), DTYPE_f32);
+        Point at = p->point(p, b->at->batch, row, k_expr(k, "$ + #", column, i));
+        at.slot = b->is_wide ? k_index(k, i) : 0;
+        const KRef root = gpu_tile_root(e, at, gpu_group_sum(p, row, column, sum));
+        k_astore(k, values, k_index(k, i), k_cast(k, root, type));
+    }
+    k_put(k, param, root_index(e, b->at, row, column), values, zero, PIECE);
+}
+
+// 64 columns at a time, as lines of a warp; eight threads have a line.
+static void store_pieces(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
+{
+    Kernel *k = e->k;
+    if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
+        k_device_with(k, KDEV_warp_sync, 0);
+    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
+    const KRef buffer = buffer_of(e, block, chunk), part = k_expr(k, "$ % #", f->lane, PIECES);
+    Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+    put_block(&b, buffer);
+    k_device_with(k, KDEV_warp_sync, 0);
+    b.is_wide = has_wide(e, PIECE, &b.wide);
+    const KRef turn = k_loop(k, WARP_LINES * PIECES / WARP, KFOR_UNROLL, "turn");
+    const KRef own = k_expr(k, "$ * # + $ / #", turn, WARP / PIECES, f->lane, PIECES);
+    const KRef line = k_expr(k, "$ * # + $", f->warp, WARP_LINES, own);
+    const KRef row = k_expr(k, "$ + ($ * # + $)", at->m, block, GPU_BLOCK_ROWS, line);
+    const KRef column = k_expr(k, "$ + $ * 64 + $ * #", at->n, chunk, part, PIECE);
+    k_if(k, gpu_group_is_in(e->p, row, k_expr(k, "$ < # & $ < #", row, e->p->m, column, e->p->n)));
+    if (b.is_wide)
+        wide_declare(e->l, &b.wide, PIECE / b.wide.n);
+    store_piece(&b, line, part, buffer, row);
+    if (b.is_wide)
+        wide_end(e->l);
+    k_end(k);
+    k_end(k);
     k_end(k);
 }
 
@@ -392,7 +454,7 @@ static KRef root_of(const Batch *b, const Part *t, int64_t n)
         sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
     }
     at.slot = b->has_wide ? slot : 0;
-    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, sum));
+    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, k_expr(k, "$ + #", t->column, n), sum));
 }
 
 static void store_part(const Batch *b, const Part *t)
@@ -457,6 +519,14 @@ bool gpu_stores_pairs(const GpuMatmul *p)
     return piece_of(p, width_of(p, 2), lower_node(p->l, p->l->root)->dtype) > 1;
 }
 
+bool gpu_stores_pieces(const GpuMatmul *p)
+{
+    rlx_assert(p->bytes == NULL && p->groups != NULL);
+    return p->n % PIECE == 0 && p->scale == 0 && p->bias == 0 && p->groups->bias == 0 &&
+           k_is_half(lower_node(p->l, p->l->anchor)->dtype) &&
+           piece_of(p, PIECE, lower_node(p->l, p->l->root)->dtype) == PIECE;
+}
+
 void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread, KRef sums)
 {
     rlx_assert(sums != 0 && !(e->stores_boxes && e->stores_lines));
@@ -464,6 +534,8 @@ void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, 
     const KRef none = k_index(e->k, 0);
     if (e->stores_boxes)
         store_boxes(e, at, f, thread, sums);
+    else if (e->stores_pieces)
+        store_pieces(e, at, f, thread[1], sums);
     else if (e->stores_lines)
         store_lines(e, at, f, thread[1], sums);
     else

@@ -28,7 +28,7 @@ void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, 
 // Are there blocks of shared memory through which results leave?
 static inline bool gpu_has_blocks(const GpuEmit *e)
 {
-    return e->stores_boxes || e->stores_lines;
+    return e->stores_boxes || e->stores_lines || e->stores_pieces;
 }
 
 #endif

@@ -122,7 +122,7 @@ static KRef root_at(const GpuSimt *s, const Spot *at, KRef sum)
     const Point point = s->p->point(s->p, s->batch, at->row, at->column);
     if (s->p->bytes != NULL)
         sum = gpu_byte_sum(k, s->p->bytes, (GpuByteSum){sum, 0, s->zero, point.idx[1]});
-    sum = gpu_group_sum(s->p, at->row, gpu_scaled(s->p, sum));
+    sum = gpu_group_sum(s->p, at->row, at->column, gpu_scaled(s->p, sum));
     sum = gpu_with_bias(s->p, point.idx[1], sum);
     return pull_root(s->l, s->p->d, point, k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
 }

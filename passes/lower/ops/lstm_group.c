@@ -101,15 +101,43 @@ static void get_hidden(const Net *n, KRef which, int64_t entry, KRef place, KRef
 static void put_hidden(const Net *n, KRef rank, KRef i, KRef value)
 {
     Kernel *k = n->k;
+    const KRef own = n->of_grid ? k_call(k, KDEV_cluster_rank, 0, 0, 0) : rank;
     if (n->is_raw)
-        k_device(k, KDEV_cluster_put, k_expr(k, "$ * 4 + $", i, n->shared), rank, value);
+        k_device(k, KDEV_cluster_put, k_expr(k, "$ * 4 + $", i, n->shared), own, value);
     else
         k_astore(k, n->memory, i, value);
 }
 
-static void sync(const Net *n)
+// Where a hidden value is in the memory by which all groups hand them to each other.
+static KRef exchange_index(const Net *n, KRef which, KRef entry, KRef unit)
 {
-    if (n->s.ranks > 1)
+    const KRef row = k_expr(n->k, "($ * 2 + $) * # + $", n->group_of_sets, which, n->slots, entry);
+    return k_expr(n->k, "$ * # + $", row, n->units, unit);
+}
+
+// The hidden values of all groups, into the memory of this one.
+static void fetch_hidden(const Net *n, KRef which)
+{
+    Kernel *k = n->k;
+    const int64_t pieces = n->units / PIECE;
+    const KRef values = k_array(k, n->m->type, PIECE), zero = k_index(k, 0);
+    const KRef i = k_for(k, n->thread, k_index(k, n->slots * pieces), k->group, KFOR_SERIAL, "i");
+    const KRef entry = k_expr(k, "$ / #", i, pieces), place = k_expr(k, "$ % # * #", i, pieces, PIECE);
+    k_fetch(k, n->exchange, exchange_index(n, which, entry, place), values, zero, PIECE);
+    const KRef to = k_expr(k, "$ * 4 + $", hidden_index(n, which, entry, place), n->shared);
+    k_device(k, KDEV_shared_put4, to, values, zero);
+    k_end(k);
+    k_barrier(k);
+}
+
+// All groups have made their hidden values. which: their row, or 0 where there are none yet.
+static void sync(const Net *n, KRef which)
+{
+    if (n->is_grid) {
+        k_device(n->k, KDEV_grid_sync, n->phase, k_address(n->k, n->counter, k_index(n->k, 0)));
+        if (which != 0)
+            fetch_hidden(n, which);
+    } else if (n->s.ranks > 1)
         k_device_with(n->k, KDEV_cluster_sync, 0);
     else
         k_barrier(n->k);
@@ -320,6 +348,12 @@ static void share_value(const Net *n, KRef which, KRef unit, KRef value)
 {
     Kernel *k = n->k;
     const int64_t copies = n->s.lanes / n->slots;
+    if (n->is_grid) {
+        k_if(k, k_expr(k, "$ < #", n->lane, n->slots));
+        k_store(k, n->exchange, exchange_index(n, which, n->own, unit), value, 1);
+        k_end(k);
+        return;
+    }
     const KRef copy = k_expr(k, "$ / #", n->lane, n->slots), i = hidden_index(n, which, n->own, unit);
     for (int64_t first = 0; first < n->s.ranks; first += copies) {
         const KRef rank = k_expr(k, "$ + #", copy, first);
@@ -395,7 +429,7 @@ static void begin_states(Net *n)
     k_astore(k, n->hiddens, block, begin_value(n, n->m->h0, n->at.entry, unit));
     k_end(k);
     begin_hidden(n);
-    sync(n);
+    sync(n, 0);
 }
 
 static void end_state(const Net *n, NodeId id, KRef values)
@@ -439,7 +473,7 @@ static void walk_steps(Net *n)
     const KRef block = k_loop(k, n->s.blocks, flags, "block");
     step_block(n, block, t);
     k_end(k);
-    sync(n);
+    sync(n, k_expr(k, "1 - $ % 2", t));
     k_end(k);
     k_end(k);
 }
@@ -459,6 +493,9 @@ static void emit_way(Net *n)
     keep_weights(n);
     if (is_known)
         k_wait(k);
+    const KRef first = n->cluster;
+    if (n->sets > 1)
+        n->cluster = k_add(k, first, k_loop(k, n->sets, KFOR_SERIAL, "set"));
     n->at.entry = entry_of(n, n->own);
     n->at.steps = lstm_steps_made(n->l, n->m);
     begin_states(n);
@@ -466,6 +503,31 @@ static void emit_way(Net *n)
     clear_rest(n);
     end_state(n, n->m->y_h, n->hiddens);
     end_state(n, n->m->y_c, n->cells);
+    if (n->sets > 1)
+        k_end(k);
+    n->cluster = first;
+}
+
+// By what all groups wait for each other and hand over hidden values.
+static void make_exchange(Net *n, int64_t groups)
+{
+    rlx_assert(groups >= 1 && groups <= UINT16_MAX && n->units % PIECE == 0);
+    const int64_t values = n->clusters / n->sets * 2 * n->slots * n->units;
+    n->k->resident = (uint16_t)groups;
+    n->counter = lower_param_counter(n->l, "steps", 1);
+    n->exchange = lower_param_scratch(n->l, "hidden", (DType)n->m->type, (uint64_t)values);
+}
+
+// Which entries, and which units of a layer, a group is for.
+static void place_groups(Net *n, KRef group)
+{
+    Kernel *k = n->k;
+    n->thread = k_thread(k);
+    n->group_of_sets = k_expr(k, "$ / #", group, n->s.ranks);
+    n->cluster = k_expr(k, "$ * #", n->group_of_sets, n->sets);
+    n->rank = k_expr(k, "$ % #", group, n->s.ranks);
+    n->shared = n->is_raw ? k_call(k, KDEV_shared_begin, 0, 0, 0) : 0;
+    n->phase = n->is_grid ? k_var(k, k_index(k, -1), "phase") : 0;
 }
 
 bool lstm_group(Lower *l, const Lstm *m)
@@ -475,7 +537,10 @@ bool lstm_group(Lower *l, const Lstm *m)
         return false;
     const int64_t most = l->caps->group_threads < THREADS ? l->caps->group_threads : THREADS;
     Net n = {.m = m, .l = l, .k = k, .is_raw = l->caps->has_mma, .s = lstm_shares_choose(l, m, most)};
-    lstm_choose_entries(&n);
+    n.sets = 1;
+    if (!lstm_choose_grid(&n))
+        lstm_choose_entries(&n);
+    n.of_grid = n.is_grid;
     const int64_t threads = n.s.lanes * n.s.teams, ranks = n.s.ranks;
     Shares alone = lstm_shares_of(m, 1, threads);
     while (alone.lanes < n.entries && alone.lanes < MOST_LANES)
@@ -494,23 +559,24 @@ bool lstm_group(Lower *l, const Lstm *m)
         return false;
     n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type,
                                   (uint64_t)(n.clusters * n.chunk * n.entries * sums * GATES));
+    const int64_t groups = n.clusters / n.sets * ranks;
     k_set_group(k, (uint32_t)threads);
-    k->cluster = (uint8_t)(ranks > 1 ? ranks : 0);
+    k->cluster = (uint8_t)(ranks > 1 && !n.is_grid ? ranks : 0);
+    if (n.is_grid)
+        make_exchange(&n, groups);
     if (n.is_raw)
         k_use_shared(k, (uint32_t)bytes);
     else
         n.memory = k_shared(k, m->type, 2 * n.slots * n.row);
-    const KRef group = k_for_group(k, n.clusters * ranks, "group");
-    n.thread = k_thread(k);
-    n.cluster = k_expr(k, "$ / #", group, ranks);
-    n.rank = k_expr(k, "$ % #", group, ranks);
-    n.shared = n.is_raw ? k_call(k, KDEV_shared_begin, 0, 0, 0) : 0;
+    place_groups(&n, k_for_group(k, groups, "group"));
     if (ranks > 1) {
-        k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
+        k_if(k, n.is_grid ? k_call(k, KDEV_has_grid, k_index(k, groups), 0, 0)
+                          : k_call(k, KDEV_has_wgmma, 0, 0, 0));
         emit_way(&n);
         k_else(k);
         k_if(k, k_expr(k, "$ == 0", n.rank));
         n.s = alone;
+        n.is_grid = false;
         n.rank = k_index(k, 0);
         emit_way(&n);
         k_end(k);

@@ -15,7 +15,8 @@ enum {
     KEPT = 128,         // weights that a thread keeps
     MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
     MOST_RANKS = 8,
-    AHEAD_BYTES = 1 << 23 // of sums over inputs
+    AHEAD_BYTES = 1 << 23, // of sums over inputs
+    UNITS_OF_GRID = 8     // of a group, where all groups of the device share the units
 };
 
 // How the units are shared: by `ranks` groups (those that a device without clusters has at work: 1), of teams
@@ -34,6 +35,12 @@ typedef struct Net {
     int64_t chunk;              // steps
     int64_t row;                // hidden values of an entry in shared memory, with zeros behind them
     bool is_raw;                // shared memory has addresses
+    // All groups of the device run the steps together, and hand hidden values to each other through memory.
+    // sets: clusters that the same groups make one after the other; units: hidden values in memory.
+    bool of_grid, is_grid; // of_grid: another way of the same kernel does
+    int64_t sets, units;
+    uint32_t exchange, counter;
+    KRef phase, group_of_sets;
     uint32_t ahead;
     KRef shared, memory;        // address, or array
     KRef thread, lane, team, rank, cluster;
@@ -62,5 +69,7 @@ Shares lstm_shares_of(const Lstm *m, int64_t ranks, int64_t threads);
 // For a device with clusters.
 Shares lstm_shares_choose(const Lower *l, const Lstm *m, int64_t threads);
 void lstm_choose_entries(Net *n);
+// Cuts it for all groups of a device, where clusters would not keep their weights. False: it is not so.
+bool lstm_choose_grid(Net *n);
 
 #endif

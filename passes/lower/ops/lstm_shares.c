@@ -46,3 +46,32 @@ void lstm_choose_entries(Net *n)
     n->of_batch = ceil_div(m->batch, n->entries);
     n->clusters = n->of_batch * m->dirs;
 }
+
+// Entries that the same groups make one after the other: as many sets as leave no group without work.
+static void choose_sets(Net *n, int64_t places)
+{
+    n->sets = 1;
+    while (n->of_batch / n->sets * n->m->dirs > places || n->of_batch % n->sets != 0)
+        n->sets++;
+}
+
+bool lstm_choose_grid(Net *n)
+{
+    const Lstm *m = n->m;
+    const TargetCaps *caps = n->l->caps;
+    const int64_t processors = caps->gpu->processors, most = processors / m->dirs;
+    const int64_t wanted = ceil_div(m->hidden, UNITS_OF_GRID);
+    if (!caps->has_mma || n->l->pass->frame != NULL || most < 1 || caps->group_threads < THREADS ||
+        (n->s.blocks == 1 && weights_of(m, &n->s) <= KEPT))
+        return false;
+    n->is_grid = true;
+    n->s = (Shares){.ranks = wanted < most ? wanted : most, .lanes = MOST_LANES, .teams = UNITS_OF_GRID};
+    n->s.blocks = ceil_div(m->hidden, n->s.ranks * n->s.teams);
+    n->entries = m->batch < MOST_TOGETHER ? m->batch : MOST_TOGETHER;
+    n->slots = power_for(n->entries);
+    n->of_batch = ceil_div(m->batch, n->entries);
+    n->units = units_of(&n->s);
+    choose_sets(n, processors / n->s.ranks);
+    n->clusters = n->of_batch * m->dirs;
+    return true;
+}

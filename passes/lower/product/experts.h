@@ -47,6 +47,8 @@ void experts_place_given(Lower *l, Experts *x, DType type);
 // The product as tiles, on GPUs that share memory (experts_units.c). False: it does not fit, and nothing was
 // done.
 bool experts_units(Lower *l, Experts *x);
+// The same for so few rows that most of them have an expert to themselves (experts_few.c).
+bool experts_few(Lower *l, Experts *x);
 // On GPUs: index of the first element of an expert's matrix in x->weights.
 KRef experts_begin(Lower *l, const Experts *x, KRef e);
 

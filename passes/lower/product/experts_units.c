@@ -15,7 +15,9 @@ enum {
     FEW_ROWS = 64,    // of an expert, for blocks of so many
     MANY_ROWS = 128,
     THREADS = 512,    // that sort
-    COPY_THREADS = 128
+    COPY_THREADS = 128,
+    SLOT_ALIGN = 64,  // bytes: host_moe.c
+    AHEAD = 8         // rows of which a thread that sorts reads the experts at once
 };
 
 KRef gpu_group_entry(const GpuMatmul *p, KRef row)
@@ -24,9 +26,20 @@ KRef gpu_group_entry(const GpuMatmul *p, KRef row)
     return k_cast(p->l->k, k_load(p->l->k, p->groups->lists, row, 1, 1), KT_INDEX);
 }
 
+// The expert of a row's block; -1: there are no rows.
+static KRef expert_of_block(const GpuMatmul *p, KRef row)
+{
+    return gpu_group_entry(p, k_expr(p->l->k, "$ / # + #", row, p->groups->rows, p->m));
+}
+
 KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
 {
-    return gpu_group_entry(p, k_expr(p->l->k, "$ / # + #", first, p->groups->rows, p->m));
+    Kernel *k = p->l->k;
+    const KRef e = expert_of_block(p, first);
+    if (p->groups->table == 0)
+        return e;
+    const KRef begin = experts_entry(p->l, p->groups->table - 1, k_expr(k, "max($, 0)", e));
+    return k_select(k, k_expr(k, "$ < 0", e), k_index(k, -1), k_expr(k, "$ / #", begin, p->groups->table_step));
 }
 
 // The row of an entry; 0 where there is none.
@@ -48,11 +61,17 @@ KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in)
     return k_and(p->l->k, in, k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, NO_ROW)));
 }
 
-KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef sum)
+KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum)
 {
     Kernel *k = p->l->k;
     if (p->groups == NULL)
         return sum;
+    if (p->groups->bias != 0) {
+        const NodeId bias = p->groups->bias;
+        const KRef place[2] = {k_expr(k, "max($, 0)", expert_of_block(p, row)), column};
+        const int type = k_inst(k, sum)->dtype;
+        sum = k_add(k, sum, operand_scalar(p->l, bias, operand_index(p->l, bias, place), type));
+    }
     return k_select(k, k_expr(k, "$ <= #", gpu_group_entry(p, row), NO_EXPERT),
                     k_number(k, k_inst(k, sum)->dtype, 0), sum);
 }
@@ -151,17 +170,22 @@ static void set_entry(const Sort *s, KRef at, KRef v)
     k_store(s->l->k, s->lists, at, k_cast(s->l->k, v, DTYPE_i32), 1);
 }
 
-// Calls fn for each of the thread's rows that are of its expert.
+// Calls fn for each of the thread's rows that are of its expert. The experts of several are read at once.
 static void each_row(const Sort *s, KRef counter, void (*fn)(const Sort *s, KRef counter, KRef entry))
 {
     Kernel *k = s->l->k;
-    KRef entry = 0;
-    const KRef row = k_for(k, s->first, s->end, 1, KFOR_SERIAL, "row");
-    const KRef e = expert_of(s, row, &entry);
-    k_if(k, k_eq(k, e, s->expert));
-    fn(s, counter, entry);
-    k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
-    k_end(k);
+    KRef entry[AHEAD], e[AHEAD];
+    const KRef first = k_for(k, s->first, s->end, AHEAD, KFOR_SERIAL, "row");
+    for (int64_t i = 0; i < AHEAD; i++) {
+        const KRef row = k_expr(k, "min($ + #, $ + -1)", first, i, s->end);
+        e[i] = k_get(k, k_var(k, expert_of(s, row, &entry[i]), "expert"));
+    }
+    for (int64_t i = 0; i < AHEAD; i++) {
+        k_if(k, k_expr(k, "$ + # < $ & $ == $", first, i, s->end, e[i], s->expert));
+        fn(s, counter, entry[i]);
+        k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
+        k_end(k);
+    }
     k_end(k);
 }
 
@@ -364,7 +388,7 @@ static GpuMatmul product_of(Lower *l, const Experts *x, const Loc *locs, const G
 static bool has_form(Lower *l, const Experts *x)
 {
     const int type = lower_node(l, x->x)->dtype;
-    return l->pass->frame == NULL && l->caps->shared_bytes != 0 && x->bias == 0 && !x->has_table &&
+    return l->pass->frame == NULL && l->caps->shared_bytes != 0 &&
            lower_is_float(lower_node(l, l->anchor)->dtype) && type == lower_node(l, x->w)->dtype &&
            x->n_experts >= 1 && x->n_experts <= THREADS && x->rows >= 1 && x->d.rank >= 1 && !x->d.is_exact &&
            x->rows <= INT32_MAX / 2 / MANY_ROWS;
@@ -409,8 +433,12 @@ bool experts_units(Lower *l, Experts *x)
     if (x->is_placed)
         locs[1] = (Loc){.buf = l->pk->args.data[x->weights].buf};
     const Blocks b = blocks_of(x);
-    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices};
+    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .bias = x->bias};
     GpuMatmul p = product_of(l, x, locs, &groups);
+    if (x->has_table) { // slots begin at multiples of so many bytes
+        groups.table = 1 + x->table;
+        groups.table_step = p.b.batch[0] = SLOT_ALIGN / dtype_info[lower_node(l, x->w)->dtype].bytes;
+    }
     BufId where[2] = {0};
     const bool is_wide = x->n >= 8 && x->k >= 16;
     if (!is_wide || !gpu_simt_fits(&p))
@@ -420,7 +448,7 @@ bool experts_units(Lower *l, Experts *x)
     groups.lists = lower_param_buffer(l, where[0], DTYPE_i32, PARAM_READ);
     p.a.packed = 1 + lower_param_buffer(l, where[1], (DType)lower_node(l, x->x)->dtype, PARAM_READ);
     p.b.packed = x->is_placed ? 1 + x->weights : 0;
-    if (gpu_matmul_fits(&p))
+    if (!x->has_table && gpu_matmul_fits(&p)) // maps say how many matrices there are
         gpu_matmul_emit(&p);
     else
         gpu_matmul_simt(&p);

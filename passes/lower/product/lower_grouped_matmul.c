@@ -375,11 +375,15 @@ void lower_grouped_matmul(Lower *l)
     }
     if (l->caps->is_gpu && can_be_layer(l, &x)) {
         experts_note_rows(l, &x);
-        if (x.is_layer && is_packable(l, &x)) {
-            experts_place_given(l, &x, (DType)lower_node(l, x.w)->dtype);
+        const bool is_placed = x.is_layer && is_packable(l, &x);
+        if (is_placed) {
             x.w_k = is_turned(l) ? 1 : x.n, x.w_col = is_turned(l) ? x.k : 1;
             x.w_expert = x.k * x.n;
         }
+        if (experts_few(l, &x))
+            return;
+        if (is_placed)
+            experts_place_given(l, &x, (DType)lower_node(l, x.w)->dtype);
     }
     if (experts_units(l, &x))
         return;

@@ -73,6 +73,28 @@ static NodeId other_product(const Lower *l)
     return 0;
 }
 
+static void store_turned(Lower *l, KRef row, KRef column, const KRef *values, void *ctx)
+{
+    store_few(l, column, row, values, ctx);
+}
+
+// Few columns (a router's): the rows of a are what is read once. That is for b that no other schedule reads.
+static bool lower_few_columns(Lower *l, const Matmul *x, FewRows *few)
+{
+    const Node *a = lower_node(l, x->a);
+    const int64_t width = 16 / dtype_info[a->dtype].bytes;
+    MatVec v = {.l = l, .m = x->n, .n = x->m, .k = x->k, .a = x->b, .a_row = x->b_col, .a_k = x->b_k,
+                .n_b = 1, .b = {x->a}, .b_pitch = x->a_row, .store = store_turned, .ctx = few};
+    if (x->m > MATVEC_MAX_ROWS || x->n > MATVEC_MAX_ROWS || x->norm != 0 || few->other.id != 0 ||
+        x->a_k != 1 || x->a_row % width != 0 || x->a_loc.offset % width != 0 ||
+        x->a_loc.buf != lower_loc(l, x->a)->buf ||
+        !matvec_choose(l->caps->gpu, &v, (DType)a->dtype, &v.shape))
+        return false;
+    v.a_base = k_index(l->k, 0);
+    matvec_emit(&v);
+    return true;
+}
+
 bool lower_few_rows(Lower *l, const Matmul *product)
 {
     const Matmul x = matmul_join_rows(l, product);
@@ -91,8 +113,12 @@ bool lower_few_rows(Lower *l, const Matmul *product)
         v.is_turned || (x.b_k == 1 && x.b_col % width == 0 && lower_loc(l, x.b)->offset % width == 0);
     const bool is_rounded = x.norm != 0 && lower_node(l, x.a)->dtype == DTYPE_f32; // to 16 bits
     const bool has_form = l->caps->shared_bytes != 0 && x.k_live == 0 && x.batch == 0 && !x.b_is_vector &&
-                          is_readable && x.scale == 1;
-    if (!has_form || b->shape->rank > 2 || (lower_node(l, x.a)->dtype != b->dtype && !is_rounded) ||
+                          x.scale == 1;
+    if (has_form && !is_readable && lower_node(l, x.a)->dtype == b->dtype &&
+        lower_node(l, l->anchor)->dtype == b->dtype && lower_few_columns(l, &x, &few))
+        return true;
+    if (!has_form || !is_readable || b->shape->rank > 2 ||
+        (lower_node(l, x.a)->dtype != b->dtype && !is_rounded) ||
         lower_node(l, l->anchor)->dtype != b->dtype ||
         !matvec_choose(l->caps->gpu, &v, (DType)b->dtype, &v.shape))
         return false;

@@ -102,7 +102,9 @@ static void fetch_matrix(const Emit *e, uint32_t matrix, uint32_t r, uint32_t st
     KRef vector = vector_at(e, step, &beyond), row = k_expr(k, "$ + #", e->first_row, r);
     vector = beyond ? clamped(e, vector, e->n_vectors) : vector;
     row = r > 0 && e->v->n % e->v->shape.rows != 0 ? clamped(e, row, e->v->n) : row;
-    const KRef at = k_expr(k, "$ * # + $ * #", row, e->v->b_pitch / e->per_word, vector, words);
+    KRef at = k_expr(k, "$ * # + $ * #", row, e->v->b_pitch / e->per_word, vector, words);
+    if (e->v->b_base != 0)
+        at = k_expr(k, "$ / # + $", e->v->b_base, e->per_word, at);
     const KRef to = k_index(k, place_of(e, matrix, r, step) * words);
     if (e->is_once)
         k_fetch_once(k, e->b[matrix], at, e->held, to, (uint8_t)words);
@@ -334,12 +336,16 @@ static void set_params(Emit *e)
     int64_t base = 0;
     const Node *norm = lower_node(e->l, v->norm);
     const NodeId scale = v->norm != 0 && norm->n_src > 1 ? norm->src[1] : 0;
-    e->is_a_wide = v->a_k == 1 && is_aligned(e->l, v->a, e->width) && k_is_const(e->k, v->a_base, &base) &&
-                   base % e->width == 0 && (v->m == 1 || v->a_row % e->width == 0);
+    const bool is_base_aligned =
+        v->is_base_aligned || (v->a_base != 0 && k_is_const(e->k, v->a_base, &base) && base % e->width == 0);
+    e->is_a_wide = v->a_k == 1 && is_aligned(e->l, v->a, e->width) && is_base_aligned &&
+                   (v->m == 1 || v->a_row % e->width == 0);
     e->a = e->is_a_wide ? lower_param_words(e->l, v->a, word_beside(e, v->a))
                         : lower_param(e->l, v->a, PARAM_READ);
     for (uint32_t i = 0; i < v->n_b; i++)
-        e->b[i] = v->is_turned ? turned_param(e, v->b[i]) : lower_param_words(e->l, v->b[i], e->word);
+        e->b[i] = v->packed != 0 ? v->packed - 1
+                  : v->is_turned ? turned_param(e, v->b[i])
+                                 : lower_param_words(e->l, v->b[i], e->word);
     e->scale = scale != 0 ? lower_param_words(e->l, scale, word_beside(e, scale)) : UINT32_MAX;
 }
 
@@ -359,9 +365,32 @@ static void begin_sums(Emit *e)
         e->square[i] = k_var(k, zero, "square");
 }
 
-void matvec_emit(const MatVec *v)
+// Loads of the matrices that do not depend on other kernels are under way before the wait for these.
+static void begin_reading(Emit *e, MatVec *own, KRef product)
 {
+    Kernel *k = e->k;
+    const MatVec *v = e->v;
+    bool is_early = v->products == 0;
+    for (uint32_t i = 0; i < v->n_b && is_early; i++)
+        is_early = v->is_turned || is_lasting(v->l, v->b[i]);
+    if (!is_early)
+        k_wait(k);
+    if (v->products != 0)
+        own->begin(own, product);
+    for (uint32_t i = 0; i < v->n_b; i++)
+        for (uint32_t r = 0; r < v->shape.rows; r++)
+            for (uint32_t j = 0; j < v->shape.vectors; j++)
+                fetch_matrix(e, i, r, j);
+    if (is_early)
+        k_wait(k);
+}
+
+void matvec_emit(const MatVec *product)
+{
+    MatVec own = *product;
+    const MatVec *v = &own;
     rlx_assert(v->n_b >= 1 && v->n_b <= 2 && v->store != NULL);
+    rlx_assert((v->products == 0 || v->begin != NULL) && (v->packed == 0 || v->n_b == 1));
     Kernel *k = v->l->k;
     const MatVecShape *s = &v->shape;
     const DType type = (DType)lower_node(v->l, v->b[0])->dtype;
@@ -372,7 +401,9 @@ void matvec_emit(const MatVec *v)
     e.is_once = v->l->constant_bytes > gpu_about_l2(v->l->caps->gpu); // no cache could keep them
     set_params(&e);
     k_set_group(k, (uint32_t)WARP * s->warps);
-    const KRef team = k_for_group(k, ceil_div(v->n, s->rows), "team");
+    const int64_t teams = ceil_div(v->n, s->rows);
+    const KRef group = k_for_group(k, v->products != 0 ? v->products * teams : teams, "team");
+    const KRef team = v->products != 0 ? k_expr(k, "$ % #", group, teams) : group;
     e.thread = k_thread(k);
     e.lane = k_expr(k, "$ % #", e.thread, WARP);
     e.part = s->warps == 1 ? k_index(k, 0) : k_expr(k, "$ / #", e.thread, WARP);
@@ -382,17 +413,7 @@ void matvec_emit(const MatVec *v)
     e.held = k_array(k, e.word, (int64_t)v->n_b * s->rows * s->vectors * words);
     e.words = k_array(k, e.word, words);
     e.floats = type == DTYPE_f32 ? e.words : k_array(k, DTYPE_f32, words);
-    bool is_early = true;
-    for (uint32_t i = 0; i < v->n_b; i++)
-        is_early = is_early && (v->is_turned || is_lasting(v->l, v->b[i]));
-    if (!is_early)
-        k_wait(k);
-    for (uint32_t i = 0; i < v->n_b; i++)
-        for (uint32_t r = 0; r < s->rows; r++)
-            for (uint32_t j = 0; j < s->vectors; j++)
-                fetch_matrix(&e, i, r, j);
-    if (is_early)
-        k_wait(k);
+    begin_reading(&e, &own, v->products != 0 ? k_expr(k, "$ / #", group, teams) : 0);
     begin_sums(&e);
     for (uint32_t step = 0; step < (uint32_t)s->vectors * s->chunks; step++)
         step_along_k(&e, step);

@@ -30,6 +30,14 @@ typedef struct MatVec {
     NodeId b[MATVEC_MAX_MATRICES]; // element (i, row) is at row * b_pitch + i
     int64_t b_pitch;
     bool is_turned; // b are constants [k, n], turned at compile time
+    // Several products, each by groups of its own: `begin` sets a_base and b_base of one of them behind the
+    // wait for other kernels, since what it reads says where they are. 0: there is one, whose matrices begin
+    // where their nodes do.
+    int64_t products;
+    void (*begin)(struct MatVec *v, KRef product);
+    uint32_t packed;      // 0, or 1 + the parameter of words that has the only matrix in place of the node
+    bool is_base_aligned; // a_base is a multiple of 16 bytes, although it is no constant
+    KRef b_base;          // in elements, a multiple of 16 bytes; 0: none
     MatVecShape shape;
     MatVecStore store;
     void *ctx;
