@@ -9,6 +9,7 @@
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/packer.h"
+#include "passes/lower/pairs.h"
 #include "passes/lower/product/gemm.h"
 #include "passes/lower/product/matmul.h"
 #include "passes/lower/product/panels.h"
@@ -99,14 +100,11 @@ static bool can_pair_columns(const Lower *l, const Matmul *x)
     return is_packed(l, x) ? x->k % 2 == 0 : matmul_join_rows(l, x).m >= MIN_PAIR_ROWS;
 }
 
-// Are pairs of bf16 one operand of an instruction, and is that faster? Some cores do them at half the rate of
-// multiply-adds of f32 (Sapphire Rapids: 92 and 185 GFLOP/s), others at twice the rate.
 static bool uses_pairs(const Lower *l, const Matmul *x)
 {
-    const CpuMachine *cpu = &l->caps->cpu;
-    return l->caps->has_dot_bf16 && 2 * cpu->pairs_per_cycle > cpu->fma_per_cycle &&
-           (is_packable(l, x) || can_pair_columns(l, x)) && lower_node(l, x->a)->dtype == DTYPE_bf16 &&
-           lower_node(l, x->b)->dtype == DTYPE_bf16 && gemm_lanes(l, x->n) >= 4;
+    return pairs_are_fast(l->caps) && (is_packable(l, x) || can_pair_columns(l, x)) &&
+           lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
+           gemm_lanes(l, x->n) >= 4;
 }
 
 // --- what is decided before anything is emitted --------------------------------------------------
@@ -139,28 +137,16 @@ typedef struct Tiling {
     GemmSource source;
 } Tiling;
 
-// Sets the strides of a copy of a; unit: elements of a pair. Returns the number of elements.
-static int64_t place_copy(const Lower *l, const Matmul *x, RowsForm rows, int64_t unit, Loc *loc)
-{
-    const Shape *s = lower_node(l, x->a)->shape;
-    const uint32_t last = s->rank - 1;
-    const bool is_turned = matmul_form(lower_node(l, l->anchor)).turns_a && s->rank > 1;
-    const uint32_t inner = rows == ROWS_PAIRED && is_turned ? last - 1 : last;
-    int64_t stride = rows == ROWS_PAIRED ? ceil_div(x->k, 2) * unit : s->dim[last];
-    rlx_assert(are_copied(rows));
-    loc->stride[inner] = 1;
-    for (uint32_t i = s->rank; i-- > 0;)
-        if (i != inner) {
-            loc->stride[i] = stride;
-            stride *= s->dim[i];
-        }
-    return stride;
-}
-
 static uint32_t axis_of_k(const Lower *l, const Matmul *x)
 {
     const uint32_t last = lower_node(l, x->a)->shape->rank - 1;
     return !x->a_is_vector && matmul_form(lower_node(l, l->anchor)).turns_a ? last - 1 : last;
+}
+
+// The axis whose elements are next to each other in a copy of a.
+static uint32_t axis_of_copy(const Lower *l, const Matmul *x, RowsForm rows)
+{
+    return rows == ROWS_PAIRED ? axis_of_k(l, x) : lower_node(l, x->a)->shape->rank - 1;
 }
 
 // Are pairs of elements along k aligned words?
@@ -213,7 +199,7 @@ static Tiling tiling_of(Lower *l, const Matmul *x)
                : t.data != NULL  ? halves_type_in(l->g, type, t.data, x->k * x->n)
                                  : type;
     if (are_copied(t.rows))
-        place_copy(l, x, t.rows, 1, &own.a_loc);
+        pairs_place(l, x->a, axis_of_copy(l, x, t.rows), t.rows == ROWS_PAIRED, &own.a_loc);
     else if (t.rows == ROWS_WORDS)
         own.a_loc = words_of(l, x);
     matmul_set_rows(l, &own);
@@ -262,60 +248,6 @@ static void lower_on_matrix_registers(Lower *l, const Matmul *x)
                                 .stride_oc = x->b_col, .stride_ic = x->b_k};
     matrix_emit(&t, &weights, node_name(l->g, x->b));
     lower_close(l, opened);
-}
-
-typedef struct Widening {
-    NodeId id;
-    uint32_t to;
-    const Loc *loc; // of the copy
-} Widening;
-
-static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
-{
-    const Widening *w = ctx;
-    Kernel *k = l->k;
-    KRef from = k_index(k, 0), to = k_index(k, 0);
-    for (uint32_t i = 0; i < d->rank; i++) {
-        from = k_expr(k, "$ * # + $", at.idx[i], lower_loc(l, w->id)->stride[i], from);
-        to = k_expr(k, "$ * # + $", at.idx[i], w->loc->stride[i], to);
-    }
-    const KRef value = k_load(k, lower_param(l, w->id, PARAM_READ), from, at.lanes, at.count);
-    k_store(k, w->to, to, k_cast(k, value, k->params.data[w->to].dtype), at.count);
-}
-
-// Zeros behind the last element of each row, which has no other of its pair.
-static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch)
-{
-    Kernel *k = l->k;
-    const KRef i = k_loop(k, rows, KFOR_PARALLEL, "r");
-    k_store(k, w->to, k_expr(k, "$ * # + #", i, pitch, pitch - 1), k_number(k, DTYPE_bf16, 0), 1);
-    k_end(k);
-}
-
-// The parameter of the copy of a.
-static uint32_t copy_rows(Lower *l, const Tiling *t)
-{
-    rlx_assert(are_copied(t->rows));
-    const NodeId id = t->x.a;
-    const Shape *s = lower_node(l, id)->shape;
-    const uint32_t last = s->rank - 1;
-    const int64_t pitch = ceil_div(t->x.k, 2) * 2;
-    Loc loc = t->x.a_loc;
-    const int64_t n = place_copy(l, &t->x, t->rows, 2, &loc), all = t->rows == ROWS_PAIRED ? n / 2 : n;
-    const uint32_t copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(all > 0 ? all : 1));
-    Widening w = {.id = id, .to = t->rows == ROWS_PAIRED ? lower_param_view(l, copy, DTYPE_bf16) : copy,
-                  .loc = &loc};
-    const bool is_vector = lower_loc(l, id)->stride[last] == 1 && loc.stride[last] == 1;
-    Domain d = domain_of(s);
-    domain_trim(l, &d, id);
-    Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = lower_open(l, &d, last, &at);
-    lower_along(l, &d, last, is_vector ? lower_fit_lanes(l, s->dim[last]) : 1, at, widen_point, &w);
-    lower_close(l, opened);
-    if (t->rows == ROWS_PAIRED && t->x.k % 2 != 0 && n > 0)
-        clear_rests(l, &w, n / pitch, pitch);
-    k_barrier(l->k);
-    return copy;
 }
 
 // Rows and columns whose number only a run knows.
@@ -375,12 +307,14 @@ static void lower_on_vectors(Lower *l, const Matmul *whole, const Tiling *t)
               .store = store_matmul, .fetch = fetch_matmul, .ctx = &store};
     const LiveRef *rows = &whole->d.live[whole->batch];
     const KRef few = t->may_be_few ? k_expr(l->k, "$ <= #", lower_live(l, rows, whole->m), MAX_DOT_ROWS) : 0;
-    const uint32_t copy = are_copied(t->rows) ? copy_rows(l, t) : 0;
+    const bool is_copied = are_copied(t->rows);
+    const uint32_t copy =
+        is_copied ? pairs_copy(l, x->a, axis_of_copy(l, x, t->rows), t->rows == ROWS_PAIRED) : 0;
     set_live(l, x, &g);
     gemm_choose(&g);
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     set_columns(l, t, &batch, &g);
-    g.a = are_copied(t->rows)       ? copy
+    g.a = is_copied               ? copy
           : t->rows == ROWS_WORDS ? param_of_words(l, x)
                                   : lower_param(l, x->a, PARAM_READ);
     g.a_base = matmul_base(l, x, x->a, &x->a_loc, &batch);
