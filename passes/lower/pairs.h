@@ -12,7 +12,8 @@ bool pairs_are_fast(const TargetCaps *caps);
 // Sets the strides of a copy whose elements along `axis` are next to each other, with the other axes in their
 // order: as f32, or in_pairs, where the strides count pairs. Returns the number of elements, or pairs.
 int64_t pairs_place(const Lower *l, NodeId id, uint32_t axis, bool in_pairs, Loc *loc);
-// Emits that copy, into scratch memory, and a barrier: the parameter, of f32. Pairs of an odd axis end with a 0.
+// Emits that copy, into scratch memory, and a barrier: the parameter, of f32. Pairs of an odd axis end with a
+// 0.
 uint32_t pairs_copy(Lower *l, NodeId id, uint32_t axis, bool in_pairs);
 
 #endif

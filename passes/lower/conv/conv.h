@@ -45,6 +45,8 @@ TileInput conv_tile_input(Lower *l, const Conv *c);
 bool conv_can_keep_rows(const Graph *g, const PassOptions *o, const Node *n);
 // A convolution of a row of one channel without padding, whose result is wanted in rows: the same question.
 bool conv_can_make_rows(const Graph *g, const PassOptions *o, const Node *n);
+// Are image and weights of a convolution of f32 cast from bf16, and the weights constant?
+bool conv_is_of_bf16(const Graph *g, const Node *n);
 // A convolution of f32 whose image and constant weights come from bf16, on a target that multiplies these in
 // matrix registers.
 bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of bf16 on CPUs that multiply pairs of them: the image is copied as pairs of channels, and the
-// tiles take these for elements. Images are f32 that were cast from bf16, so nothing is lost. Accumulation: as
-// for f32, but channels two at a time in the order of KOP_dot_bf16.
+// Convolutions of bf16 on CPUs that multiply pairs of them: the image is copied as pairs of channels, and
+// the tiles take these for elements. Images are f32 that were cast from bf16, so nothing is lost.
+// Accumulation: as for f32, but channels two at a time in the order of KOP_dot_bf16.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/pairs.h"
@@ -27,19 +27,13 @@ static bool comes_from_bf16(const Graph *g, NodeId id)
            graph_node(g, n->src[0])->dtype == DTYPE_bf16;
 }
 
-// The image and the weights, which are constant.
-static bool are_bf16(const Graph *g, const Node *n)
+bool conv_is_of_bf16(const Graph *g, const Node *n)
 {
     if (n->dtype != DTYPE_f32 || g->reads != NULL || !node_is_const(g, n->src[1]) ||
         !comes_from_bf16(g, n->src[0]))
         return false;
     const Node *w = graph_node(g, n->src[1]);
     return halves_type(DTYPE_f32, node_attr(w, A_const_data)->u.blob, shape_numel(w->shape)) == DTYPE_bf16;
-}
-
-bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n)
-{
-    return n->op == OP_conv && o->caps->has_matrix && are_bf16(g, n);
 }
 
 bool conv_takes_pairs(const Lower *l, const Conv *c)
@@ -52,7 +46,7 @@ bool conv_takes_pairs(const Lower *l, const Conv *c)
     return pairs_are_fast(l->caps) && l->strip.window == NULL && !lower_goes_by_rows(l) && c->shuffle == 1 &&
            c->stride_c == 1 && s->ic > 1 && s->ic * c->group == x->dim[1] &&
            (c->group == 1 || s->ic % 2 == 0) && lower_fit_lanes(l, s->oc) >= 4 && elements > 0 &&
-           products >= MIN_PRODUCTS * elements && are_bf16(l->g, lower_node(l, l->anchor));
+           products >= MIN_PRODUCTS * elements && conv_is_of_bf16(l->g, lower_node(l, l->anchor));
 }
 
 uint32_t conv_pair_image(Lower *l, const Conv *c)

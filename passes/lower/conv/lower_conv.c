@@ -468,6 +468,11 @@ static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
                         : k_add(k, sum, k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1));
 }
 
+bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n)
+{
+    return n->op == OP_conv && o->caps->has_matrix && conv_is_of_bf16(g, n);
+}
+
 void lower_conv(Lower *l)
 {
     Conv c = conv_of(l, l->anchor);

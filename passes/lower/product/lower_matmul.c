@@ -302,7 +302,8 @@ static void lower_on_vectors(Lower *l, const Matmul *whole, const Tiling *t)
     Point batch = {.lanes = 1, .count = 1};
     MatmulStore store = {.x = x, .batch = &batch};
     Gemm g = {.l = l, .m = x->m, .n = x->n, .k = has_pairs ? ceil_div(x->k, 2) : x->k,
-              .has_pairs = has_pairs, .b_rows = x->k, .a_row = x->a_row, .a_k = x->a_k, .b_k = x->b_k, .b_col = x->b_col,
+              .has_pairs = has_pairs, .b_rows = x->k,
+              .a_row = x->a_row, .a_k = x->a_k, .b_k = x->b_k, .b_col = x->b_col,
               .b_type = t->b_type, .source = t->source,
               .store = store_matmul, .fetch = fetch_matmul, .ctx = &store};
     const LiveRef *rows = &whole->d.live[whole->batch];
