@@ -206,7 +206,7 @@ typedef struct Folding {
     void *ctx;
     int type;
     KRef acc[ROW_ACCS];
-    KRef nan;  // of vectors that keep NaN: those that were found, which acc passes over
+    KRef nan[ROW_ACCS]; // of vectors that keep NaN: those that were found, which acc passes over
     KRef init; // scalar neutral element
 } Folding;
 
@@ -214,9 +214,10 @@ static void fold_into(Lower *l, const Folding *f, uint32_t which, KRef value)
 {
     Kernel *k = l->k;
     const KRef operand[3] = {k_get(k, f->acc[which]), value, 0};
-    if (f->nan != 0)
-        k_set(k, f->nan, k_select(k, k_ne(k, value, value), value, k_get(k, f->nan)));
-    const char *form = f->nan == 0                  ? f->fold->form
+    const KRef nan = f->nan[which];
+    if (nan != 0)
+        k_set(k, nan, k_select(k, k_ne(k, value, value), value, k_get(k, nan)));
+    const char *form = nan == 0                     ? f->fold->form
                        : f->fold->across == KOP_max ? "(max b a)"
                                                     : "(min b a)";
     k_set(k, f->acc[which], k_form(k, form, operand, f->type));
@@ -297,11 +298,24 @@ static void fold_singly(Lower *l, const Rows *r, const Folding *f, Point at, con
     Kernel *k = l->k;
     Folding single = *f;
     single.acc[0] = sum;
-    single.nan = 0;
+    single.nan[0] = 0;
     at.lanes = at.count = 1;
     at.idx[r->d.rank - 1] = k_for(k, cut->whole, cut->end, 1, KFOR_SERIAL, "r");
     fold_into(l, &single, 0, value_at(l, &r->d, f, at));
     k_end(k);
+}
+
+// The lanes that have found a NaN, which are joined no more; 0: none are kept.
+static KRef found_nan(Lower *l, Folding *f, uint32_t accs)
+{
+    Kernel *k = l->k;
+    KRef found = 0;
+    for (uint32_t i = 0; i < accs && f->nan[i] != 0; i++) {
+        const KRef nan = k_get(k, f->nan[i]), is_nan = k_ne(k, nan, nan);
+        found = found == 0 ? is_nan : k_or(k, found, is_nan);
+        f->nan[i] = 0;
+    }
+    return found;
 }
 
 // The last axis in vectors: four at a time, then one at a time, then the rest: as a vector with lanes left
@@ -317,10 +331,12 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
                is_single = has_rest && (r->ramp == 0 || !lower_is_float(f->type));
     const RowCuts cut = cut_row(l, r, blocks, whole);
     const KRef rest = is_single ? k_var(k, f->init, "rest") : 0;
-    for (uint32_t i = 0; i < accs; i++)
+    const bool keeps_nan = f->fold->keeps_nan && dtype_info[f->type].cls == DCLASS_FLOAT;
+    for (uint32_t i = 0; i < accs; i++) {
         f->acc[i] = k_var(k, k_splat(k, f->init, r->lanes), "acc");
-    if (f->fold->keeps_nan && dtype_info[f->type].cls == DCLASS_FLOAT)
-        f->nan = k_var(k, k_splat(k, k_number(k, f->type, 0), r->lanes), "nan");
+        if (keeps_nan)
+            f->nan[i] = k_var(k, k_splat(k, k_number(k, f->type, 0), r->lanes), "nan");
+    }
     const uint32_t opened = open_outer(l, r, &at);
     at.vec_axis = last;
     at.lanes = at.count = r->lanes;
@@ -342,13 +358,12 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     else if (has_rest)
         fold_last(l, r, f, at, &cut);
     lower_close(l, opened);
-    const KRef nan = f->nan != 0 ? k_get(k, f->nan) : 0;
-    f->nan = 0; // found: they are joined no more
+    const KRef nan = found_nan(l, f, accs);
     for (uint32_t i = accs; i-- > 1;)
         fold_into(l, f, i - 1, k_get(k, f->acc[i]));
     KRef out = k_hreduce(k, f->fold->across, k_get(k, f->acc[0]));
     if (nan != 0)
-        out = k_select(k, k_hreduce(k, KOP_or, k_ne(k, nan, nan)), k_number(k, f->type, (double)NAN), out);
+        out = k_select(k, k_hreduce(k, KOP_or, nan), k_number(k, f->type, (double)NAN), out);
     const KRef join[3] = {out, rest != 0 ? k_get(k, rest) : 0, 0};
     return rest != 0 ? k_form(k, f->fold->form, join, f->type) : out;
 }
