@@ -5,6 +5,8 @@
 #include <math.h>
 
 enum { ROW_ACCS = 4 };
+// Sums of a row of f64, of which compilers make vectors: a sixteenth of the elements.
+enum { FEW_SUMS = 8, MANY_SUMS = 32, SUM_ELEMENTS = 16 };
 // Bytes of rows that are worth being fetched ahead by the vector: shorter ones are too near, of longer ones
 // two do not fit into the first-level cache.
 enum { FETCH_LEAST = 1024, FETCH_MOST = 12288 };
@@ -412,6 +414,54 @@ static KRef fold_group(Lower *l, const Rows *r, Point at, Folding *f)
     return k_select(k, any, k_number(k, f->type, (double)NAN), k_get(k, v));
 }
 
+// Are there vectors only if the compiler makes them?
+static bool folds_in_array(const Lower *l, const Rows *r, const Folding *f)
+{
+    const uint32_t last = r->d.rank - 1;
+    return r->mode == ROWS_SCALAR && !l->caps->is_gpu && f->type == DTYPE_f64 && r->d.rank > r->n_kept &&
+           r->d.extent[last] >= 2 * FEW_SUMS && r->d.live[last].size == 0;
+}
+
+static void fold_into_array(Lower *l, const Rows *r, const Folding *f, Point at, KRef sums, KRef which)
+{
+    const KRef operand[3] = {k_aload(l->k, sums, which, 1), value_at(l, &r->d, f, at), 0};
+    k_astore(l->k, sums, which, k_form(l->k, f->fold->form, operand, f->type));
+}
+
+// Element i goes to sum i % n of an array.
+static KRef fold_in_array(Lower *l, const Rows *r, Point at, const Folding *f)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    const int64_t all = r->d.extent[last];
+    int64_t n = FEW_SUMS;
+    while (n < MANY_SUMS && n * SUM_ELEMENTS <= all)
+        n *= 2;
+    const int64_t whole = all - all % n;
+    const KRef sums = k_array(k, f->type, n);
+    k_astore(k, sums, k_loop(k, n, KFOR_SERIAL, "j"), f->init);
+    k_end(k);
+    const uint32_t opened = open_outer(l, r, &at);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), n, KFOR_SERIAL, "r");
+    KRef j = k_loop(k, n, KFOR_SERIAL, "j");
+    at.idx[last] = k_add(k, i, j);
+    fold_into_array(l, r, f, at, sums, j);
+    k_end(k);
+    k_end(k);
+    j = k_loop(k, all - whole, KFOR_SERIAL, "j");
+    at.idx[last] = k_expr(k, "$ + #", j, whole);
+    fold_into_array(l, r, f, at, sums, j);
+    k_end(k);
+    lower_close(l, opened);
+    for (int64_t half = n / 2; half > 0; half /= 2) {
+        j = k_loop(k, half, KFOR_SERIAL, "j");
+        const KRef join[3] = {k_aload(k, sums, j, 1), k_aload(k, sums, k_expr(k, "$ + #", j, half), 1), 0};
+        k_astore(k, sums, j, k_form(k, f->fold->form, join, f->type));
+        k_end(k);
+    }
+    return k_aload(k, sums, k_index(k, 0), 1);
+}
+
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
 {
     rlx_assert(fold != NULL && value != NULL);
@@ -420,6 +470,8 @@ KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn val
         return fold_along(l, r, at, &f);
     if (r->mode == ROWS_GROUP)
         return fold_group(l, r, at, &f);
+    if (folds_in_array(l, r, &f))
+        return fold_in_array(l, r, at, &f);
     f.acc[0] =
         k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
     rows_each(l, r, at, fold_point, &f);
