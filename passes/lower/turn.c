@@ -2,9 +2,9 @@
 // Kernels that read one value across the order in which they write; see turn.h. A strip is as wide as a line
 // of the cache where the value is read, and as long as the axis along which the kernel writes: so every line
 // is read once, and lines are written in order. Types that vectors do not move take the same strips, element
-// by element, or, of up to 32 bits, square blocks through a small array: so many lines that are a power of two
-// apart would drive each other out. Where one of the axes has few elements (the channels of a picture), a move
-// is a plain loop over the other one, of which compilers make vectors.
+// by element, or, of up to 32 bits, square blocks through a small array: so many lines that are a power of
+// two apart would drive each other out. Where one of the axes has few elements (the channels of a picture), a
+// move is a plain loop over the other one, of which compilers make vectors.
 #include "passes/lower/turn_gpu.h"
 
 enum { LINE_BYTES = 64, MIN_LANES = 4, MIN_SCALARS = 8, MAX_LANES = 64, MAX_COST = 8, FEW = 4, MANY = 32 };
