@@ -196,6 +196,18 @@ static inline double num_dot_bf16(double a, double b, double c)
     return (double)fmaf(num_half_of(a, false), num_half_of(b, false), upper);
 }
 
+static inline double num_pair_bf16(double a, double b)
+{
+    const float f = (float)a, g = (float)b;
+    float pair;
+    uint32_t lower, upper;
+    memcpy(&lower, &f, sizeof lower);
+    memcpy(&upper, &g, sizeof upper);
+    upper = (upper & 0xffff0000u) | lower >> 16;
+    memcpy(&pair, &upper, sizeof pair);
+    return (double)pair;
+}
+
 #define K_INT(name, a, b) _Generic((a), int64_t : num_##name##_i64, uint64_t : num_##name##_u64)((a), (b))
 #define num_div(a, b)     K_INT(div, a, b)
 #define num_rem(a, b)     K_INT(rem, a, b)

@@ -5,6 +5,8 @@
 #include <math.h>
 
 enum { ROW_ACCS = 4 };
+// Sums of a row of f64, of which compilers make vectors: a sixteenth of the elements.
+enum { FEW_SUMS = 8, MANY_SUMS = 32, SUM_ELEMENTS = 16 };
 // Bytes of rows that are worth being fetched ahead by the vector: shorter ones are too near, of longer ones
 // two do not fit into the first-level cache.
 enum { FETCH_LEAST = 1024, FETCH_MOST = 12288 };
@@ -206,7 +208,7 @@ typedef struct Folding {
     void *ctx;
     int type;
     KRef acc[ROW_ACCS];
-    KRef nan;  // of vectors that keep NaN: those that were found, which acc passes over
+    KRef nan[ROW_ACCS]; // of vectors that keep NaN: those that were found, which acc passes over
     KRef init; // scalar neutral element
 } Folding;
 
@@ -214,9 +216,10 @@ static void fold_into(Lower *l, const Folding *f, uint32_t which, KRef value)
 {
     Kernel *k = l->k;
     const KRef operand[3] = {k_get(k, f->acc[which]), value, 0};
-    if (f->nan != 0)
-        k_set(k, f->nan, k_select(k, k_ne(k, value, value), value, k_get(k, f->nan)));
-    const char *form = f->nan == 0                  ? f->fold->form
+    const KRef nan = f->nan[which];
+    if (nan != 0)
+        k_set(k, nan, k_select(k, k_ne(k, value, value), value, k_get(k, nan)));
+    const char *form = nan == 0                     ? f->fold->form
                        : f->fold->across == KOP_max ? "(max b a)"
                                                     : "(min b a)";
     k_set(k, f->acc[which], k_form(k, form, operand, f->type));
@@ -297,11 +300,24 @@ static void fold_singly(Lower *l, const Rows *r, const Folding *f, Point at, con
     Kernel *k = l->k;
     Folding single = *f;
     single.acc[0] = sum;
-    single.nan = 0;
+    single.nan[0] = 0;
     at.lanes = at.count = 1;
     at.idx[r->d.rank - 1] = k_for(k, cut->whole, cut->end, 1, KFOR_SERIAL, "r");
     fold_into(l, &single, 0, value_at(l, &r->d, f, at));
     k_end(k);
+}
+
+// The lanes that have found a NaN, which are joined no more; 0: none are kept.
+static KRef found_nan(Lower *l, Folding *f, uint32_t accs)
+{
+    Kernel *k = l->k;
+    KRef found = 0;
+    for (uint32_t i = 0; i < accs && f->nan[i] != 0; i++) {
+        const KRef nan = k_get(k, f->nan[i]), is_nan = k_ne(k, nan, nan);
+        found = found == 0 ? is_nan : k_or(k, found, is_nan);
+        f->nan[i] = 0;
+    }
+    return found;
 }
 
 // The last axis in vectors: four at a time, then one at a time, then the rest: as a vector with lanes left
@@ -317,10 +333,12 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
                is_single = has_rest && (r->ramp == 0 || !lower_is_float(f->type));
     const RowCuts cut = cut_row(l, r, blocks, whole);
     const KRef rest = is_single ? k_var(k, f->init, "rest") : 0;
-    for (uint32_t i = 0; i < accs; i++)
+    const bool keeps_nan = f->fold->keeps_nan && dtype_info[f->type].cls == DCLASS_FLOAT;
+    for (uint32_t i = 0; i < accs; i++) {
         f->acc[i] = k_var(k, k_splat(k, f->init, r->lanes), "acc");
-    if (f->fold->keeps_nan && dtype_info[f->type].cls == DCLASS_FLOAT)
-        f->nan = k_var(k, k_splat(k, k_number(k, f->type, 0), r->lanes), "nan");
+        if (keeps_nan)
+            f->nan[i] = k_var(k, k_splat(k, k_number(k, f->type, 0), r->lanes), "nan");
+    }
     const uint32_t opened = open_outer(l, r, &at);
     at.vec_axis = last;
     at.lanes = at.count = r->lanes;
@@ -342,13 +360,12 @@ static KRef fold_along(Lower *l, const Rows *r, Point at, Folding *f)
     else if (has_rest)
         fold_last(l, r, f, at, &cut);
     lower_close(l, opened);
-    const KRef nan = f->nan != 0 ? k_get(k, f->nan) : 0;
-    f->nan = 0; // found: they are joined no more
+    const KRef nan = found_nan(l, f, accs);
     for (uint32_t i = accs; i-- > 1;)
         fold_into(l, f, i - 1, k_get(k, f->acc[i]));
     KRef out = k_hreduce(k, f->fold->across, k_get(k, f->acc[0]));
     if (nan != 0)
-        out = k_select(k, k_hreduce(k, KOP_or, k_ne(k, nan, nan)), k_number(k, f->type, (double)NAN), out);
+        out = k_select(k, k_hreduce(k, KOP_or, nan), k_number(k, f->type, (double)NAN), out);
     const KRef join[3] = {out, rest != 0 ? k_get(k, rest) : 0, 0};
     return rest != 0 ? k_form(k, f->fold->form, join, f->type) : out;
 }
@@ -397,6 +414,54 @@ static KRef fold_group(Lower *l, const Rows *r, Point at, Folding *f)
     return k_select(k, any, k_number(k, f->type, (double)NAN), k_get(k, v));
 }
 
+// Are there vectors only if the compiler makes them?
+static bool folds_in_array(const Lower *l, const Rows *r, const Folding *f)
+{
+    const uint32_t last = r->d.rank - 1;
+    return r->mode == ROWS_SCALAR && !l->caps->is_gpu && f->type == DTYPE_f64 && r->d.rank > r->n_kept &&
+           r->d.extent[last] >= 2 * FEW_SUMS && r->d.live[last].size == 0;
+}
+
+static void fold_into_array(Lower *l, const Rows *r, const Folding *f, Point at, KRef sums, KRef which)
+{
+    const KRef operand[3] = {k_aload(l->k, sums, which, 1), value_at(l, &r->d, f, at), 0};
+    k_astore(l->k, sums, which, k_form(l->k, f->fold->form, operand, f->type));
+}
+
+// Element i goes to sum i % n of an array.
+static KRef fold_in_array(Lower *l, const Rows *r, Point at, const Folding *f)
+{
+    Kernel *k = l->k;
+    const uint32_t last = r->d.rank - 1;
+    const int64_t all = r->d.extent[last];
+    int64_t n = FEW_SUMS;
+    while (n < MANY_SUMS && n * SUM_ELEMENTS <= all)
+        n *= 2;
+    const int64_t whole = all - all % n;
+    const KRef sums = k_array(k, f->type, n);
+    k_astore(k, sums, k_loop(k, n, KFOR_SERIAL, "j"), f->init);
+    k_end(k);
+    const uint32_t opened = open_outer(l, r, &at);
+    const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), n, KFOR_SERIAL, "r");
+    KRef j = k_loop(k, n, KFOR_SERIAL, "j");
+    at.idx[last] = k_add(k, i, j);
+    fold_into_array(l, r, f, at, sums, j);
+    k_end(k);
+    k_end(k);
+    j = k_loop(k, all - whole, KFOR_SERIAL, "j");
+    at.idx[last] = k_expr(k, "$ + #", j, whole);
+    fold_into_array(l, r, f, at, sums, j);
+    k_end(k);
+    lower_close(l, opened);
+    for (int64_t half = n / 2; half > 0; half /= 2) {
+        j = k_loop(k, half, KFOR_SERIAL, "j");
+        const KRef join[3] = {k_aload(k, sums, j, 1), k_aload(k, sums, k_expr(k, "$ + #", j, half), 1), 0};
+        k_astore(k, sums, j, k_form(k, f->fold->form, join, f->type));
+        k_end(k);
+    }
+    return k_aload(k, sums, k_index(k, 0), 1);
+}
+
 KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn value, void *ctx)
 {
     rlx_assert(fold != NULL && value != NULL);
@@ -405,6 +470,8 @@ KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn val
         return fold_along(l, r, at, &f);
     if (r->mode == ROWS_GROUP)
         return fold_group(l, r, at, &f);
+    if (folds_in_array(l, r, &f))
+        return fold_in_array(l, r, at, &f);
     f.acc[0] =
         k_var(l->k, r->mode == ROWS_ACROSS && at.lanes > 1 ? k_splat(l->k, f.init, at.lanes) : f.init, "acc");
     rows_each(l, r, at, fold_point, &f);

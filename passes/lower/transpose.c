@@ -10,11 +10,21 @@ typedef struct Range {
     int64_t n; // at most the lanes
 } Range;
 
+static void store_pairs(Lower *l, const Transpose *t, const KRef *v, KRef to, int64_t columns)
+{
+    Kernel *k = l->k;
+    for (int64_t i = 0; i < columns; i += 2) {
+        const KRef upper = i + 1 < columns ? v[i + 1] : k_splat(k, k_number(k, DTYPE_f32, 0), t->lanes);
+        k_store(k, t->to, k_expr(k, "$ + #", to, i / 2 * t->to_row), k_pair_bf16(k, v[i], upper), t->lanes);
+    }
+}
+
 static void emit_block(Lower *l, const Transpose *t, Range rows, Range columns)
 {
     Kernel *k = l->k;
     const KRef from = k_expr(k, "$ * # + ($ + $)", rows.at, t->from_row, t->from_at, columns.at);
-    const KRef to = k_expr(k, "$ * # + ($ + $)", columns.at, t->to_row, t->to_at, rows.at);
+    const int64_t step = t->in_pairs ? t->to_row / 2 : t->to_row;
+    const KRef to = k_expr(k, "$ * # + ($ + $)", columns.at, step, t->to_at, rows.at);
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), t->lanes);
     KRef v[MAX_ROWS];
     for (int64_t i = 0; i < t->lanes; i++)
@@ -24,6 +34,10 @@ static void emit_block(Lower *l, const Transpose *t, Range rows, Range columns)
                                    DTYPE_f32)
                           : zero;
     k_transpose(k, v);
+    if (t->in_pairs) {
+        store_pairs(l, t, v, to, columns.n);
+        return;
+    }
     for (int64_t i = 0; i < columns.n; i++)
         k_store(k, t->to, k_expr(k, "$ + #", to, i * t->to_row), v[i], t->lanes);
 }
@@ -46,7 +60,7 @@ void transpose_emit(Lower *l, const Transpose *t)
     Kernel *k = l->k;
     const int64_t rest = t->rows % t->lanes, whole = t->rows - rest;
     rlx_assert(t->lanes > 1 && t->lanes <= MAX_ROWS);
-    rlx_assert(t->rows >= 0);
+    rlx_assert(t->rows >= 0 && (!t->in_pairs || (t->lanes % 2 == 0 && t->to_row % 2 == 0)));
     const KRef last = k_index(k, whole), end = t->live != 0 ? k_min(k, t->live, last) : last;
     if (whole > 0) {
         const KRef r = k_for(k, k_index(k, 0), end, t->lanes, KFOR_SERIAL, "r");

@@ -13,6 +13,9 @@ typedef struct Transpose {
     int64_t rows, columns, from_row, to_row;
     KRef live; // rows that are needed, at most `rows`; 0: all of them
     uint8_t lanes; // above 1
+    // What is written are pairs of bf16, along the columns (KOP_pair_bf16), the last one with a 0 where they
+    // are odd: pair p of row r at to_at + p * to_row + r.
+    bool in_pairs;
 } Transpose;
 
 void transpose_emit(Lower *l, const Transpose *t);

@@ -2,10 +2,12 @@
 // Kernels that read one value across the order in which they write; see turn.h. A strip is as wide as a line
 // of the cache where the value is read, and as long as the axis along which the kernel writes: so every line
 // is read once, and lines are written in order. Types that vectors do not move take the same strips, element
-// by element.
+// by element, or, of up to 32 bits, square blocks through a small array: so many lines that are a power of
+// two apart would drive each other out. Where one of the axes has few elements (the channels of a picture), a
+// move is a plain loop over the other one, of which compilers make vectors.
 #include "passes/lower/turn_gpu.h"
 
-enum { LINE_BYTES = 64, MIN_LANES = 4, MIN_SCALARS = 8, MAX_LANES = 64, MAX_COST = 8 };
+enum { LINE_BYTES = 64, MIN_LANES = 4, MIN_SCALARS = 8, MAX_LANES = 64, MAX_COST = 8, FEW = 4, MANY = 32 };
 
 typedef struct Turn {
     Lower *l;
@@ -44,7 +46,7 @@ static const Access *find_across(const Domain *d, uint32_t row, NodeId to)
 
 static bool moves_in_vectors(int type)
 {
-    return type == DTYPE_f32 || type == DTYPE_i32 || type == DTYPE_u8 || type == DTYPE_i8 || k_is_half(type);
+    return type == DTYPE_f32 || type == DTYPE_i32 || k_is_byte(type) || k_is_half(type);
 }
 
 // Lanes of blocks; 1: elements.
@@ -95,6 +97,77 @@ static void emit_block(const Turn *t, KRef column, int64_t rows, int64_t columns
         at.idx[t->column] = k_expr(k, "$ + #", column, i);
         t->store(t->l, t->d, at, t->from, k_cast(k, v[i], type));
     }
+}
+
+// A block of elements, through an array.
+static void emit_square(const Turn *t, KRef row, KRef column, int64_t rows, int64_t columns)
+{
+    Kernel *k = t->l->k;
+    Point at = t->at;
+    const KRef block = k_array(k, (int)lower_node(t->l, t->from)->dtype, rows * columns);
+    KRef r = k_loop(k, rows, KFOR_SERIAL, "i"), c = k_loop(k, columns, KFOR_SERIAL, "j");
+    at.idx[t->row] = k_add(k, row, r);
+    at.idx[t->column] = k_add(k, column, c);
+    k_astore(k, block, k_expr(k, "$ * # + $", c, rows, r), load_row(t, at, 0, 1));
+    k_end(k);
+    k_end(k);
+    c = k_loop(k, columns, KFOR_SERIAL, "j");
+    r = k_loop(k, rows, KFOR_SERIAL, "i");
+    at.idx[t->row] = k_add(k, row, r);
+    at.idx[t->column] = k_add(k, column, c);
+    t->store(t->l, t->d, at, t->from, k_aload(k, block, k_expr(k, "$ * # + $", c, rows, r), 1));
+    k_end(k);
+    k_end(k);
+}
+
+static void emit_square_columns(const Turn *t, KRef row, int64_t rows)
+{
+    Kernel *k = t->l->k;
+    const int64_t all = t->d->extent[t->column], rest = all % MIN_SCALARS, whole = all - rest;
+    if (whole > 0) {
+        const KRef c = k_for(k, k_index(k, 0), k_index(k, whole), MIN_SCALARS, KFOR_PARALLEL, "s");
+        emit_square(t, row, c, rows, MIN_SCALARS);
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_square(t, row, k_index(k, whole), rows, rest);
+}
+
+static void emit_squares(const Turn *t)
+{
+    Kernel *k = t->l->k;
+    const int64_t all = t->d->extent[t->row], rest = all % MIN_SCALARS, whole = all - rest;
+    if (whole > 0) {
+        const KRef r = k_for(k, k_index(k, 0), k_index(k, whole), MIN_SCALARS, KFOR_PARALLEL, "r");
+        emit_square_columns(t, r, MIN_SCALARS);
+        k_end(k);
+    }
+    if (rest > 0)
+        emit_square_columns(t, k_index(k, whole), rest);
+}
+
+// Is it no more than the same elements in another order, a few of them in one of the directions?
+static bool is_narrow_move(const Turn *t, NodeId to)
+{
+    const Lower *l = t->l;
+    const int64_t rows = t->d->extent[t->row], columns = t->d->extent[t->column];
+    const bool is_move = to == 0 || (l->pk->body.len == 1 &&
+                                     op_info[lower_node(l, l->anchor)->op].types == OPTYPES_MOVE);
+    return is_move && (rows < columns ? rows <= FEW && columns >= MANY : columns <= FEW && rows >= MANY);
+}
+
+static void emit_narrow(const Turn *t)
+{
+    Kernel *k = t->l->k;
+    const bool is_row = t->d->extent[t->row] < t->d->extent[t->column];
+    const uint32_t few = is_row ? t->row : t->column, many = is_row ? t->column : t->row;
+    Point at = t->at;
+    at.idx[many] = k_loop(k, t->d->extent[many], KFOR_PARALLEL, "i");
+    for (int64_t i = 0; i < t->d->extent[few]; i++) {
+        at.idx[few] = k_index(k, i);
+        t->store(t->l, t->d, at, t->from, load_row(t, at, 0, 1));
+    }
+    k_end(k);
 }
 
 // Some rows of a strip.
@@ -171,7 +244,9 @@ bool turn_map(Lower *l, const Domain *d, NodeId to, TurnStore store)
     }
     t.store = store;
     t.lanes = choose_lanes(&t);
-    if (t.lanes == 1 && (d->extent[t.row] < MIN_SCALARS || d->extent[t.column] < MIN_SCALARS))
+    const bool is_narrow = is_narrow_move(&t, to);
+    if (!is_narrow && t.lanes == 1 &&
+        (d->extent[t.row] < MIN_SCALARS || d->extent[t.column] < MIN_SCALARS))
         return false;
     const int64_t line = LINE_BYTES / (int64_t)dtype_info[lower_node(l, t.from)->dtype].bytes;
     t.width = line > t.lanes ? line : t.lanes;
@@ -179,7 +254,12 @@ bool turn_map(Lower *l, const Domain *d, NodeId to, TurnStore store)
     for (uint32_t i = 0; i < d->rank; i++)
         if (i != t.row && i != t.column)
             opened += lower_open_axis(l, d, i, KFOR_PARALLEL, &t.at);
-    emit_strips(&t);
+    if (is_narrow)
+        emit_narrow(&t);
+    else if (t.lanes == 1 && dtype_info[lower_node(l, t.from)->dtype].bytes < 8)
+        emit_squares(&t);
+    else
+        emit_strips(&t);
     lower_close(l, opened);
     return true;
 }

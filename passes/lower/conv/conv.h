@@ -13,6 +13,7 @@ typedef struct Conv {
     TileShape s;                                    // of one group; one spatial axis is w
     int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
     int64_t stride_outer[TILE_MAX_OUTER];
+    bool has_pairs;                                 // of bf16: conv_takes_pairs
     KRef images;                                    // that count in this run; 0: all
     const struct GpuBytes *bytes;                   // of int_conv (gpu_matmul.h); else NULL
 } Conv;
@@ -24,6 +25,8 @@ typedef struct Transposed {
     int64_t ic, oc; // channels of one group
     uint32_t spatial;
     Domain d;
+    bool has_pairs; // conv_takes_pairs
+    uint32_t pairs; // with them: parameter of the image as conv_pair_image makes it
 } Transposed;
 
 // Are the weights constant, or worth a kernel that packs them?
@@ -43,9 +46,17 @@ TileInput conv_tile_input(Lower *l, const Conv *c);
 bool conv_can_keep_rows(const Graph *g, const PassOptions *o, const Node *n);
 // A convolution of a row of one channel without padding, whose result is wanted in rows: the same question.
 bool conv_can_make_rows(const Graph *g, const PassOptions *o, const Node *n);
+// Are image and weights of a convolution of f32 cast from bf16, and the weights constant?
+bool conv_is_of_bf16(const Graph *g, const Node *n);
 // A convolution of f32 whose image and constant weights come from bf16, on a target that multiplies these in
 // matrix registers.
 bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n);
+// Is it faster with pairs of channels, which are bf16? Only in tiles (conv_tile).
+bool conv_takes_pairs(const Lower *l, const Conv *c);
+// Emits a copy of the image in pairs of channels: its parameter.
+uint32_t conv_pair_image(Lower *l, const Conv *c);
+// Makes these pairs the channels of c, and the image that copy.
+void conv_read_pairs(const Lower *l, Conv *c);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
 // Has the convolution one input channel for each group, and one, two or four output channels, next to each

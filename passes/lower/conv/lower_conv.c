@@ -308,12 +308,18 @@ static void emit_matrix_groups(Lower *l, const Conv *c, ConvStore *store)
     }
 }
 
-static void emit_tiled_groups(Lower *l, const Conv *c, ConvStore *store)
+static void emit_tiled_groups(Lower *l, const Conv *conv, ConvStore *store)
 {
     Kernel *k = l->k;
+    Conv own = *conv;
+    const Conv *c = &own;
     const bool is_const = node_is_const(l->g, c->w);
-    Tile t = conv_tile(l, c, store);
     TileSource src = is_const ? constant_weights(c) : stored_weights(l, c);
+    const uint32_t pairs = c->has_pairs ? conv_pair_image(l, c) : 0;
+    if (c->has_pairs)
+        conv_read_pairs(l, &own);
+    Tile t = conv_tile(l, c, store);
+    t.in.param = c->has_pairs ? pairs : t.in.param;
     src.data = is_const ? const_f32(l, c->w) : NULL;
     src.groups = c->group;
     src.stride_group = c->s.oc * src.stride_oc;
@@ -459,31 +465,9 @@ static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
                         : k_add(k, sum, k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1));
 }
 
-// Is it the same elements in another order or shape?
-static bool only_moves(const Node *n)
-{
-    const OpInfo *info = &op_info[n->op];
-    return n->n_src == 1 && info->types == OPTYPES_MOVE && (info->flags & OPFLAG_POINT) == 0 &&
-           ((info->flags & OPFLAG_VIEW) != 0 || info->layout == OPLAYOUT_ANY);
-}
-
-// Are all elements of an f32 cast from bf16?
-static bool comes_from_bf16(const Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    while (n->dtype == DTYPE_f32 && only_moves(n))
-        n = graph_node(g, n->src[0]);
-    return n->dtype == DTYPE_f32 && n->n_src == 1 && (op_info[n->op].flags & OPFLAG_POINT) != 0 &&
-           graph_node(g, n->src[0])->dtype == DTYPE_bf16;
-}
-
 bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n)
 {
-    if (n->op != OP_conv || !o->caps->has_matrix || n->dtype != DTYPE_f32 || g->reads != NULL ||
-        !node_is_const(g, n->src[1]) || !comes_from_bf16(g, n->src[0]))
-        return false;
-    const Node *w = graph_node(g, n->src[1]);
-    return halves_type(DTYPE_f32, node_attr(w, A_const_data)->u.blob, shape_numel(w->shape)) == DTYPE_bf16;
+    return n->op == OP_conv && o->caps->has_matrix && conv_is_of_bf16(g, n);
 }
 
 void lower_conv(Lower *l)
@@ -510,6 +494,7 @@ void lower_conv(Lower *l)
         return;
     }
     taps_to_channels(&c);
+    c.has_pairs = conv_takes_pairs(l, &c);
     const bool is_whole = l->whole[l->anchor], has_tiles = can_tile(l, &c, &d);
     const bool has_matrix = has_tiles && !is_whole && has_matrix_groups(l, &c);
     const bool is_free = l->strip.window == NULL && !lower_goes_by_rows(l);

@@ -85,7 +85,8 @@ static TileAxis axis_of(const Phase *p)
 static Conv phase_conv(const Lower *l, const Transposed *t, const PhaseStore *s)
 {
     TileAxis axis[MAX_SPATIAL];
-    Conv c = {.x = t->x, .w = t->w, .bias = t->bias, .group = t->form.group, .shuffle = 1};
+    Conv c = {.x = t->x, .w = t->w, .bias = t->bias, .group = t->form.group, .shuffle = 1,
+              .has_pairs = t->has_pairs};
     for (uint32_t i = 0; i < t->spatial; i++)
         axis[i] = axis_of(&s->phase[i]);
     conv_set_axes(&c, lower_loc(l, t->x), axis, t->spatial);
@@ -149,11 +150,16 @@ static TileSource phase_weights(const Lower *l, const Transposed *t, const Phase
     return src;
 }
 
-static void emit_tiles(Lower *l, const Conv *c, const TileSource *src, PhaseStore *s)
+static void emit_tiles(Lower *l, const Conv *conv, const TileSource *src, PhaseStore *s)
 {
     Kernel *k = l->k;
+    Conv own = *conv;
+    const Conv *c = &own;
+    if (c->has_pairs)
+        conv_read_pairs(l, &own);
     Tile tile = tile_new(l, c->s);
     tile.in = conv_tile_input(l, c);
+    tile.in.param = c->has_pairs ? s->t->pairs : tile.in.param;
     tile.w = node_is_const(l->g, c->w) ? tile_pack(&tile, src, node_name(l->g, c->w))
                                        : tile_pack_stored(&tile, src, c->w);
     tile.has_bias = c->bias != 0;
@@ -204,10 +210,22 @@ static bool can_tile(Lower *l, const Transposed *t)
     return lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1;
 }
 
+// As the first phase is best.
+static void choose_pairs(Lower *l, Transposed *t)
+{
+    PhaseStore s = {.t = t};
+    for (uint32_t i = 0; i < t->spatial; i++)
+        s.phase[i] = phase_of(l, t, i, 0);
+    Conv c = phase_conv(l, t, &s);
+    c.has_pairs = t->has_pairs = conv_takes_pairs(l, &c);
+    t->pairs = t->has_pairs ? conv_pair_image(l, &c) : 0;
+}
+
 // Phases in the order of their remainders, the last axis running fastest.
-static void lower_phases(Lower *l, const Transposed *t)
+static void lower_phases(Lower *l, Transposed *t)
 {
     int64_t phases = 1;
+    choose_pairs(l, t);
     for (uint32_t i = 0; i < t->spatial; i++)
         phases *= t->form.stride[i];
     for (int64_t n = 0; n < phases; n++) {

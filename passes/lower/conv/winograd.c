@@ -297,7 +297,9 @@ static double direct_cycles(const Lower *l, const Conv *c, uint8_t lanes)
     const double weights = 4.0 * (double)(c->s.kh * c->s.kw * c->s.ic * c->s.oc * c->group);
     const double pixels = (double)(c->s.n * c->s.h * c->s.w);
     const double padded = (double)(ceil_div(c->s.oc, lanes) * lanes) / (double)c->s.oc;
-    const double rate = lanes * l->caps->cpu.fma_per_cycle * direct_share(c, lanes);
+    const CpuMachine *cpu = &l->caps->cpu;
+    const double products = c->has_pairs ? 2 * cpu->pairs_per_cycle : cpu->fma_per_cycle;
+    const double rate = lanes * products * direct_share(c, lanes);
     const double compute = pixels * weights * padded / 4 / rate;
     const double stream = memory_cycles(l, weights);
     return compute > stream ? compute : stream;

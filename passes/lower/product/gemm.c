@@ -244,23 +244,68 @@ static void close_run(const Gemm *g, const GemmRun *run, bool always)
         k_end(g->l->k);
 }
 
-// Columns that lie along k are turned in blocks. Else vector by vector of the panel, so that no more rows of
-// b are read at a time than stay in the first-level cache.
+// Rows of b in `steps` pairs.
+static int64_t pair_rows(const Gemm *g, int64_t steps)
+{
+    rlx_assert(g->b_rows % 2 == 0 || steps == g->k);
+    return 2 * steps < g->b_rows ? 2 * steps : g->b_rows;
+}
+
+// Columns that lie along k, in blocks.
+static void turn_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t steps)
+{
+    transpose_emit(g->l, &(Transpose){.from = g->b,
+                                      .to = g->panel,
+                                      .from_at = start,
+                                      .to_at = at->b,
+                                      .rows = at->real,
+                                      .columns = g->has_pairs ? pair_rows(g, steps) : steps,
+                                      .from_row = g->b_col,
+                                      .to_row = at->nv * g->lanes,
+                                      .lanes = g->lanes,
+                                      .in_pairs = g->has_pairs});
+}
+
+// Pairs of rows from c on into vector v of the panel; is_odd: the second one is missing.
+static void copy_pairs(const Gemm *g, const GemmTileAt *at, KRef start, int64_t v, KRef c, bool is_odd)
+{
+    Kernel *k = g->l->k;
+    const uint8_t real = real_lanes(g, at, v);
+    const KRef from = k_expr(k, "$ * # + ($ + #)", c, 2 * g->b_k, start, v * g->lanes);
+    const KRef to = k_expr(k, "$ * # + ($ + #)", c, at->nv * g->lanes, at->b, v * g->lanes);
+    const KRef lower = load_b(g, from, g->lanes, real);
+    const KRef upper = is_odd ? k_splat(k, k_number(k, DTYPE_f32, 0), g->lanes)
+                              : load_b(g, k_expr(k, "$ + #", from, g->b_k), g->lanes, real);
+    k_store(k, g->panel, to, k_pair_bf16(k, lower, upper), g->lanes);
+}
+
+static void pair_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t steps)
+{
+    Kernel *k = g->l->k;
+    const int64_t rows = pair_rows(g, steps);
+    for (int64_t v = 0; v < at->nv; v++) {
+        if (rows > 1) {
+            copy_pairs(g, at, start, v, k_loop(k, rows / 2, KFOR_SERIAL, "c"), false);
+            k_end(k);
+        }
+        if (rows % 2 != 0)
+            copy_pairs(g, at, start, v, k_index(k, rows / 2), true);
+    }
+}
+
+// Columns that lie along k are turned. Else vector by vector of the panel, so that no more rows of b are read
+// at a time than stay in the first-level cache.
 static void copy_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t steps)
 {
     Kernel *k = g->l->k;
     const DType type = g->is_packing ? g->b_type : DTYPE_f32;
     const KRef zero = k_number(k, type, 0);
-    if (g->b_k == 1 && g->b_col != 1 && g->lanes > 1 && g->b_type == DTYPE_f32) {
-        transpose_emit(g->l, &(Transpose){.from = g->b,
-                                          .to = g->panel,
-                                          .from_at = start,
-                                          .to_at = at->b,
-                                          .rows = at->real,
-                                          .columns = steps,
-                                          .from_row = g->b_col,
-                                          .to_row = at->nv * g->lanes,
-                                          .lanes = g->lanes});
+    if (g->b_k == 1 && g->b_col != 1 && g->lanes > 1 && type == DTYPE_f32) {
+        turn_steps(g, at, start, steps);
+        return;
+    }
+    if (g->has_pairs) {
+        pair_steps(g, at, start, steps);
         return;
     }
     for (int64_t v = 0; v < at->nv; v++) {
@@ -292,7 +337,8 @@ static void pack_steps(const Gemm *g, const GemmTileAt *at)
 {
     Kernel *k = g->l->k;
     const KRef start = k_expr(k, "$ * #", at->column, g->b_col);
-    copy_steps(g, at, is_cut(g) ? k_expr(k, "$ * # + $", at->cut, g->t.steps * g->b_k, start) : start,
+    const int64_t step = g->has_pairs ? 2 * g->b_k : g->b_k;
+    copy_steps(g, at, is_cut(g) ? k_expr(k, "$ * # + $", at->cut, g->t.steps * step, start) : start,
                g->t.steps);
 }
 
@@ -427,7 +473,7 @@ void gemm_emit(Gemm *g)
     rlx_assert(g->store != NULL && g->t.rows >= 1 && g->t.steps >= 0);
     Kernel *k = g->l->k;
     const GemmRuns blocks = gemm_blocks(g);
-    rlx_assert(!g->has_pairs || g->source == GEMM_PACKED);
+    rlx_assert(!g->has_pairs || g->source == GEMM_PACKED || g->source == GEMM_COPIED);
     if (gemm_makes_panels(g))
         g->panel = lower_param_thread_scratch(g->l, "panel", DTYPE_f32,
                                               (uint64_t)(g->t.steps * g->t.nv * g->lanes), &g->panel_base);

@@ -45,9 +45,10 @@ struct Gemm {
     int64_t a_row, a_k, b_k, b_col; // strides; those of b when it is not packed
     GemmSource source;
     DType b_type; // of the elements of b: f32, f16 or bf16; those of a are f32
-    // PACKED: what are called elements of a and b are pairs of bf16 that follow each other along k, in the
-    // bits of an f32 (the first below); k counts pairs. The order of the sum: that of KOP_dot_bf16.
+    // PACKED or COPIED: what are called elements of a and b are pairs of bf16 that follow each other along k,
+    // in the bits of an f32 (the first below); k counts pairs. The order of the sum: that of KOP_dot_bf16.
     bool has_pairs;
+    int64_t b_rows; // with pairs, of a b that is packed at run time: its rows of bf16, b_k apart
     uint8_t lanes;
     GemmTiles t;
     KRef m_live, n_live; // rows and columns that count in this run; 0: all. Others may be computed or not

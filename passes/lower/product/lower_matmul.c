@@ -8,14 +8,15 @@
 #include "passes/lower/amx/matrix.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/packer.h"
+#include "passes/lower/pairs.h"
 #include "passes/lower/product/gemm.h"
 #include "passes/lower/product/matmul.h"
 #include "passes/lower/product/panels.h"
 #include "passes/lower/product/table.h"
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
-// elements between its rows that are near.
-enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256 };
+// elements between its rows that are near; rows for which pairs of a b that a run makes are worth copying.
+enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256, MIN_PAIR_ROWS = 8 };
 
 // --- results -------------------------------------------------------------------------------------
 
@@ -82,20 +83,25 @@ static bool may_be_few(const Lower *l, const Matmul *x)
            lower_node(l, x->a)->dtype == DTYPE_f32;
 }
 
-static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type)
+static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type, bool has_pairs)
 {
     if (is_packed(l, x))
         return k_is_half(b_type) && x->m >= MIN_COPY_ROWS ? GEMM_WIDENED : GEMM_PACKED;
     const bool is_near = x->b_k <= MAX_NEAR_PITCH || x->m < MIN_COPY_ROWS;
-    return x->b_col == 1 && is_near ? GEMM_ROWS : GEMM_COPIED;
+    return x->b_col == 1 && is_near && !has_pairs ? GEMM_ROWS : GEMM_COPIED;
 }
 
-// Are pairs of bf16 one operand of an instruction, and is that faster? Some cores do them at half the rate of
-// multiply-adds of f32 (Sapphire Rapids: 92 and 185 GFLOP/s), others at twice the rate.
+// Columns of a run in pairs: where some rows read them, or once after parameters were set.
+static bool can_pair_columns(const Lower *l, const Matmul *x)
+{
+    if (x->k_live != 0 || (x->b_k != 1 && x->b_col != 1))
+        return false;
+    return is_packed(l, x) ? x->k % 2 == 0 : matmul_join_rows(l, x).m >= MIN_PAIR_ROWS;
+}
+
 static bool uses_pairs(const Lower *l, const Matmul *x)
 {
-    const CpuMachine *cpu = &l->caps->cpu;
-    return l->caps->has_dot_bf16 && 2 * cpu->pairs_per_cycle > cpu->fma_per_cycle && is_packable(l, x) &&
+    return pairs_are_fast(l->caps) && (is_packable(l, x) || can_pair_columns(l, x)) &&
            lower_node(l, x->a)->dtype == DTYPE_bf16 && lower_node(l, x->b)->dtype == DTYPE_bf16 &&
            gemm_lanes(l, x->n) >= 4;
 }
@@ -107,7 +113,18 @@ typedef enum RowsForm {
     ROWS_IN_PLACE,
     ROWS_WIDENED, // a copy of all of a as f32, row-major: tiles read elements one by one, each panel again
     ROWS_PAIRED,  // a copy of all of a as rows of pairs along k
+    ROWS_WORDS,   // pairs that are in place
 } RowsForm;
+
+static bool are_pairs(RowsForm rows)
+{
+    return rows == ROWS_PAIRED || rows == ROWS_WORDS;
+}
+
+static bool are_copied(RowsForm rows)
+{
+    return rows == ROWS_PAIRED || rows == ROWS_WIDENED;
+}
 
 typedef struct Tiling {
     Matmul x; // rows are joined, and strides of a are those of its copy, where pairs are elements
@@ -119,22 +136,53 @@ typedef struct Tiling {
     GemmSource source;
 } Tiling;
 
-// Sets the strides of a copy of a; unit: elements of a pair. Returns the number of elements.
-static int64_t place_copy(const Lower *l, const Matmul *x, RowsForm rows, int64_t unit, Loc *loc)
+static uint32_t axis_of_k(const Lower *l, const Matmul *x)
 {
-    const Shape *s = lower_node(l, x->a)->shape;
-    const uint32_t last = s->rank - 1;
-    const bool is_turned = matmul_form(lower_node(l, l->anchor)).turns_a && s->rank > 1;
-    const uint32_t inner = rows == ROWS_PAIRED && is_turned ? last - 1 : last;
-    int64_t stride = rows == ROWS_PAIRED ? ceil_div(x->k, 2) * unit : s->dim[last];
-    rlx_assert(rows != ROWS_IN_PLACE);
-    loc->stride[inner] = 1;
-    for (uint32_t i = s->rank; i-- > 0;)
-        if (i != inner) {
-            loc->stride[i] = stride;
-            stride *= s->dim[i];
-        }
-    return stride;
+    const uint32_t last = lower_node(l, x->a)->shape->rank - 1;
+    return !x->a_is_vector && matmul_form(lower_node(l, l->anchor)).turns_a ? last - 1 : last;
+}
+
+// The axis whose elements are next to each other in a copy of a.
+static uint32_t axis_of_copy(const Lower *l, const Matmul *x, RowsForm rows)
+{
+    return rows == ROWS_PAIRED ? axis_of_k(l, x) : lower_node(l, x->a)->shape->rank - 1;
+}
+
+// Are pairs of elements along k aligned words?
+static bool has_words(const Lower *l, const Matmul *x)
+{
+    const Loc *loc = lower_loc(l, x->a);
+    if (loc->buf == 0 || x->a_k != 1 || x->k % 2 != 0 || lower_alignment(l, loc, DTYPE_bf16) < 4)
+        return false;
+    for (uint32_t i = 0; i < lower_node(l, x->a)->shape->rank; i++)
+        if (i != axis_of_k(l, x) && loc->stride[i] % 2 != 0)
+            return false;
+    return true;
+}
+
+static Loc words_of(const Lower *l, const Matmul *x)
+{
+    Loc loc = *lower_loc(l, x->a);
+    for (uint32_t i = 0; i < lower_node(l, x->a)->shape->rank; i++)
+        loc.stride[i] = i == axis_of_k(l, x) ? 1 : loc.stride[i] / 2;
+    loc.offset /= 2;
+    return loc;
+}
+
+// The parameter of a, the elements of which are pairs.
+static uint32_t param_of_words(Lower *l, const Matmul *x)
+{
+    const Loc loc = words_of(l, x);
+    TensorType t = {.dtype = DTYPE_f32, .shape = *lower_node(l, x->a)->shape};
+    t.shape.dim[axis_of_k(l, x)] /= 2;
+    return lower_param_typed(l, &t, &loc, node_name(l->g, x->a), PARAM_READ);
+}
+
+static RowsForm rows_form(const Lower *l, const Matmul *x)
+{
+    if (uses_pairs(l, x))
+        return has_words(l, x) ? ROWS_WORDS : ROWS_PAIRED;
+    return lower_node(l, x->a)->dtype != DTYPE_f32 ? ROWS_WIDENED : ROWS_IN_PLACE;
 }
 
 static Tiling tiling_of(Lower *l, const Matmul *x)
@@ -145,18 +193,17 @@ static Tiling tiling_of(Lower *l, const Matmul *x)
     Tiling t = {.may_be_few = may_be_few(l, x),
                 .data = is_constant ? node_attr(lower_node(l, x->b), A_const_data)->u.blob : NULL,
                 .is_lasting = !is_constant && is_packed(l, x)};
-    t.rows = uses_pairs(l, x)                          ? ROWS_PAIRED
-             : lower_node(l, x->a)->dtype != DTYPE_f32 ? ROWS_WIDENED
-                                                       : ROWS_IN_PLACE;
-    t.b_type = t.rows == ROWS_PAIRED ? DTYPE_f32
-               : t.data != NULL      ? halves_type_in(l->g, type, t.data, x->k * x->n)
-                                     : type;
-    if (t.rows != ROWS_IN_PLACE) {
-        place_copy(l, x, t.rows, 1, &own.a_loc);
-        matmul_set_rows(l, &own);
-    }
+    t.rows = rows_form(l, x);
+    t.b_type = are_pairs(t.rows) ? DTYPE_f32
+               : t.data != NULL  ? halves_type_in(l->g, type, t.data, x->k * x->n)
+                                 : type;
+    if (are_copied(t.rows))
+        pairs_place(l, x->a, axis_of_copy(l, x, t.rows), t.rows == ROWS_PAIRED, &own.a_loc);
+    else if (t.rows == ROWS_WORDS)
+        own.a_loc = words_of(l, x);
+    matmul_set_rows(l, &own);
     t.x = matmul_join_rows(l, &own);
-    t.source = source_of(l, &t.x, t.b_type);
+    t.source = source_of(l, &t.x, t.b_type, are_pairs(t.rows));
     rlx_assert(t.data == NULL || !t.is_lasting);
     return t;
 }
@@ -200,60 +247,6 @@ static void lower_on_matrix_registers(Lower *l, const Matmul *x)
                                 .stride_oc = x->b_col, .stride_ic = x->b_k};
     matrix_emit(&t, &weights, node_name(l->g, x->b));
     lower_close(l, opened);
-}
-
-typedef struct Widening {
-    NodeId id;
-    uint32_t to;
-    const Loc *loc; // of the copy
-} Widening;
-
-static void widen_point(Lower *l, const Domain *d, Point at, void *ctx)
-{
-    const Widening *w = ctx;
-    Kernel *k = l->k;
-    KRef from = k_index(k, 0), to = k_index(k, 0);
-    for (uint32_t i = 0; i < d->rank; i++) {
-        from = k_expr(k, "$ * # + $", at.idx[i], lower_loc(l, w->id)->stride[i], from);
-        to = k_expr(k, "$ * # + $", at.idx[i], w->loc->stride[i], to);
-    }
-    const KRef value = k_load(k, lower_param(l, w->id, PARAM_READ), from, at.lanes, at.count);
-    k_store(k, w->to, to, k_cast(k, value, k->params.data[w->to].dtype), at.count);
-}
-
-// Zeros behind the last element of each row, which has no other of its pair.
-static void clear_rests(Lower *l, const Widening *w, int64_t rows, int64_t pitch)
-{
-    Kernel *k = l->k;
-    const KRef i = k_loop(k, rows, KFOR_PARALLEL, "r");
-    k_store(k, w->to, k_expr(k, "$ * # + #", i, pitch, pitch - 1), k_number(k, DTYPE_bf16, 0), 1);
-    k_end(k);
-}
-
-// The parameter of the copy of a.
-static uint32_t copy_rows(Lower *l, const Tiling *t)
-{
-    rlx_assert(t->rows != ROWS_IN_PLACE);
-    const NodeId id = t->x.a;
-    const Shape *s = lower_node(l, id)->shape;
-    const uint32_t last = s->rank - 1;
-    const int64_t pitch = ceil_div(t->x.k, 2) * 2;
-    Loc loc = t->x.a_loc;
-    const int64_t n = place_copy(l, &t->x, t->rows, 2, &loc), all = t->rows == ROWS_PAIRED ? n / 2 : n;
-    const uint32_t copy = lower_param_scratch(l, "rows", DTYPE_f32, (uint64_t)(all > 0 ? all : 1));
-    Widening w = {.id = id, .to = t->rows == ROWS_PAIRED ? lower_param_view(l, copy, DTYPE_bf16) : copy,
-                  .loc = &loc};
-    const bool is_vector = lower_loc(l, id)->stride[last] == 1 && loc.stride[last] == 1;
-    Domain d = domain_of(s);
-    domain_trim(l, &d, id);
-    Point at = {.lanes = 1, .count = 1};
-    const uint32_t opened = lower_open(l, &d, last, &at);
-    lower_along(l, &d, last, is_vector ? lower_fit_lanes(l, s->dim[last]) : 1, at, widen_point, &w);
-    lower_close(l, opened);
-    if (t->rows == ROWS_PAIRED && t->x.k % 2 != 0 && n > 0)
-        clear_rests(l, &w, n / pitch, pitch);
-    k_barrier(l->k);
-    return copy;
 }
 
 // Rows and columns whose number only a run knows.
@@ -304,21 +297,26 @@ static void set_columns(Lower *l, const Tiling *t, const Point *batch, Gemm *g)
 static void lower_on_vectors(Lower *l, const Matmul *whole, const Tiling *t)
 {
     const Matmul *x = &t->x;
-    const bool has_pairs = t->rows == ROWS_PAIRED;
+    const bool has_pairs = are_pairs(t->rows);
     Point batch = {.lanes = 1, .count = 1};
     MatmulStore store = {.x = x, .batch = &batch};
     Gemm g = {.l = l, .m = x->m, .n = x->n, .k = has_pairs ? ceil_div(x->k, 2) : x->k,
-              .has_pairs = has_pairs, .a_row = x->a_row, .a_k = x->a_k, .b_k = x->b_k, .b_col = x->b_col,
+              .has_pairs = has_pairs, .b_rows = x->k,
+              .a_row = x->a_row, .a_k = x->a_k, .b_k = x->b_k, .b_col = x->b_col,
               .b_type = t->b_type, .source = t->source,
               .store = store_matmul, .fetch = fetch_matmul, .ctx = &store};
     const LiveRef *rows = &whole->d.live[whole->batch];
     const KRef few = t->may_be_few ? k_expr(l->k, "$ <= #", lower_live(l, rows, whole->m), MAX_DOT_ROWS) : 0;
-    const uint32_t copy = t->rows != ROWS_IN_PLACE ? copy_rows(l, t) : 0;
+    const bool is_copied = are_copied(t->rows);
+    const uint32_t copy =
+        is_copied ? pairs_copy(l, x->a, axis_of_copy(l, x, t->rows), t->rows == ROWS_PAIRED) : 0;
     set_live(l, x, &g);
     gemm_choose(&g);
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
     set_columns(l, t, &batch, &g);
-    g.a = t->rows != ROWS_IN_PLACE ? copy : lower_param(l, x->a, PARAM_READ);
+    g.a = is_copied               ? copy
+          : t->rows == ROWS_WORDS ? param_of_words(l, x)
+                                  : lower_param(l, x->a, PARAM_READ);
     g.a_base = matmul_base(l, x, x->a, &x->a_loc, &batch);
     if (few != 0)
         lower_few(l, x, &batch, few, &g);

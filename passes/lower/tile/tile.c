@@ -93,7 +93,7 @@ static void emit_step(const Tile *t, const TileAt *at, const Accs *a, Cursor c, 
             const KRef b = k_load(k, t->in.param, k_expr(k, "$ + #", c.x, from), 1, 1);
             for (int64_t v = 0; v < at->nv; v++) {
                 const KRef acc = a->var[(row * at->columns + column) * at->nv + v];
-                k_set(k, acc, k_fma(k, b, wv[v], k_get(k, acc)));
+                k_set(k, acc, k_op(k, t->s.paired > 0 ? KOP_dot_bf16 : KOP_fma, b, wv[v], k_get(k, acc)));
             }
         }
 }

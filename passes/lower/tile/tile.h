@@ -25,6 +25,7 @@ typedef struct TileShape {
     int64_t ic, oc;                               // channels of one group
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w; // kernel, strides, dilations, pads at the beginning
     bool is_bf16;                                 // input and weights are, or come from, bf16
+    int64_t paired; // 0, or the channels of bf16, of which two each are a channel of ic (KOP_dot_bf16)
 } TileShape;
 
 // How the input is read: element (image, channel, outer, row, column) at the sum of index * stride.
@@ -109,7 +110,7 @@ TileBlocks tile_blocks(const Tile *t);
 // Most pixels that tiles take beside nv vectors of channels.
 int64_t tile_pixels(const Tile *t, int64_t nv);
 // Weights given as element (oc, ic, outer taps, kh, kw) at the sum of index * stride of `data`, which lives
-// in the graph: of f32, or bf16 where the shape says so.
+// in the graph: of f32, or bf16 where the shape says so. Strides are those of channels that are not paired.
 typedef struct TileSource {
     const void *data;
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;

@@ -64,15 +64,31 @@ static int64_t outer_offset(const TilePacking *p, int64_t tap)
     return offset;
 }
 
+// Two weights of an output channel, from the first on, as a pair.
+static float pair_of(const TilePacking *p, const float *from, int64_t c)
+{
+    uint32_t lower, upper = 0;
+    float pair;
+    memcpy(&lower, from, sizeof lower);
+    if (2 * c + 1 < p->s.paired)
+        memcpy(&upper, from + p->src.stride_ic, sizeof upper);
+    upper = (upper & 0xffff0000u) | lower >> 16;
+    memcpy(&pair, &upper, sizeof pair);
+    return pair;
+}
+
 static float *pack_plane(const TilePacking *p, const float *from, int64_t first, int64_t width, float *out)
 {
     const TileSource *src = &p->src;
     for (int64_t kh = 0; kh < p->s.kh; kh++)
         for (int64_t kw = 0; kw < p->s.kw; kw++)
             for (int64_t c = 0; c < p->s.ic; c++, out += width) {
-                const float *at = from + kh * src->stride_kh + kw * src->stride_kw + c * src->stride_ic;
-                for (int64_t o = 0; o < width && first + o < p->s.oc; o++)
-                    memcpy(out + o, at + (first + o) * src->stride_oc, sizeof *out);
+                const int64_t channel = p->s.paired > 0 ? 2 * c : c;
+                const float *at = from + kh * src->stride_kh + kw * src->stride_kw + channel * src->stride_ic;
+                for (int64_t o = 0; o < width && first + o < p->s.oc; o++) {
+                    const float *w = at + (first + o) * src->stride_oc;
+                    out[o] = p->s.paired > 0 ? pair_of(p, w, c) : *w;
+                }
             }
     return out;
 }
