@@ -12,6 +12,7 @@
 #include "passes/graph/bytes_volume.h"
 #include "passes/graph/requantise.h"
 #include "passes/graph/simplify_halves.h"
+#include "passes/graph/simplify_shifts.h"
 #include "passes/pass.h"
 #include "passes/units.h"
 
@@ -436,8 +437,10 @@ static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
     const TargetCaps *caps = o->caps;
     if (graph_node(g, id)->op == OP_qmatmul)
         return step_product(g, id, caps);
-    if (caps->prefers_ints)
-        return simplify_halves(g, id);
+    if (caps->prefers_ints) {
+        const NodeId sum = simplify_halves(g, id);
+        return sum != id ? sum : simplify_shifts(g, id);
+    }
     if (graph_node(g, id)->op == OP_reduce_sum)
         return caps->is_gpu ? id : step_sum(g, id);
     if (graph_node(g, id)->op != OP_int_conv)
@@ -450,7 +453,8 @@ static bool has_bytes(const Graph *g)
 {
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
-        if (n->op == OP_int_conv || n->op == OP_qmatmul || (n->op == OP_reduce_sum && n->dtype == DTYPE_i32))
+        if (n->op == OP_int_conv || n->op == OP_qmatmul || n->op == OP_matmul ||
+            (n->op == OP_reduce_sum && n->dtype == DTYPE_i32))
             return true;
     }
     return false;
