@@ -453,8 +453,9 @@ static bool has_bytes(const Graph *g)
 {
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
-        if (n->op == OP_int_conv || n->op == OP_qmatmul || n->op == OP_matmul ||
-            (n->op == OP_reduce_sum && n->dtype == DTYPE_i32))
+        if (n->op == OP_int_conv || n->op == OP_qmatmul ||
+            (n->op == OP_reduce_sum && n->dtype == DTYPE_i32) ||
+            (n->op == OP_shift_right && n->dtype == DTYPE_i64))
             return true;
     }
     return false;

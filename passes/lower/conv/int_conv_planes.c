@@ -137,11 +137,6 @@ static bool is_unrolled(const Planes *p)
     return p->c.kh * p->c.kw <= UNROLLED_TAPS;
 }
 
-static bool is_wide(const Planes *p)
-{
-    return lower_node(p->c.l, p->c.x)->dtype == DTYPE_i16;
-}
-
 static int64_t unit(const Planes *p)
 {
     return p->has_pairs ? 2 : 1; // elements of a word
@@ -487,7 +482,7 @@ static bool fits(const Planes *p)
     const IntConv *c = &p->c;
     const bool is_reused = c->kh > c->sh || c->kw > c->sw;
     const bool is_known = int_conv_knows_bias(c) && int_conv_knows_zero(c);
-    const bool is_fit = c->group > 1 || is_wide(p); // bytes of one channel have faster ways
+    const bool is_fit = c->group > 1 || int_conv_is_wide(c); // bytes of one channel have faster ways
     return !int_conv_has_live_axes(c, p->d) && c->ic == 1 && is_fit && c->h * c->w_out >= MIN_OUTPUTS &&
            is_reused && c->kh <= MAX_TAPS && c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 &&
            (p->has_pairs || is_known);
@@ -495,7 +490,7 @@ static bool fits(const Planes *p)
 
 static int64_t bytes_of_rows(const Planes *p, int64_t n)
 {
-    const int64_t bytes = p->has_pairs || is_wide(p) ? 2 : 1;
+    const int64_t bytes = p->has_pairs || int_conv_is_wide(&p->c) ? 2 : 1;
     return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * bytes;
 }
 
