@@ -3,6 +3,8 @@
 // check of the memory plan that shares no code with the pass that made it.
 #include "ir/plan/plan_check.h"
 
+#include <stdlib.h>
+
 typedef struct Range {
     Region region;
     uint64_t begin, end;
@@ -383,25 +385,55 @@ const char *plan_verify(const Plan *p)
     return wrong;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const PlanBuffer *x = *(const PlanBuffer *const *)a, *y = *(const PlanBuffer *const *)b;
+    if (x->bank != y->bank)
+        return x->bank < y->bank ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+// live: room for all buffers.
+static uint64_t taken_bytes(const Plan *p, uint32_t step, const PlanBuffer **live)
+{
+    uint64_t bytes = 0, end = 0;
+    uint32_t n = 0;
+    for (BufId b = 1; b < p->buffers.len; b++)
+        if (plan_buffer_is_live(&p->buffers.data[b], step))
+            live[n++] = &p->buffers.data[b];
+    qsort(live, n, sizeof *live, by_place);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0 || live[i]->bank != live[i - 1]->bank)
+            end = 0;
+        const uint64_t from = live[i]->offset > end ? live[i]->offset : end,
+                       to = live[i]->offset + live[i]->bytes;
+        bytes += to > from ? to - from : 0;
+        end = to > end ? to : end;
+    }
+    return bytes;
+}
+
 uint64_t plan_live_bytes(const Plan *p, uint32_t step)
 {
-    uint64_t live = 0;
-    for (BufId b = 1; b < p->buffers.len; b++)
-        live += plan_buffer_is_live(&p->buffers.data[b], step) ? p->buffers.data[b].bytes : 0;
-    return live;
+    Arena scratch = {0};
+    const PlanBuffer **live = arena_alloc_array(&scratch, p->buffers.len + 1u, sizeof *live);
+    const uint64_t bytes = taken_bytes(p, step, live);
+    arena_free(&scratch);
+    return bytes;
 }
 
 uint32_t plan_peak_step(const Plan *p)
 {
+    Arena scratch = {0};
+    const PlanBuffer **live = arena_alloc_array(&scratch, p->buffers.len + 1u, sizeof *live);
     uint64_t most = 0;
     uint32_t at = 0;
     for (uint32_t step = 0; step < p->kernels.len; step++) {
-        const uint64_t live = plan_live_bytes(p, step);
-        if (live > most) {
-            most = live;
-            at = step;
-        }
+        const uint64_t bytes = taken_bytes(p, step, live);
+        at = bytes > most ? step : at;
+        most = bytes > most ? bytes : most;
     }
+    arena_free(&scratch);
     return at;
 }
 

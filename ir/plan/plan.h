@@ -447,7 +447,8 @@ const PlanIo *plan_io(const Plan *p, uint32_t i);
 uint32_t plan_count_banks(const Plan *p, bool is_weights);
 // Bytes of the state block: states, params, their flags and marks, and what is prepared of them.
 uint64_t plan_state_bytes(const Plan *p);
-// Bytes of the buffers that are live at a step, and the step at which they are the most.
+// Bytes of the arena that buffers take at a step, those that lie over each other once; and the step at which
+// they are the most.
 uint64_t plan_live_bytes(const Plan *p, uint32_t step);
 uint32_t plan_peak_step(const Plan *p);
 // Calls fn for every kernel in the order of execution, and after a loop for those of its body. times:

@@ -12,6 +12,7 @@
 #include "passes/graph/bytes_volume.h"
 #include "passes/graph/requantise.h"
 #include "passes/graph/simplify_halves.h"
+#include "passes/graph/simplify_shifts.h"
 #include "passes/pass.h"
 #include "passes/units.h"
 
@@ -427,8 +428,10 @@ static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
     const TargetCaps *caps = o->caps;
     if (graph_node(g, id)->op == OP_qmatmul)
         return step_product(g, id, caps);
-    if (caps->prefers_ints)
-        return simplify_halves(g, id);
+    if (caps->prefers_ints) {
+        const NodeId sum = simplify_halves(g, id);
+        return sum != id ? sum : simplify_shifts(g, id);
+    }
     if (graph_node(g, id)->op == OP_reduce_sum)
         return caps->is_gpu ? id : step_sum(g, id);
     if (graph_node(g, id)->op != OP_int_conv)
@@ -441,7 +444,9 @@ static bool has_bytes(const Graph *g)
 {
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
-        if (n->op == OP_int_conv || n->op == OP_qmatmul || (n->op == OP_reduce_sum && n->dtype == DTYPE_i32))
+        if (n->op == OP_int_conv || n->op == OP_qmatmul ||
+            (n->op == OP_reduce_sum && n->dtype == DTYPE_i32) ||
+            (n->op == OP_shift_right && n->dtype == DTYPE_i64))
             return true;
     }
     return false;

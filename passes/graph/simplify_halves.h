@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of 16-bit operands by bytes, where integers are cheap. Importers write them as two sums of
 // bytes, of which the upper one counts 256 times, in i64. Where the weights show that i32 holds the sum, it
-// is computed in i32; one of a depthwise convolution is a single one of 16-bit operands.
+// is computed in i32; with one input channel in each group it is a single one of 16-bit operands.
 #ifndef PASSES_GRAPH_SIMPLIFY_HALVES_H
 #define PASSES_GRAPH_SIMPLIFY_HALVES_H
 

@@ -67,6 +67,22 @@ void memplan_name_buffer(const Pass *p, BufId b, uint32_t step)
               (unsigned long long)buf->bytes, buf->name);
 }
 
+// The largest buffer at a step that is smaller than one, or follows it among those of its size; 0: none.
+// after 0: the largest of all.
+static BufId next_largest(const Plan *p, uint32_t step, BufId after)
+{
+    const PlanBuffer *buf = p->buffers.data;
+    BufId best = 0;
+    for (BufId b = 1; b < p->buffers.len; b++) {
+        const bool is_behind = after == 0 || buf[b].bytes < buf[after].bytes ||
+                               (buf[b].bytes == buf[after].bytes && b > after);
+        if (plan_buffer_is_live(&buf[b], step) && buf[b].bytes != 0 && is_behind &&
+            (best == 0 || buf[b].bytes > buf[best].bytes))
+            best = b;
+    }
+    return best;
+}
+
 static void report(const Pass *p)
 {
     const Plan *plan = p->plan;
@@ -80,11 +96,10 @@ static void report(const Pass *p)
                (unsigned long long)ram_of(plan), (unsigned long long)p->options->ram);
     if (plan_state_bytes(plan) != 0)
         diag_note(p->diag, (Span){0}, "state: %llu bytes", (unsigned long long)plan_state_bytes(plan));
-    for (BufId b = 1; b < plan->buffers.len && named < MEMPLAN_NAMED; b++)
-        if (plan_buffer_is_live(&plan->buffers.data[b], step) && plan->buffers.data[b].bytes != 0) {
-            memplan_name_buffer(p, b, step);
-            named++;
-        }
+    for (BufId b = next_largest(plan, step, 0); b != 0 && named < MEMPLAN_NAMED; named++) {
+        memplan_name_buffer(p, b, step);
+        b = next_largest(plan, step, b);
+    }
 }
 
 static void run_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t limit)

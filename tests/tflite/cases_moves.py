@@ -52,15 +52,43 @@ case("softmax_many_i16")(
     )
 )
 case("log_softmax_f32", 4e-6)(lambda c: softmax(c, 50, 36, "f32"))
-case("log_softmax_i8")(
-    lambda c: softmax(c, 50, 36, "i8", q=[{"scale": 0.1, "zero": 5}, {"scale": 16 / 256, "zero": 127}])
-)
-case("l2_normalization_f32", 4e-6)(lambda c: softmax(c, 11, 12, "f32", shape=(2, 3, 5)))
-case("l2_normalization_i8")(
-    lambda c: softmax(
-        c, 11, 12, "i8", shape=(4, 9), q=[{"scale": 0.05, "zero": 5}, {"scale": 1 / 128, "zero": 0}]
+for name, t, shape, scale, ends in (
+    ("i8", "i8", (3, 7), 0.1, {}),
+    ("wide_i8", "i8", (40, 21), 0.023, {}),
+    ("flat_i8", "i8", (3, 300), 0.0007, {}),
+    ("steep_i8", "i8", (5, 9), 3.0, {"low": -20, "high": 20}),
+    ("one_i8", "i8", (3, 1), 0.1, {}),
+    ("u8", "u8", (2, 3, 7), 0.05, {}),
+):
+    case("log_softmax_" + name)(
+        lambda c, t=t, shape=shape, scale=scale, ends=ends: softmax(
+            c,
+            50,
+            36,
+            t,
+            shape=shape,
+            q=[{"scale": scale, "zero": 5, **ends}, {"scale": 1 / 16, "zero": 127 if t == "i8" else 255}],
+        )
     )
-)
+case("l2_normalization_f32", 4e-6)(lambda c: softmax(c, 11, 12, "f32", shape=(2, 3, 5)))
+for name, t, shape, zero, ends in (
+    ("i8", "i8", (4, 9), 5, {}),
+    ("many_i8", "i8", (60, 23), -128, {}),
+    ("small_i8", "i8", (70, 2), 5, {"low": 4, "high": 7}),
+    ("long_i8", "i8", (1, 9000), -128, {"low": 100}),
+    ("u8", "u8", (3, 4, 9), 128, {}),
+    ("small_u8", "u8", (70, 2), 5, {"low": 4, "high": 7}),
+):
+    case("l2_normalization_" + name)(
+        lambda c, t=t, shape=shape, zero=zero, ends=ends: softmax(
+            c,
+            11,
+            12,
+            t,
+            shape=shape,
+            q=[{"scale": 0.05, "zero": zero, **ends}, {"scale": 1 / 128, "zero": 0 if t == "i8" else 128}],
+        )
+    )
 case("local_response_f32", 4e-6)(
     lambda c: softmax(
         c, 13, 13, "f32", shape=(1, 2, 3, 8), options={0: i32(2), 1: f32(1.0), 2: f32(0.5), 3: f32(0.75)}
@@ -108,6 +136,21 @@ case("sum_halves_i16")(
         c, 74, "i16", shape=(6, 5, 9), q=[{"scale": 0.25, "zero": 0}, {"scale": 2.0, "zero": 0}]
     )
 )
+for name, shape, scales in (
+    ("near_halves", (50, 6, 9), (0.1, 0.3)),
+    ("decimals", (40, 7, 11), (0.05, 0.07)),
+    ("long", (9, 3000, 3), (0.001, 0.9)),
+    ("longer", (3, 2000, 2), (0.0004, 1.0)),
+    ("tiny", (6, 5, 9), (1e-20, 1.0)),
+    ("huge", (6, 3, 9), (2e7, 1.0)),
+    ("fine", (6, 5, 9), (3.1, 0.0003)),
+):
+    ends = {"huge": {"low": -3, "high": 3}, "longer": {"low": 20000}}.get(name, {})
+    case(f"sum_{name}_i16")(
+        lambda c, shape=shape, s=scales, ends=ends: reduce(
+            c, 74, "i16", shape=shape, q=[{"scale": s[0], "zero": 0, **ends}, {"scale": s[1], "zero": 0}]
+        )
+    )
 for t in ("i8", "i16"):
     case("reduce_prod_" + t)(
         lambda c, t=t: reduce(

@@ -86,6 +86,14 @@ for name, kwargs in {
 case("conv_u8")(lambda c: conv(c, ("u8", "u8")))
 case("conv_i16")(lambda c: conv(c, ("i16", "i8")))
 case("conv_i16_relu")(lambda c: conv(c, ("i16", "i8"), act=1))
+for name, kwargs in {
+    "one_channel": {"depth": 1, "out": 7, "size": (9, 11)},
+    "one_channel_narrow": {"depth": 1, "out": 3, "narrow": True, "stride": (2, 1)},
+    "one_channel_wide": {"depth": 1, "kernel": (5, 7), "dilation": (1, 2), "size": (13, 14)},
+    "points": {"kernel": (1, 1), "depth": 9, "out": 6},
+    "groups": {"depth": 6, "groups": 2},
+}.items():
+    case("conv_i16_" + name)(lambda c, k=kwargs: conv(c, ("i16", "i8"), **k))
 case("conv_i16_narrow")(lambda c: conv(c, ("i16", "i8"), narrow=True))
 case("conv_i4")(lambda c: conv(c, ("i8", "i4")))
 # Sums near halves: the built-in kernels for weights of 4 bits round them upwards, depthwise in whole eights.
@@ -134,6 +142,8 @@ for name, kwargs in {
     case(name + "_f32", FLOAT)(lambda c, k=kwargs: depthwise(c, "f32", **k))
     case(name + "_i8")(lambda c, k=kwargs: depthwise(c, "i8", **k))
 case("depthwise_i16")(lambda c: depthwise(c, "i16"))
+case("depthwise_i16_steps")(lambda c: depthwise(c, "i16", stride=(2, 2), multiplier=3, depth=5, size=(11, 9)))
+case("depthwise_i16_dilated")(lambda c: depthwise(c, "i16", dilation=(2, 1), pad=1, depth=1, multiplier=4))
 case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
 case("depthwise_i4_eights")(
     lambda c: depthwise(c, "i8", w_type="i4", multiplier=3, depth=6, size=(16, 16))

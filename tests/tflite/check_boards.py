@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The cases of integers of single operators (cases.py) on microcontrollers that QEMU emulates: results are
-those that LiteRT stored, and no kernel of them has floats, except where the page says so. A part of the
-cases each day. Usage: check_boards.py RLXC [CPU...]"""
+those that LiteRT stored, and no kernel of them has floats. A part of the cases each day.
+Usage: check_boards.py RLXC [CPU...]"""
 
 import json
 import pathlib
@@ -25,8 +25,6 @@ import tap  # noqa: E402
 CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imafcv")  # one of each kind of kernels
 CHUNK, EVERY = 12, 6
 OTHERS = {"f32", "f16", "f64"}
-# Computed on reals (docs/TFLITE.md), or sums that are 16 bits and fall on halves.
-WITH_FLOATS = ("log_softmax_i8", "l2_normalization_i8", "sum_halves_i16")
 KERNEL = re.compile(r"^RLX_KERNEL void (k\d+\w*)\(.*?^}", re.M | re.S)
 
 
@@ -75,7 +73,7 @@ def check(rlxc, cpu, chosen):
 
 def main():
     rlxc, cpus = pathlib.Path(sys.argv[1]).resolve(), tuple(sys.argv[2:]) or CPUS
-    chosen = [case for case in cases.CASES if case[0] not in WITH_FLOATS and is_of_integers(case[2])]
+    chosen = [case for case in cases.CASES if is_of_integers(case[2])]
     rotation.say()
     for i, cpu in enumerate(cpus):
         part = [case for n, case in enumerate(chosen) if rotation.is_taken(n + i, EVERY)]

@@ -128,7 +128,7 @@ static TflRounding rounding_of(TflNode *n, NodeId sum, const TflProduct *p)
     if (p->rounding != ROUND_BY_TYPE)
         return p->rounding;
     if (is_wide)
-        return p->is_narrow ? ROUND_ONCE : ROUND_SHORT;
+        return p->is_narrow ? ROUND_UP : ROUND_SHORT;
     return ROUND_REAL;
 }
 

@@ -146,7 +146,8 @@ bool int_scale_fits(const RequantScale *c, int64_t shift, int64_t limit);
 
 // --- what schedules ask and derive (int_conv_facts.c) --------------------------------------------
 
-bool int_conv_is_signed(const IntConv *c);
+bool int_conv_is_signed(const IntConv *c); // bytes with a sign?
+bool int_conv_is_wide(const IntConv *c);   // 16-bit values?
 // Is it a constant, or none?
 bool int_conv_knows_bias(const IntConv *c);
 bool int_conv_knows_zero(const IntConv *c);

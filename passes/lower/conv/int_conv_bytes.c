@@ -235,12 +235,12 @@ static bool stays_inside(int64_t out, int64_t stride, int64_t kernel, int64_t di
     return pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < in;
 }
 
-// A schedule with device functions, planes or groups of pixels. Operands of 16 bits are halves of words in
-// planes; all others take bytes.
+// A schedule with device functions, planes or groups of pixels. Planes take operands of 16 bits; all others
+// take bytes.
 static bool lower_fast(const IntConv *c, const Domain *d, const Bytes *b)
 {
-    if (lower_node(c->l, c->x)->dtype == DTYPE_i16 || c->l->maker != NULL)
-        return c->l->caps->has_dsp && int_conv_planes(c, d, b->values);
+    if (int_conv_is_wide(c) || c->l->maker != NULL)
+        return int_conv_planes(c, d, b->values);
     return int_conv_pool(c, d, b->values, b->is_inside) || int_conv_mve_deep(c, d, b->values) ||
            int_conv_rvv_deep(c, d, b->values, b->is_inside) || int_conv_rvv(c, d, b->values, b->is_inside) ||
            int_conv_joined(c, d, b->values, b->is_inside) || int_conv_taps(c, d, b->values) ||
@@ -275,7 +275,7 @@ bool int_conv_bytes(IntConv *c, const Domain *d)
     else if (c->x_zero != 0)
         b.zero = int_conv_zero(c);
     IntAhead ahead;
-    if (lower_node(l, c->x)->dtype == DTYPE_i16 ||
+    if (int_conv_is_wide(c) ||
         !int_ahead_choose(&ahead, c, d, b.values, b.is_inside)) {
         emit_pixels(&b);
         return true;

@@ -12,6 +12,11 @@ bool int_conv_is_signed(const IntConv *c)
     return lower_node(c->l, c->x)->dtype == DTYPE_i8;
 }
 
+bool int_conv_is_wide(const IntConv *c)
+{
+    return lower_node(c->l, c->x)->dtype == DTYPE_i16;
+}
+
 bool int_conv_knows_bias(const IntConv *c)
 {
     return c->bias == 0 || node_is_const(c->l->g, c->bias);

@@ -482,14 +482,16 @@ static bool fits(const Planes *p)
     const IntConv *c = &p->c;
     const bool is_reused = c->kh > c->sh || c->kw > c->sw;
     const bool is_known = int_conv_knows_bias(c) && int_conv_knows_zero(c);
-    return !int_conv_has_live_axes(c, p->d) && c->ic == 1 && c->group > 1 && c->h * c->w_out >= MIN_OUTPUTS &&
+    const bool is_fit = c->group > 1 || int_conv_is_wide(c); // bytes of one channel have faster ways
+    return !int_conv_has_live_axes(c, p->d) && c->ic == 1 && is_fit && c->h * c->w_out >= MIN_OUTPUTS &&
            is_reused && c->kh <= MAX_TAPS && c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 &&
            (p->has_pairs || is_known);
 }
 
 static int64_t bytes_of_rows(const Planes *p, int64_t n)
 {
-    return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * unit(p);
+    const int64_t bytes = p->has_pairs || int_conv_is_wide(&p->c) ? 2 : 1;
+    return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * bytes;
 }
 
 static void measure(Planes *p)

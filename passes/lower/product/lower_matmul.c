@@ -426,6 +426,6 @@ void lower_matmul(Lower *l)
         return;
     if (can_tile(l, &x) && !(x.m <= MAX_DOT_ROWS && can_be_dots(l, &x)))
         lower_in_tiles(l, &x);
-    else if (!panels_lower(l, &x))
+    else if (!int_tiles_lower(l, &x) && !panels_lower(l, &x))
         lower_map(l, dot_point, &x, MAP_SCALAR);
 }

@@ -33,6 +33,8 @@ Matmul matmul_join_rows(const Lower *l, const Matmul *product);
 bool lower_prefers_units(const Lower *l, const Matmul *x);
 // Lowers it as gpu_matmul.h says, if it has the form for that.
 bool gpu_matmul_lower(Lower *l, const Matmul *product);
+// Lowers a product of integers in tiles of sums, where the target is a microcontroller.
+bool int_tiles_lower(Lower *l, const Matmul *x);
 // Lowers it as matvec.h says, if it has few rows and the form for that.
 bool lower_few_rows(Lower *l, const Matmul *product);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, places of extremes, running sums.
-#include "compiler/import/tflite/tfl_import.h"
+#include "compiler/import/tflite/ops/tfl_fixed.h"
 
 #include <math.h>
 
@@ -43,15 +43,46 @@ static NodeId rounded_once(TflNode *n, NodeId sum, float factor, int64_t element
     return tfl_cast(n, tfl_clamp(n, y, (double)r.lo, (double)r.hi), tfl_of_out(n, 0)->dtype);
 }
 
-// Halves away from zero: what is left of the whole part is exact in f32.
-static NodeId rounded_away(TflNode *n, NodeId steps)
+// x / 2^shift, halves to the even number: what f32 makes of an integer with `shift` bits too many.
+static NodeId to_even(TflNode *n, NodeId x, NodeId shift)
 {
-    const NodeId whole = tfl_cast(n, steps, DTYPE_i32);
-    const NodeId rest = tfl_op2(n, OP_sub, steps, tfl_cast(n, whole, DTYPE_f32));
-    const NodeId up = tfl_op2(n, OP_ge, rest, tfl_number(n, DTYPE_f32, 0.5));
-    const NodeId down = tfl_op2(n, OP_le, rest, tfl_number(n, DTYPE_f32, -0.5));
-    const NodeId more = tfl_op2(n, OP_sub, tfl_cast(n, up, DTYPE_i32), tfl_cast(n, down, DTYPE_i32));
-    return tfl_op2(n, OP_add, whole, more);
+    const NodeId one = tfl_number(n, DTYPE_i64, 1);
+    const NodeId half = tfl_op_number(n, OP_shift_right, tfl_op2(n, OP_shift_left, one, shift), 1);
+    const NodeId odd = tfl_op2(n, OP_bit_and, tfl_op2(n, OP_shift_right, x, shift), one);
+    const NodeId more = tfl_op2(n, OP_add, tfl_op_number(n, OP_sub, half, 1), odd);
+    return tfl_op2(n, OP_shift_right, tfl_op2(n, OP_add, x, more), shift);
+}
+
+// A sum of 16 bits times a ratio, each rounded to f32 as the built-in kernel has it, then rounded with halves
+// away from zero: in integers, so that no target needs floats for it. An f32 has 24 bits. The product becomes
+// the half above it where it is less than half a step of its own below that.
+static NodeId rounded_away(TflNode *n, NodeId sum, float ratio, int64_t elements)
+{
+    enum { BITS = 24, MOST_SHIFT = 60 };
+    int exponent = 0;
+    int64_t factor = (int64_t)ldexp(frexp((double)ratio, &exponent), BITS);
+    int64_t shift = BITS - exponent;
+    if (shift < 1) { // everything but 0 is too large
+        factor = INT64_C(1) << BITS;
+        shift = 1;
+    }
+    shift = shift < MOST_SHIFT ? shift : MOST_SHIFT;
+    const NodeId zero = tfl_number(n, DTYPE_i64, 0), wide = tfl_cast(n, sum, DTYPE_i64);
+    const NodeId less = tfl_op_number(n, OP_shift_right, wide, 63); // -1 where the sum is negative
+    NodeId x = tfl_op2(n, OP_max, wide, tfl_op2(n, OP_sub, zero, wide));
+    if (elements > INT64_C(1) << (BITS - 15)) {
+        const NodeId twice = tfl_op_number(n, OP_mul, x, 2);
+        const NodeId over = tfl_op_number(n, OP_sub, tfl_top_bit(n, twice, 32), BITS - 1);
+        const NodeId more = tfl_op2(n, OP_max, over, tfl_number(n, DTYPE_i64, 1));
+        x = tfl_op2(n, OP_shift_left, to_even(n, twice, more), tfl_op_number(n, OP_sub, more, 1));
+    }
+    x = tfl_op_number(n, OP_mul, x, (double)factor);
+    const NodeId step = tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i64, 1), tfl_top_bit(n, x, 64));
+    x = tfl_op2(n, OP_add, x, tfl_op_number(n, OP_shift_right, step, BITS));
+    x = tfl_op_number(n, OP_add, x, ldexp(1, (int)shift - 1));
+    x = tfl_op_number(n, OP_shift_right, x, (double)shift);
+    x = tfl_op2(n, OP_min, x, tfl_number(n, DTYPE_i64, 1 << 17));
+    return tfl_cast(n, tfl_op2(n, OP_sub, tfl_op2(n, OP_bit_xor, x, less), less), DTYPE_i32);
 }
 
 // Quantised SUM and MEAN: the exact sum of steps, then the rule of XNNPACK for bytes, those of the built-in
@@ -70,8 +101,7 @@ static NodeId integer_sum(TflNode *n, NodeId x, const int64_t *axes, uint32_t co
         return rounded_once(n, sum, (float)a.scale / (float)b.scale * (1.0f / (float)by), elements);
     if (n->op->op == OP_reduce_sum && !n->model->source->options.rounds_twice) {
         const float ratio = (float)a.scale / (float)b.scale;
-        const NodeId real = tfl_op_number(n, OP_mul, tfl_cast(n, sum, DTYPE_f32), (double)ratio);
-        return tfl_finish(n, rounded_away(n, real), tfl_of_out(n, 0), 0);
+        return tfl_finish(n, rounded_away(n, sum, ratio, elements), tfl_of_out(n, 0), 0);
     }
     const NodeId steps = tfl_op_number(n, OP_sub, sum, (double)(elements * a.zero));
     const TflFactor f = mean_factor((double)((float)a.scale / (float)b.scale), by);

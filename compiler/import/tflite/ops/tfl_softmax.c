@@ -1,44 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION. Quantised softmax is that of the built-in kernels to the bit:
+// SOFTMAX and LOCAL_RESPONSE_NORMALIZATION. Quantised softmax is that of the built-in kernels to the bit:
 // the exponentials of the 256 possible differences to the largest element are computed here, in fixed point
 // as there, so that a run only looks them up, adds and divides.
-#include "compiler/import/tflite/tfl_import.h"
+#include "compiler/import/tflite/ops/tfl_fixed.h"
 
 #include <math.h>
-
-// --- fixed point, as gemmlowp has it: Q0.31 unless said otherwise ---
-
-static int32_t product(int32_t a, int32_t b)
-{
-    return tfl_scaled_number(a, (TflFactor){.multiplier = b});
-}
-
-static int32_t halved(int32_t x, int shift)
-{
-    const int32_t mask = (int32_t)((INT64_C(1) << shift) - 1);
-    return (x >> shift) + ((x & mask) > (mask >> 1) + (x < 0));
-}
-
-// exp of [-1/4, 0): the fourth order around -1/8.
-static int32_t exp_interval(int32_t a)
-{
-    const int32_t at_eighth = 1895147668, third = 715827883, x = a + (1 << 28);
-    const int32_t x2 = product(x, x), x3 = product(x2, x), x4 = product(x2, x2);
-    const int32_t rest = halved(product(halved(x4, 2) + x3, third) + x2, 1);
-    return at_eighth + product(at_eighth, x + rest);
-}
-
-// exp of a negative number in Q5.26.
-static int32_t exp_negative(int32_t a)
-{
-    static const int32_t powers[] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
-    const int32_t quarter = 1 << 24, part = (a & (quarter - 1)) - quarter, rest = part - a;
-    int32_t r = exp_interval(part * 32);
-    for (int i = 0; i < 7; i++)
-        if (rest >> (24 + i) & 1)
-            r = product(r, powers[i]);
-    return a == 0 ? INT32_MAX : r;
-}
 
 // Exponentials of differences 0 to 255, -1: too small to count.
 static NodeId exponentials(TflNode *n, double scale)
@@ -49,40 +15,9 @@ static NodeId exponentials(TflNode *n, double scale)
     const int64_t count = 256;
     Tensor t = tensor_new(n->model->arena, DTYPE_i32, 1, &count);
     for (int32_t d = 0; d < count; d++)
-        ((int32_t *)t.data)[d] = -d >= least ? exp_negative(tfl_scaled_number(-d, f)) : -1;
+        ((int32_t *)t.data)[d] = -d >= least ? tfl_exp_negative(tfl_scaled_number(-d, f)) : -1;
     const Shape s = shape_of(1, &count);
     return tfl_const(n, DTYPE_i32, &s, t.data);
-}
-
-// a * b / 2^31 in i64, for products that are not negative; halves go up.
-static NodeId multiplied(TflNode *n, NodeId a, NodeId b)
-{
-    const NodeId p = tfl_op2(n, OP_mul, a, b);
-    return tfl_op_number(n, OP_shift_right, tfl_op_number(n, OP_add, p, ldexp(1, 30)), 31);
-}
-
-// The same for any sign: halves go away from zero.
-static NodeId multiplied_signed(TflNode *n, NodeId a, NodeId b)
-{
-    const NodeId p = tfl_op2(n, OP_mul, a, b);
-    const NodeId half =
-        tfl_op3(n, OP_where, tfl_op2(n, OP_lt, p, tfl_number(n, DTYPE_i64, 0)),
-                tfl_number(n, DTYPE_i64, 1 - ldexp(1, 30)), tfl_number(n, DTYPE_i64, ldexp(1, 30)));
-    return tfl_op_number(n, OP_div, tfl_op2(n, OP_add, p, half), ldexp(1, 31));
-}
-
-// 1 / (1 + x) for x in [0, 1): three steps of Newton from 48/17 - 32/17 * half.
-static NodeId reciprocal(TflNode *n, NodeId x)
-{
-    NodeId half = tfl_op_number(n, OP_add, x, 2147483647.0 + 1);
-    half = tfl_op_number(n, OP_shift_right, half, 1);
-    NodeId y = multiplied_signed(n, half, tfl_number(n, DTYPE_i64, -1010580540));
-    y = tfl_op_number(n, OP_add, y, 1515870810);
-    for (int i = 0; i < 3; i++) {
-        const NodeId wrong = tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i64, 1 << 29), multiplied(n, half, y));
-        y = tfl_op2(n, OP_add, y, tfl_op_number(n, OP_mul, multiplied_signed(n, y, wrong), 4));
-    }
-    return tfl_op2(n, OP_min, tfl_op_number(n, OP_mul, y, 2), tfl_number(n, DTYPE_i64, 2147483647.0));
 }
 
 // An exponential in Q12.19, halves up; 0 for -1.
@@ -120,7 +55,7 @@ static NodeId integer_softmax(TflNode *n, NodeId x, double beta)
     const NodeId shift = tfl_op_number(n, OP_add, more, 31 - 8);
     const NodeId half =
         tfl_op2(n, OP_shift_left, tfl_number(n, DTYPE_i64, 1), tfl_op_number(n, OP_sub, shift, 1));
-    NodeId y = multiplied(n, tfl_cast(n, e, DTYPE_i64), reciprocal(n, part));
+    NodeId y = tfl_high(n, tfl_cast(n, e, DTYPE_i64), tfl_reciprocal(n, part));
     y = tfl_cast(n, tfl_op2(n, OP_shift_right, tfl_op2(n, OP_add, y, half), shift), DTYPE_i32);
     y = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, e, tfl_number(n, DTYPE_i32, 0)), tfl_number(n, DTYPE_i32, 0),
                 y);
@@ -128,7 +63,7 @@ static NodeId integer_softmax(TflNode *n, NodeId x, double beta)
     return tfl_cast(n, tfl_clamp(n, tfl_op_number(n, OP_add, y, low), low, low + 255), to->dtype);
 }
 
-static NodeId softmax(TflNode *n, OpId op, NodeId x)
+NodeId tfl_softmax(TflNode *n, OpId op, NodeId x)
 {
     if (n->failed)
         return 0;
@@ -149,7 +84,7 @@ void tfl_import_softmax(TflNode *n)
         return;
     if (!tfl_is_quantised(from)) {
         const bool is_plain = beta >= 1 && beta <= 1;
-        tfl_out(n, 0, softmax(n, OP_softmax, is_plain ? x : tfl_op_number(n, OP_mul, x, beta)));
+        tfl_out(n, 0, tfl_softmax(n, OP_softmax, is_plain ? x : tfl_op_number(n, OP_mul, x, beta)));
     } else if (dtype_info[from->dtype].bits == 8 && dtype_info[to->dtype].bits == 8) {
         const TflQuant q = tfl_quant(n, to);
         if (q.zero != (to->dtype == DTYPE_i8 ? -128 : 0) || fabs(q.scale - 1.0 / 256) > 1e-6)
@@ -162,38 +97,8 @@ void tfl_import_softmax(TflNode *n)
         tfl_out(n, 0, tfl_softmax_wide(n, x, beta));
     } else {
         const NodeId real = tfl_op_number(n, OP_mul, tfl_dequantise(n, x, from), beta);
-        tfl_out(n, 0, tfl_quantise(n, softmax(n, OP_softmax, real), to));
+        tfl_out(n, 0, tfl_quantise(n, tfl_softmax(n, OP_softmax, real), to));
     }
-}
-
-// Quantised: on reals, rounded once.
-static NodeId real(TflNode *n, NodeId x)
-{
-    return tfl_is_quantised(tfl_in(n, 0)) ? tfl_dequantise(n, x, tfl_in(n, 0)) : x;
-}
-
-static void put(TflNode *n, NodeId y)
-{
-    tfl_out(n, 0, tfl_is_quantised(tfl_of_out(n, 0)) ? tfl_quantise(n, y, tfl_of_out(n, 0)) : y);
-}
-
-void tfl_import_log_softmax(TflNode *n)
-{
-    const NodeId x = tfl_src(n, 0);
-    put(n, softmax(n, OP_log_softmax, real(n, x)));
-}
-
-// Along the last axis; a length below 1e-6 counts as that.
-void tfl_import_l2_normalization(TflNode *n)
-{
-    const int64_t activation = tfl_option(n, 0, FLAT_I8, 0);
-    const NodeId x = real(n, tfl_src(n, 0));
-    const int64_t last = (int64_t)tfl_rank(n, x) - 1;
-    if (last < 0)
-        tfl_fail(n, E0204, "expected at least one axis");
-    const NodeId sum = tfl_reduce(n, OP_reduce_sum, tfl_op1(n, OP_square, x), &last, 1, true);
-    const NodeId length = tfl_op_number(n, OP_max, tfl_op1(n, OP_sqrt, sum), (double)1e-6f);
-    put(n, tfl_activate(n, tfl_op2(n, OP_div, x, length), activation));
 }
 
 void tfl_import_local_response(TflNode *n)
