@@ -32,7 +32,7 @@ CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imc", "rv32imafcv")  # 
 NETWORKS = ROOT / "../shared/models/mlperf_tiny"
 LIMITS = {"kws_ref_model": 8512, "vww_96_int8": 27756, "pretrainedResnet_quant": 17500, "ad01_int8": 768}
 IN_LANES = ("kws_ref_model", "pretrainedResnet_quant", "ad01_int8")  # keep to them on an rv32imafcv, too
-LEAST = {"kws_ref_model": 5040}  # of a Cortex-M4 with --ram, where it is much less
+LEAST = {"kws_ref_model": 5040}  # of the same with --ram, where it is much less
 # An odd pixel was added to its residual twice (192); a group read by words what it makes (the others).
 FOUND = {192: "cortex-m4", 1011: "rv32imc", 3005: "cortex-m55"}
 TIME_LIMIT = 300
@@ -349,7 +349,7 @@ def check_network(name, limit, cpu="cortex-m4"):
             found = checked([path], input=inputs)
             assert cases and found == wanted, f"other results than LiteRT's, {arena} bytes"
             taken.append(arena)
-        promised = LEAST.get(name, limit) if cpu == "cortex-m4" else limit
+        promised = LEAST.get(name, limit)
         assert fewest <= promised, f"{fewest} bytes, {promised} are promised with --ram"
         assert taken[2] == fewest, f"{taken[2]} bytes, where {fewest} were said to be the least"
         return f"{taken[0]} bytes, {taken[1]} with --ram {limit}, {fewest} at least"
