@@ -4,10 +4,10 @@
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
 
-// byte_window: the same of one pixel.
-static int64_t runs_of_pixel(const int64_t *v)
+// byte_window: one run of a pixel.
+static int64_t run(const int64_t *v)
 {
-    return v[2] > 0 && v[3] > 0 ? (v[3] - 1) * v[4] + v[2] : 0;
+    return v[2];
 }
 
 // mve_sums1, mve_bytes1, a pixel of rvv_sums and rvv_bytes: a window.
@@ -177,8 +177,8 @@ static const KDeviceAccess accesses[] = {
     {KDEV_dsp_planes_u8, 1, OF_PLANES, false, block, 3, 6, 5, 7, 0, false},
     {KDEV_dsp_taps1, 0, OF_TAPS, true, block, 3, 5, 4, 6, 0, false},
     {KDEV_dsp_taps2, 0, OF_TAPS, true, block, 3, 5, 4, 6, 0, false},
-    {KDEV_byte_window_i8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0, 0, false},
-    {KDEV_byte_window_u8, 1, OF_WINDOW, false, runs_of_pixel, 5, 6, 0, 0, 0, false},
+    {KDEV_byte_window_i8, 1, OF_WINDOW, false, run, 3, 4, 5, 6, 0, false},
+    {KDEV_byte_window_u8, 1, OF_WINDOW, false, run, 3, 4, 5, 6, 0, false},
     {KDEV_dsp_clamp, 0, OF_CLAMPED, true, clamped, 2, 3, 0, 0, 0, false},
     {KDEV_byte_clamp, 0, OF_CLAMPED, true, clamped, 2, 3, 0, 0, 0, false},
     {KDEV_mve_sums1, 1, OF_ROW, false, window, 0, 0, 0, 0, 0, false},

@@ -244,6 +244,8 @@ typedef struct VectorWork {
     int pixels; // operand, four of which are computed at once; one alone is WORK_singles. 0: none
 } VectorWork;
 
+enum { DEEP_PIXELS = 4 }; // operand of rvv_deep
+
 static const VectorWork vectors[] = {
     {KDEV_byte_window_i8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}, 0},
     {KDEV_byte_window_u8, WORK_copied, 2, {3, 5, -1}, 1, false, {0}, {16, 16, 0}, 0},
@@ -272,14 +274,24 @@ static void add_vector_bytes(Walk *w, const KInst *n, const VectorWork *v, doubl
     }
 }
 
+// Pixels of rvv_deep, which computes four at once. Two and three that are left take what four do, and one
+// takes half of it.
+static double deep_pixels(double pixels)
+{
+    const double left = fmod(pixels, 4);
+    return pixels - left + (left > 1 ? 4 : 2 * left);
+}
+
 static void add_vectors(Walk *w, const KInst *n, double times)
 {
     for (const VectorWork *v = vectors; v < vectors + sizeof vectors / sizeof *vectors; v++) {
         if (v->device != kdev_of(n))
             continue;
         double count = times * v->share;
-        for (uint32_t j = 0; j < 3; j++)
-            count *= known(w, n, v->count[j]);
+        for (uint32_t j = 0; j < 3; j++) {
+            const double of = known(w, n, v->count[j]);
+            count *= v->device == KDEV_rvv_deep && v->count[j] == DEEP_PIXELS ? deep_pixels(of) : of;
+        }
         const bool is_alone = v->pixels != 0 && known(w, n, v->pixels) == 1;
         count *= is_alone ? 4 : 1;
         const double inputs = ceil(known(w, n, v->inputs) / 16);

@@ -175,7 +175,7 @@ static void spare(Pass *p, const Saved *saved, LeadMemo *known)
     const Rows rows = rows_facts(p, known);
     const double most = rows_insns(&rows, UINT64_MAX) * (1 + p->options->spare_ram / 100);
     uint64_t low = 0, high = enough + 1;
-    while (low + had / 256 < high) {
+    while (low + had / 2048 < high) {
         const uint64_t limit = low + (high - low) / 2;
         if (rows_insns(&rows, limit) <= most)
             high = limit;

@@ -131,15 +131,24 @@ static bool is_even(const ByteWindows *s)
            (c->n == 1 || c->stride_n == c->h * c->w_out * step);
 }
 
+// Some pixels of all, or of the row that a loop goes to.
+static BytePixels open_pixels(const ByteWindows *s, uint32_t *opened)
+{
+    Kernel *k = s->c.l->k;
+    const int64_t rows = s->c.n * s->c.h, all = s->is_by_rows ? s->c.w_out : byte_windows_pixels(s);
+    const KRef row = s->is_by_rows ? lower_open_count(k, rows, KFOR_PARALLEL, "row", opened) : k_index(k, 0);
+    const KRef chunk = lower_open_count(k, ceil_div(all, s->pixels), KFOR_PARALLEL, "tile", opened);
+    const KRef first = k_expr(k, "$ * #", chunk, s->pixels);
+    return (BytePixels){.first = k_expr(k, "$ * # + $", row, all, first),
+                        .pixels = all % s->pixels == 0 ? k_index(k, s->pixels)
+                                                       : k_expr(k, "min(#, # - $)", s->pixels, all, first)};
+}
+
 BytePixels byte_windows_open(const ByteWindows *s, uint32_t *opened)
 {
     Lower *l = s->c.l;
     Kernel *k = l->k;
-    const int64_t all = byte_windows_pixels(s);
-    const KRef chunk = lower_open_count(k, ceil_div(all, s->pixels), KFOR_PARALLEL, "tile", opened);
-    BytePixels b = {.first = k_expr(k, "$ * #", chunk, s->pixels)};
-    b.pixels =
-        all % s->pixels == 0 ? k_index(k, s->pixels) : k_expr(k, "min(#, # - $)", s->pixels, all, b.first);
+    BytePixels b = open_pixels(s, opened);
     b.group = lower_open_count(k, s->c.group, KFOR_SERIAL, "g", opened);
     if (s->window != 0)
         copy(s, b.first, b.pixels, b.group);

@@ -19,10 +19,11 @@ typedef struct ByteWindows {
     int64_t to;         // from window to window, in scratch memory
     int64_t zero;       // of the inputs as bytes with a sign
     int64_t pixels;     // at a time
+    bool is_by_rows;    // they are in one row, so that the kernel makes row after row
     uint32_t x, window; // params; window 0: the input itself
 } ByteWindows;
 
-// All but zero, pixels and the params.
+// All but zero, pixels, is_by_rows and the params.
 ByteWindows byte_windows_of(const IntConv *c, const Domain *d, bool is_inside, int64_t unit);
 // Can windows be copied, and are zero points and bias known?
 bool byte_windows_fit(const ByteWindows *s);

@@ -124,7 +124,7 @@ static void emit_sums(const Mve *s, const BytePixels *b)
         emit_chunks(s, b, 1);
         return;
     }
-    const bool may_be_one = byte_windows_pixels(&s->v) % 2 != 0;
+    const bool may_be_one = (s->v.is_by_rows ? s->v.c.w_out : byte_windows_pixels(&s->v)) % 2 != 0;
     if (may_be_one)
         k_if(k, k_expr(k, "1 < $", b->pixels));
     emit_chunks(s, b, 2);
@@ -190,20 +190,34 @@ static void add_params(Mve *s)
         s->sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)sums_of(s));
 }
 
-bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+// Pixels of a row at a time, at most: fewer take less scratch memory. 0: any pixels.
+static bool lower_in_way(const Mve *of, const Domain *d, int64_t pixels)
 {
-    Lower *l = c->l;
-    Mve s = {.v = byte_windows_of(c, d, is_inside, MVE_INPUTS), .values = values};
-    if (!fits(&s))
-        return false;
+    Mve s = *of;
+    const IntConv *c = &s.v.c;
     s.v.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     s.scales = (ByteScales){.groups = c->group, .channels = c->oc, .block = MVE_BLOCK};
     if (byte_scales_find(c, d, &s.scales))
         s.bytes = c->oc / MVE_BLOCK * MVE_BLOCK;
     s.v.pixels = pixels_of(&s);
-    if (!lower_take(l))
+    s.v.is_by_rows = pixels != 0;
+    if (s.v.is_by_rows && (c->n * c->h == 1 || c->w_out < 2))
+        return false;
+    if (s.v.is_by_rows && pixels < s.v.pixels)
+        s.v.pixels = pixels;
+    if (!lower_take(c->l))
         return false;
     add_params(&s);
     emit(&s);
     return true;
+}
+
+bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    static const int64_t ways[] = {0, MAX_PIXELS, 2};
+    const Mve s = {.v = byte_windows_of(c, d, is_inside, MVE_INPUTS), .values = values};
+    for (uint32_t i = 0; i < sizeof ways / sizeof *ways && fits(&s); i++)
+        if (lower_in_way(&s, d, ways[i]))
+            return true;
+    return false;
 }

@@ -152,15 +152,20 @@ static void add_params(Rvv *s)
                                       (uint64_t)(s->v.pixels * (c->oc < CHUNK ? c->oc : CHUNK)));
 }
 
-bool int_conv_rvv(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+// Pixels of a row at a time, at most: fewer take less scratch memory. 0: any pixels.
+static bool lower_in_way(const Rvv *of, const Domain *d, int64_t pixels)
 {
-    Rvv s = {.v = byte_windows_of(c, d, is_inside, RVV_STEP), .values = values};
-    if (!fits(&s))
-        return false;
+    Rvv s = *of;
+    const IntConv *c = &s.v.c;
     s.v.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     s.scales = (ByteScales){.groups = c->group, .channels = c->oc, .block = RVV_LANES};
     s.is_bytes = byte_scales_find(c, d, &s.scales);
     s.v.pixels = pixels_of(&s);
+    if (pixels != 0 && (!s.is_bytes || c->n * c->h == 1))
+        return false;
+    s.v.is_by_rows = pixels != 0;
+    s.v.pixels = pixels != 0 && pixels < s.v.pixels ? pixels : s.v.pixels;
+    s.v.pixels = pixels != 0 && c->w_out < s.v.pixels ? c->w_out : s.v.pixels;
     if (!lower_take(c->l))
         return false;
     add_params(&s);
@@ -172,4 +177,14 @@ bool int_conv_rvv(const IntConv *c, const Domain *d, const int32_t *values, bool
         emit_sums(&s, &b);
     lower_close(c->l, opened);
     return true;
+}
+
+bool int_conv_rvv(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
+{
+    static const int64_t ways[] = {0, AT_ONCE, 1};
+    const Rvv s = {.v = byte_windows_of(c, d, is_inside, RVV_STEP), .values = values};
+    for (uint32_t i = 0; i < sizeof ways / sizeof *ways && fits(&s); i++)
+        if (lower_in_way(&s, d, ways[i]))
+            return true;
+    return false;
 }

@@ -2,7 +2,9 @@
 // int_conv of one input channel a group for microcontrollers with the vectors of RISC-V (ir/kernel/rvv.h):
 // depthwise convolutions of any multiplier, one channel of the result a lane. Pixels whose windows are inside
 // of the input are read where they are; the windows of others, and of inputs without a sign, are copied
-// first, four at a time.
+// first, four at a time. Or the rows that a row of the result reads are copied, with borders, of 16 channels
+// at a time: then narrow images have no pixels of their own kind, and the result can take the input's place.
+
 #include "ir/kernel/rvv.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_byte_scale.h"
@@ -16,8 +18,11 @@ typedef struct Deep {
     const int32_t *values; // of the weights, less their zero points
     const int64_t *begin;  // what sums begin with, by channel
     ByteScales scales;
-    int64_t set_words; // of the weights of a set
-    uint32_t weights;  // param
+    int64_t *set_at;       // by set: words of the weights of those before it
+    uint32_t weights;      // param
+    // Of copied rows: how many there are, how many columns each has, and how many of them are the input's. No
+    // columns: windows are copied.
+    int64_t rows, columns, there;
 } Deep;
 
 // --- weights -------------------------------------------------------------------------------------
@@ -33,17 +38,41 @@ static int64_t lanes(const Deep *s, int64_t first)
     return left < RVV_LANES ? left : RVV_LANES;
 }
 
+// Of what is copied: how far taps are apart, and windows.
+static int64_t row_pitch(const Deep *s)
+{
+    return s->v.c.ic * (s->columns != 0 ? s->c->dh * s->columns : s->c->kw);
+}
+
+static int64_t column_pitch(const Deep *s)
+{
+    return s->v.c.ic * (s->columns != 0 ? s->c->dw : 1);
+}
+
+static int64_t window_step(const Deep *s)
+{
+    return s->columns != 0 ? s->c->sw * s->v.c.ic : s->v.to;
+}
+
 static void pack_heads(const Deep *s, unsigned char **out)
 {
     const IntConv *c = s->c;
     const int64_t pitches[HEADS][2] = {{c->dh * c->stride_h, c->dw * c->stride_w},
-                                       {c->kw * s->v.c.ic, s->v.c.ic}};
+                                       {row_pitch(s), column_pitch(s)}};
     for (uint32_t i = 0; i < HEADS; i++) {
         const int64_t words[RVV_HEAD] = {c->kh, c->kw, pitches[i][0], pitches[i][1],
                                          byte_scales_high(&s->scales), s->v.c.oc / s->v.c.ic};
         for (uint32_t j = 0; j < RVV_HEAD; j++)
             byte_put_word(out, words[j]);
     }
+}
+
+static ByteScales scales_of(const Deep *s, int64_t set)
+{
+    ByteScales one = s->scales;
+    one.of += set * one.channels;
+    one.groups = 1;
+    return one;
 }
 
 // The block of a set that begins at channel `first` of it.
@@ -56,7 +85,8 @@ static void pack_block(const Deep *s, int64_t set, int64_t first, unsigned char 
         *(*out)++ = (unsigned char)s->values[(at + i % n) * taps(s) + i / n];
     for (int64_t i = weights; i % 4 != 0; i++)
         *(*out)++ = 0;
-    byte_pack_tail(&s->scales, set, first, out);
+    const ByteScales scales = scales_of(s, set);
+    byte_pack_tail(&scales, 0, first, out);
 }
 
 static void pack(const void *ctx, void *bytes)
@@ -70,12 +100,29 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-static int64_t words_of_set(const Deep *s)
+static int64_t words_of_set(const Deep *s, int64_t set)
 {
+    const ByteScales scales = scales_of(s, set);
     int64_t words = HEADS * RVV_HEAD;
     for (int64_t i = 0; i < s->v.c.oc; i += RVV_LANES)
-        words += lanes(s, i) + ceil_div(taps(s) * lanes(s, i), 4) + byte_tail_words(&s->scales, i);
+        words += lanes(s, i) + ceil_div(taps(s) * lanes(s, i), 4) + byte_tail_words(&scales, i);
     return words;
+}
+
+// Sets have as many words as their scales need.
+static KRef weights_of(const Deep *s, KRef set)
+{
+    Kernel *k = s->c->l->k;
+    const int64_t n = s->v.c.group, each = s->set_at[n] / n;
+    bool is_even = true;
+    for (int64_t i = 0; i <= n; i++)
+        is_even = is_even && s->set_at[i] == i * each;
+    if (is_even)
+        return k_expr(k, "$ * #", set, each);
+    KRef at = k_index(k, s->set_at[n - 1]);
+    for (int64_t i = n - 1; i-- > 0;)
+        at = k_select(k, k_expr(k, "$ < #", set, i + 1), k_index(k, s->set_at[i]), at);
+    return at;
 }
 
 // --- loops ---------------------------------------------------------------------------------------
@@ -103,13 +150,13 @@ static void emit_call(const Deep *s, const Row *r, const IntPixel *p, KRef pixel
     const IntConv *c = s->c;
     Kernel *k = c->l->k;
     const int64_t ic = s->v.c.ic, pitch = int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
-    const int64_t steps[HEADS] = {c->sw * c->stride_w, s->v.to};
+    const int64_t steps[HEADS] = {c->sw * c->stride_w, window_step(s)};
     const int64_t reach[HEADS] = {(c->kh - 1) * c->dh * c->stride_h + (c->kw - 1) * c->dw * c->stride_w + ic,
-                                  taps(s) * ic};
+                                  (c->kh - 1) * row_pitch(s) + (c->kw - 1) * column_pitch(s) + ic};
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(&s->v.c, s->v.d, p, r->set, 0),
         head == 0 ? k_address(k, s->v.x, p->x) : k_address(k, s->v.window, k_index(k, 0)),
-        k_address(k, s->weights, k_expr(k, "$ * #", r->set, s->set_words)),
+        k_address(k, s->weights, weights_of(s, r->set)),
         k_index(k, s->v.c.oc),
         pixels,
         k_index(k, pitch),
@@ -184,6 +231,73 @@ static void emit(const Deep *s)
     lower_close(c->l, opened);
 }
 
+// --- rows that are copied ------------------------------------------------------------------------
+
+static KRef place_of(const Deep *s, KRef row, int64_t column)
+{
+    Kernel *k = s->c->l->k;
+    const int64_t ic = s->v.c.ic;
+    return k_address(k, s->v.window, k_expr(k, "$ * # + #", row, s->columns * ic, column * ic));
+}
+
+// Row `y` of the input, which may not exist, as row `to` of those that are there.
+static void emit_input_row(const Deep *s, const Row *r, KRef to, KRef y)
+{
+    const IntConv *c = s->c;
+    Kernel *k = c->l->k;
+    const int64_t ic = s->v.c.ic;
+    const bool is_run = c->stride_w == ic;
+    const KRef zero = k_index(k, 0), one = k_index(k, 1), n = k_index(k, s->there);
+    const KRef x = k_expr(k, "$ * # + $ * # + $ * #", r->image, c->stride_n, y, c->stride_h, r->set, ic);
+    k_if(k, k_expr(k, "0 <= $ & $ < #", y, y, c->in_h));
+    k_device(k, int_conv_is_signed(c) ? KDEV_byte_window_i8 : KDEV_byte_window_u8, place_of(s, to, c->pad_w),
+             k_address(k, s->v.x, x), k_index(k, is_run ? s->there * ic : ic), is_run ? one : n,
+             k_index(k, c->stride_w), one, zero, zero);
+    k_else(k);
+    k_device(k, KDEV_byte_fill, place_of(s, to, c->pad_w), k_index(k, s->there * ic), k_index(k, s->v.zero));
+    k_end(k);
+}
+
+// Each row of the result needs some rows more than the one before. What all need stays, at the begin.
+static void emit_rows(const Deep *s, Row *r)
+{
+    const IntConv *c = s->c;
+    Kernel *k = c->l->k;
+    const int64_t more = c->sh < s->rows ? c->sh : s->rows, kept = s->rows - more;
+    const int64_t row = s->columns * s->v.c.ic;
+    const KRef zero = k_index(k, 0), one = k_index(k, 1);
+    uint32_t opened = 0;
+    k_device(k, KDEV_byte_fill, place_of(s, zero, 0), k_index(k, s->rows * row), k_index(k, s->v.zero));
+    if (kept != 0) {
+        const KRef i = lower_open_count(k, kept, KFOR_SERIAL, "i", &opened);
+        emit_input_row(s, r, i, k_expr(k, "$ + #", i, -c->pad_h));
+        lower_close(c->l, opened);
+    }
+    opened = 0;
+    r->y = lower_open_count(k, c->h, KFOR_SERIAL, "row", &opened);
+    uint32_t inner = 0;
+    const KRef i = lower_open_count(k, more, KFOR_SERIAL, "i", &inner);
+    emit_input_row(s, r, k_expr(k, "$ + #", i, kept),
+                   k_expr(k, "$ * # + $ + #", r->y, c->sh, i, kept - c->pad_h));
+    lower_close(c->l, inner);
+    const IntPixel p = pixel_at(s, r, zero);
+    emit_call(s, r, &p, k_index(k, c->w_out), 1);
+    if (kept != 0)
+        k_device(k, KDEV_byte_window_i8, place_of(s, zero, 0), place_of(s, k_index(k, more), 0),
+                 k_index(k, kept * row), one, zero, one, zero, zero);
+    lower_close(c->l, opened);
+}
+
+static void emit_copied_rows(const Deep *s)
+{
+    const IntConv *c = s->c;
+    uint32_t opened = 0;
+    Row r = {.image = lower_open_count(c->l->k, c->n, KFOR_PARALLEL, "image", &opened)};
+    r.set = lower_open_count(c->l->k, s->v.c.group, KFOR_SERIAL, "set", &opened);
+    emit_rows(s, &r);
+    lower_close(c->l, opened);
+}
+
 // --- which convolutions --------------------------------------------------------------------------
 
 // Inputs whose channels are computed together: all of them, or a divisor of many. shared: channels of each,
@@ -209,21 +323,38 @@ static void add_params(Deep *s)
 {
     Lower *l = s->c->l;
     s->v.x = lower_param(l, s->c->x, PARAM_READ);
-    if (!s->v.is_inside || !int_conv_is_signed(s->c))
+    if (s->columns != 0)
+        s->v.window = lower_param_scratch(l, "rows", DTYPE_i8, (uint64_t)(s->rows * s->columns * s->v.c.ic));
+    else if (!s->v.is_inside || !int_conv_is_signed(s->c))
         s->v.window = lower_param_scratch(l, "window", DTYPE_i8, (uint64_t)(s->v.pixels * s->v.to));
     s->begin = int_conv_begins(s->c, s->values, s->v.zero);
-    s->set_words = words_of_set(s);
+    s->set_at = ARENA_ARRAY(l->pass->perm, int64_t, (size_t)s->v.c.group + 1);
+    for (int64_t i = 0; i < s->v.c.group; i++)
+        s->set_at[i + 1] = s->set_at[i] + words_of_set(s, i);
     Deep *packing = ARENA_NEW(l->pass->perm, Deep);
     *packing = *s;
     packing->c = &packing->v.c;
     s->weights = lower_param_filled(l, node_name(l->g, s->c->w), DTYPE_i32, pack, packing,
-                                    (uint64_t)(s->v.c.group * s->set_words) * 4);
+                                    (uint64_t)s->set_at[s->v.c.group] * 4);
 }
 
-// How many channels and copied windows are in memory at a time, at most. Fewer take less scratch memory.
+// How many channels and copied windows are in memory at a time, at most. Fewer take less scratch memory. No
+// windows: rows are copied.
 typedef struct Way {
     int64_t channels, pixels;
 } Way;
+
+// False: windows do not reach into the input, or they are too large.
+static bool measure_rows(Deep *s)
+{
+    enum { MOST = 16384 };
+    const IntConv *c = s->c;
+    s->rows = (c->kh - 1) * c->dh + 1;
+    s->columns = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    const int64_t room = s->columns - c->pad_w;
+    s->there = room < c->in_w ? room : c->in_w;
+    return s->there > 0 && s->rows * s->columns * s->v.c.ic <= MOST;
+}
 
 static bool lower_in_way(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside, Way way)
 {
@@ -233,20 +364,24 @@ static bool lower_in_way(const IntConv *c, const Domain *d, const int32_t *value
     sets.group = c->group / sets.ic;
     Deep s = {.v = byte_windows_of(&sets, d, is_inside, 1), .c = c, .values = values};
     s.scales = (ByteScales){.groups = sets.group, .channels = sets.oc, .block = RVV_LANES};
-    if (!fits(&s) || !byte_scales_find(c, d, &s.scales) || !lower_take(c->l))
+    if ((way.pixels == 0 && !measure_rows(&s)) || !fits(&s) || !byte_scales_find(c, d, &s.scales) ||
+        !lower_take(c->l))
         return false;
     s.v.to = byte_windows_length(&s.v);
     const int64_t fit = WINDOW_BYTES / s.v.to;
     s.v.pixels = fit < 1 ? 1 : fit < way.pixels ? fit : way.pixels;
     s.v.zero = int_conv_zero_value(c) - (int_conv_is_signed(c) ? 0 : 128);
     add_params(&s);
-    emit(&s);
+    if (s.columns != 0)
+        emit_copied_rows(&s);
+    else
+        emit(&s);
     return true;
 }
 
 bool int_conv_rvv_deep(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
-    static const Way ways[] = {{SET, 4}, {SET, 1}, {RVV_LANES, 1}};
+    static const Way ways[] = {{RVV_LANES, 0}, {SET, 4}, {SET, 1}, {RVV_LANES, 1}};
     for (uint32_t i = 0; i < sizeof ways / sizeof *ways && c->ic == 1 && c->oc > 0; i++)
         if (lower_in_way(c, d, values, is_inside, ways[i]))
             return true;
