@@ -156,6 +156,12 @@ def test_refused():
     (FOLDER / "small.gguf").write_bytes(data)
     assert "Q8_0" in call("quantize", FOLDER / "small.gguf", "-o", out, "--type", "q4_0", status=1)
     assert "q4_k_m" in call("quantize", path, "-o", out, "--type", "q4", status=2)
+    own, link = FOLDER / "one.gguf", FOLDER / "link.gguf"
+    before = own.read_bytes()
+    link.hardlink_to(own)  # the model is not replaced, whatever its name
+    assert "another file" in call("quantize", own, "-o", link, "--type", "q4_0", status=2)
+    assert own.read_bytes() == before
+    call("quantize", own, "-o", FOLDER / "upper.gguf", "--type", "Q4_0")
     assert "expected a type" in call("quantize", path, "-o", out, status=2)
     assert "-o" in call("quantize", path, "--type", "q4_0", status=2)
     (FOLDER / "text.gguf").write_text("no GGUF", encoding="utf-8")
