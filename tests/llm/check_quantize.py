@@ -172,7 +172,8 @@ def test_refused():
     assert "another file" in call("quantize", own, "-o", link, "--type", "q4_0", status=2)
     assert own.read_bytes() == before
     call("quantize", own, "-o", FOLDER / "upper.gguf", "--type", "Q4_0")
-    assert "too large" in call("quantize", own, "-o", FOLDER / "full.gguf", "--type", "q8_0", status=1, most=64)
+    full = ["-o", FOLDER / "full.gguf", "--type", "q8_0"]
+    assert "too large" in call("quantize", own, *full, status=1, most=64)
     assert not list(FOLDER.glob("full*"))
     assert "expected a type" in call("quantize", path, "-o", out, status=2)
     assert "-o" in call("quantize", path, "--type", "q4_0", status=2)

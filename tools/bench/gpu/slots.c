@@ -50,6 +50,21 @@ static void round_of_tokens(void)
     }
 }
 
+#ifdef RLX_PROFILE_H
+#include "profile.h"
+
+static void profile_rounds(void)
+{
+    if (!all.all.ctx.model->has_profile)
+        return;
+    begin_profile(&all.all.ctx);
+    for (int i = 0; i < PROFILED; i++)
+        round_of_tokens();
+    show_profile(&all.all.ctx, "us_round", M_SLOTS);
+    end_profile(&all.all.ctx);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     static RLX_ALIGNED unsigned char memory[M_SESSION_BYTES];
@@ -75,5 +90,8 @@ int main(int argc, char **argv)
     }
     qsort(ms, ROUNDS, sizeof *ms, compare);
     printf("round %.4f\nbest %.4f\n", ms[ROUNDS / 2], ms[0]);
+#ifdef RLX_PROFILE_H
+    profile_rounds();
+#endif
     return 0;
 }
