@@ -55,6 +55,23 @@ static bool read_variables(Cli *c, TplValue *out)
                       "expected a list of messages, or an object with messages and other variables");
 }
 
+// The template and the texts of special tokens, as one object.
+static ExitCode print_source(const Cli *c, const Chat *chat)
+{
+    const TplDict *tokens = chat->variables.u.dict;
+    const TplText text = template_text(chat->t);
+    Str out = str_new(c->arena);
+    str_add(&out, "{\"template\": ");
+    json_print_string(&out, arena_strndup(c->arena, text.data, text.len));
+    for (uint32_t i = 0; i < tokens->items.len; i++) {
+        const TplText name = tokens->items.data[i].key.u.text, value = tokens->items.data[i].value.u.text;
+        str_printf(&out, ", \"%.*s\": ", (int)name.len, name.data);
+        json_print_string(&out, arena_strndup(c->arena, value.data, value.len));
+    }
+    printf("%s}\n", str_text(&out));
+    return EXIT_OK;
+}
+
 ExitCode cmd_template(Cli *c)
 {
     Chat chat;
@@ -64,8 +81,11 @@ ExitCode cmd_template(Cli *c)
         diag_error(c->diag, (Span){0}, E0003, "expected one file: a model, or a tokenizer_config.json");
         return cli_fail(c);
     }
-    if (!chat_open(c->arena, c->diag, c->options.args.data[0], c->options.chat_template, &chat) ||
-        !read_variables(c, &variables) || !chat_render(&chat, c->arena, variables, &text))
+    if (!chat_open(c->arena, c->diag, c->options.args.data[0], c->options.chat_template, &chat))
+        return cli_fail(c);
+    if (c->options.template_source != NULL)
+        return print_source(c, &chat);
+    if (!read_variables(c, &variables) || !chat_render(&chat, c->arena, variables, &text))
         return cli_fail(c);
     diag_print(c->diag, stderr, c->style);
     if (c->options.json == NULL) {

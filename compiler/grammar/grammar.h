@@ -17,6 +17,12 @@ typedef struct GrammarText {
 // The GBNF of the file at `path`. False: reported.
 bool grammar_load(Arena *a, Diag *d, const char *path, GrammarText *gbnf);
 bool grammar_of_schema(Arena *a, Diag *d, GrammarText schema, Str *gbnf);
+// Appends a rule for each schema, and those that they call, which begin with lower-case letters.
+typedef struct GrammarSchema {
+    const char *name; // of the rule
+    GrammarText text;
+} GrammarSchema;
+bool grammar_of_schemas(Arena *a, Diag *d, const GrammarSchema *schemas, size_t n, Str *gbnf);
 // The tables of a text in GBNF. False: reported, with line and column.
 bool grammar_read(Arena *a, Diag *d, GrammarText gbnf, rlx_grammar *out);
 bool grammar_open(Arena *a, Diag *d, const char *path, rlx_grammar *out);

@@ -376,20 +376,38 @@ bool schema_put(Schema *s, const cJSON *node, const char *path, Str *out)
     return ok;
 }
 
+static bool put_rule(Schema *s, const GrammarSchema *schema, Str *gbnf)
+{
+    const GrammarText text = schema->text;
+    const char *why = "it is no JSON";
+    Str rule = str_new(s->arena);
+    size_t at = 0;
+    s->where = text.where;
+    s->refs = (Map){0};
+    if (json_check(text.data, text.len, &at, &why) != JSON_FINE ||
+        (s->root = json_parse(s->arena, text.data, text.len, &at)) == NULL) {
+        s->where.begin = s->where.end = (uint32_t)at;
+        return diag_error(s->diag, s->where, E0101, "%s", why);
+    }
+    if (!schema_put(s, s->root, "", &rule))
+        return false;
+    rlx_assert(s->depth == 0);
+    str_printf(gbnf, "%s ::= %s\n", schema->name, str_text(&rule));
+    return true;
+}
+
+bool grammar_of_schemas(Arena *a, Diag *d, const GrammarSchema *schemas, size_t n, Str *gbnf)
+{
+    Schema s = {.arena = a, .diag = d, .rules = str_new(a)};
+    for (size_t i = 0; i < n; i++)
+        if (!put_rule(&s, &schemas[i], gbnf))
+            return false;
+    if (n != 0)
+        str_printf(gbnf, "%s%s", str_text(&s.rules), basics);
+    return true;
+}
+
 bool grammar_of_schema(Arena *a, Diag *d, GrammarText text, Str *gbnf)
 {
-    Schema s = {.arena = a, .diag = d, .where = text.where, .rules = str_new(a)};
-    const char *why = "it is no JSON";
-    Str root = str_new(a);
-    size_t at = 0;
-    if (json_check(text.data, text.len, &at, &why) != JSON_FINE ||
-        (s.root = json_parse(a, text.data, text.len, &at)) == NULL) {
-        s.where.begin = s.where.end = (uint32_t)at;
-        return diag_error(d, s.where, E0101, "%s", why);
-    }
-    if (!schema_put(&s, s.root, "", &root))
-        return false;
-    rlx_assert(s.depth == 0);
-    str_printf(gbnf, "root ::= %s\n%s%s", str_text(&root), str_text(&s.rules), basics);
-    return true;
+    return grammar_of_schemas(a, d, &(GrammarSchema){"root", text}, 1, gbnf);
 }

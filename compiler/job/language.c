@@ -158,9 +158,11 @@ static void add_size(Job *j, ImportSize size)
     vec_push(j->cli->arena, &j->pipeline.dims, size);
 }
 
-// One token, a token and its drafts, and as many as a run takes.
+// One token, one for each slot, a token and its drafts, and as many as a run takes.
 static BucketSizes buckets_of(const Job *j, const Symbol *t, const Symbol *l)
 {
+    if (l == NULL && j->slots > 1 && j->slots < t->max)
+        return (BucketSizes){.n = 3, .n_symbols = 1, .name = {t->name}, .size = {{1}, {j->slots}, {t->max}}};
     if (l == NULL)
         return (BucketSizes){.n = 2, .n_symbols = 1, .name = {t->name}, .size = {{1}, {t->max}}};
     BucketSizes b = {.n_symbols = 2, .name = {t->name, l->name}};

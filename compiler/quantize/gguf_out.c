@@ -110,13 +110,13 @@ bool gguf_out_begin(GgufOut *o, Diag *d, const char *path)
 
 bool gguf_out_data(GgufOut *o, const void *bytes, size_t n)
 {
-    return rawfile_append(&o->file, bytes, n);
+    return o->file.error == 0 && rawfile_append(&o->file, bytes, n);
 }
 
 bool gguf_out_align(GgufOut *o, uint64_t n)
 {
     static const uint8_t zeros[MOST_ALIGNMENT];
-    return rawfile_append(&o->file, zeros, (size_t)(align(o, n) - n));
+    return gguf_out_data(o, zeros, (size_t)(align(o, n) - n));
 }
 
 bool gguf_out_end(GgufOut *o, bool is_complete)

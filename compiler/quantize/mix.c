@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const QuantizeMix mixes[] = {
 #define QUANTIZE(name, number, plain, better, output) {#name, number, #plain, #better, #output},
@@ -26,7 +27,7 @@ static const char *const kept[] = {"_norm",   "norm.",        "ffn_gate_inp", "p
 const QuantizeMix *quantize_mix(const char *name)
 {
     for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
-        if (strcmp(mixes[i].name, name) == 0)
+        if (strcasecmp(mixes[i].name, name) == 0) // Q4_K_M is what others call it
             return &mixes[i];
     return NULL;
 }

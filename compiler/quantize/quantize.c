@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const double most_f16 = 65504;
 
@@ -195,12 +196,22 @@ static void describe(Writer *w)
     }
 }
 
+// Is the file to write one that is read? It would be gone, and with it the numbers that blocks only round.
+static bool is_own_file(const QuantizeJob *j)
+{
+    struct stat from, to;
+    return stat(j->from, &from) == 0 && stat(j->to, &to) == 0 && from.st_dev == to.st_dev &&
+           from.st_ino == to.st_ino;
+}
+
 bool quantize_file(const QuantizeJob *j, QuantizeReport *out)
 {
     GgufFile f;
     *out = (QuantizeReport){0};
     if (!gguf_open(j->arena, j->diag, j->from, &f))
         return false;
+    if (is_own_file(j))
+        return diag_error(j->diag, (Span){0}, E0003, "-o %s: expected another file than the model", j->to);
     for (uint32_t i = 0; i < f.tensors.len; i++)
         if (!check_tensor(j, &f.tensors.data[i], quantize_type(j->mix, &f, &f.tensors.data[i])))
             return false;

@@ -46,6 +46,11 @@ Template *template_read(Arena *a, Diag *d, const char *name, TplText text)
     return check_text(d, t->file, t->text) && tpl_parse(&p) ? t : NULL;
 }
 
+TplText template_text(const Template *t)
+{
+    return t->text;
+}
+
 // The variables that the template names.
 static void set_variables(Tpl *t, const TplDict *variables)
 {

@@ -18,6 +18,8 @@ typedef struct Template Template;
 // Reads a template, which is called `name` in messages. The text must live as long as the result and the
 // messages. NULL: reported.
 Template *template_read(Arena *a, Diag *d, const char *name, TplText text);
+// The text, with line breaks \n.
+TplText template_text(const Template *t);
 // What the template says with these variables. `now` is for strftime_now. False: reported; `said`, where it
 // is not NULL, is then what the template gave to raise_exception, or NULL.
 typedef struct TemplateRun {

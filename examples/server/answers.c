@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what clients get: JSON, and events with JSON where the answer comes in parts.
 #include "server.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,8 +70,8 @@ static cJSON *head(const Request *r, cJSON **choices)
     return json;
 }
 
-// A choice with a text, which may be NULL: none.
-static void add_choice(cJSON *choices, Request *r, const char *text, const char *finish)
+// A choice with a text, and with calls of tools; each may be NULL: none.
+static void add_choice(cJSON *choices, Request *r, const char *text, cJSON *calls, const char *finish)
 {
     cJSON *choice = cJSON_CreateObject();
     cJSON_AddNumberToObject(choice, "index", 0);
@@ -80,6 +81,10 @@ static void add_choice(cJSON *choices, Request *r, const char *text, const char 
             cJSON_AddStringToObject(message, "role", "assistant");
         if (text != NULL)
             cJSON_AddStringToObject(message, "content", text);
+        else if (!r->is_stream)
+            cJSON_AddNullToObject(message, "content");
+        if (calls != NULL)
+            cJSON_AddItemToObject(message, "tool_calls", calls);
     } else {
         cJSON_AddStringToObject(choice, "text", text == NULL ? "" : text);
     }
@@ -94,7 +99,9 @@ static void add_choice(cJSON *choices, Request *r, const char *text, const char 
 char *answer_whole(Request *r)
 {
     cJSON *choices, *json = head(r, &choices);
-    add_choice(choices, r, r->text.n == 0 ? "" : r->text.data, r->finish);
+    const char *text = r->text.n == 0 ? "" : r->text.data;
+    add_choice(choices, r, r->calls.list != NULL && r->text.n == 0 ? NULL : text, r->calls.list, r->finish);
+    r->calls.list = NULL;
     add_usage(json, r);
     return printed(json);
 }
@@ -119,7 +126,7 @@ void answer_begin(Request *r)
     if (!r->is_stream || !r->is_chat)
         return;
     json = head(r, &choices);
-    add_choice(choices, r, "", NULL);
+    add_choice(choices, r, "", NULL, NULL);
     add_json_event(r, json);
 }
 
@@ -135,8 +142,71 @@ void answer_add(Request *r, const char *text, size_t n)
     }
     text_add(&part, text, n);
     json = head(r, &choices);
-    add_choice(choices, r, part.data, NULL);
+    add_choice(choices, r, part.data, NULL, NULL);
     add_json_event(r, json);
+    text_free(&part);
+}
+
+// --- calls of tools ------------------------------------------------------------------------------
+
+static void add_function(cJSON *call, const char *name, const char *arguments)
+{
+    cJSON *function = cJSON_AddObjectToObject(call, "function");
+    if (name != NULL)
+        cJSON_AddStringToObject(function, "name", name);
+    cJSON_AddStringToObject(function, "arguments", arguments);
+}
+
+static void send_call(Request *r, cJSON *call)
+{
+    cJSON *choices, *json = head(r, &choices), *calls = cJSON_CreateArray();
+    cJSON_AddItemToArray(calls, call);
+    add_choice(choices, r, NULL, calls, NULL);
+    add_json_event(r, json);
+}
+
+// Templates of Mistral want names of calls that are nine letters and digits.
+static void name_call(cJSON *call)
+{
+    static uint32_t n_calls;
+    char id[16];
+    snprintf(id, sizeof id, "%03x%06x", (unsigned)time(NULL) & 0xfff, (unsigned)n_calls++ & 0xffffff);
+    cJSON_AddStringToObject(call, "id", id);
+    cJSON_AddStringToObject(call, "type", "function");
+}
+
+void answer_call(Request *r, const char *name)
+{
+    cJSON *call = cJSON_CreateObject();
+    if (r->is_stream)
+        cJSON_AddNumberToObject(call, "index", r->calls.n);
+    name_call(call);
+    add_function(call, name, "");
+    if (r->is_stream) {
+        send_call(r, call);
+        return;
+    }
+    if (r->calls.list == NULL)
+        r->calls.list = cJSON_CreateArray();
+    cJSON_AddItemToArray(r->calls.list, call);
+}
+
+void answer_arguments(Request *r, const char *text, size_t n)
+{
+    Calls *c = &r->calls;
+    if (!r->is_stream) {
+        text_add(&c->arguments, text, n);
+        cJSON *function =
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(c->list, c->n - 1), "function");
+        cJSON_ReplaceItemInObjectCaseSensitive(function, "arguments", cJSON_CreateString(c->arguments.data));
+        return;
+    }
+    Text part = {NULL, 0, 0};
+    cJSON *call = cJSON_CreateObject();
+    text_add(&part, text, n);
+    cJSON_AddNumberToObject(call, "index", c->n - 1);
+    add_function(call, NULL, part.data);
+    send_call(r, call);
     text_free(&part);
 }
 
@@ -146,7 +216,7 @@ void answer_end(Request *r)
     if (!r->is_stream || r->finish == NULL)
         return;
     json = head(r, &choices);
-    add_choice(choices, r, NULL, r->finish);
+    add_choice(choices, r, NULL, NULL, r->finish);
     add_json_event(r, json);
     if (r->has_usage) {
         json = head(r, &choices);

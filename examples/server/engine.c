@@ -34,7 +34,7 @@ int engine_add(Request *r)
 
 static void finish(Request *r, const char *why)
 {
-    r->finish = why;
+    r->finish = tools_end(r, why);
     r->state = DONE;
     answer_end(r);
 }
@@ -97,18 +97,24 @@ static int forget_one(void)
 // The text of the answer begins.
 static void start_grammar(Request *r)
 {
-    if (r->grammar == NULL)
+    if (r->grammar == NULL || (r->calls.may_come && !r->calls.is_opened))
         return;
     rlx_parse_start(&r->parse, r->grammar, r->parse_memory, sizeof r->parse_memory);
     r->sampling.allows = model_allows;
     r->sampling.allows_with = &r->parse;
 }
 
-// Does the grammar let the text go on behind the token?
-static int may_go_on(Request *r, int32_t token)
+// Does the grammar end the text behind the token? A reason, or NULL.
+static const char *ends_by_grammar(Request *r, int32_t token)
 {
-    return r->grammar == NULL ||
-           (model_advance(&r->parse, token) == 0 && !rlx_parse_is_over(&r->parse));
+    if (r->sampling.allows == NULL) {
+        tools_note(r, token); // calls may begin with a control token
+        start_grammar(r);
+        return NULL;
+    }
+    if (model_advance(&r->parse, token) != 0)
+        return "length"; // it nests deeper than there is memory for
+    return rlx_parse_is_over(&r->parse) ? "stop" : NULL;
 }
 
 // Puts the first request that waits into a slot. 0: it has to wait.
@@ -144,6 +150,15 @@ static int start_one(void)
     return 1;
 }
 
+// Why an answer ends where there is no other token. NULL: by an error.
+static const char *reason_of(const Request *r, int32_t status)
+{
+    if (status == RLX_END_TOKEN || status == RLX_END_STOP)
+        return "stop";
+    const int is_full = status == RLX_TEXT_NONE && r->grammar != NULL && r->parse.is_full;
+    return status == RLX_END_CONTEXT || status == RLX_SESSION_PAGES || is_full ? "length" : NULL;
+}
+
 static void go_on(int i)
 {
     Request *r = running[i];
@@ -156,17 +171,20 @@ static void go_on(int i)
     if (token >= 0)
         logprobs_note(r, s);
     r->n_sure = s->n_sure;
-    answer_add(r, s->text, s->n_text);
-    const int is_over = token >= 0 && !may_go_on(r, token);
-    if (token >= 0 && !is_over && r->n_answer < r->most && now() - r->begin < ANSWER_SECONDS)
-        return;
+    tools_feed(r, s->text, s->n_text);
+    const char *end = token >= 0 ? ends_by_grammar(r, token) : reason_of(r, token);
+    if (token >= 0 && end == NULL) {
+        if (r->n_answer < r->most && now() - r->begin < ANSWER_SECONDS)
+            return;
+        end = "length";
+    }
     running[i] = NULL;
     if (token >= 0 && model_end_text(s) == 0) {
         r->n_sure = s->n_sure;
-        answer_add(r, s->text, s->n_text);
+        tools_feed(r, s->text, s->n_text);
     }
-    if (token >= RLX_END_CONTEXT || token == RLX_SESSION_PAGES) {
-        finish(r, token == RLX_END_TOKEN || token == RLX_END_STOP || is_over ? "stop" : "length");
+    if (end != NULL) {
+        finish(r, end);
         return;
     }
     fprintf(stderr, "server: %s\n", rlx_session_text(token));

@@ -79,6 +79,7 @@ static void free_request(Request *r)
     engine_cancel(r);
     cJSON_Delete(r->json);
     cJSON_Delete(r->logprobs);
+    tools_free(r);
     text_free(&r->text);
     free(r);
 }

@@ -27,6 +27,13 @@ void text_add(Text *t, const char *data, size_t n)
     t->data[t->n] = '\0';
 }
 
+char *text_copy(const char *data, size_t n)
+{
+    Text t = {NULL, 0, 0};
+    text_add(&t, data, n);
+    return t.data;
+}
+
 void text_free(Text *t)
 {
     free(t->data);
@@ -48,6 +55,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: server [--port N] [--name NAME]\nport 0: one that is free\n");
         return 2;
     }
+    char why[WHY_BYTES];
+    if (!prompt_open(why, sizeof why)) {
+        fprintf(stderr, "server: %s\n", why);
+        return 1;
+    }
+    tools_open();
     const int status = engine_open();
     if (status < 0) {
         fprintf(stderr, "server: %s\n", rlx_session_text(status));

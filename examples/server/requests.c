@@ -2,17 +2,12 @@
 // Reads what clients send: JSON as the API of OpenAI has it. What would change the answer in a way that this
 // server lacks is refused, and so is all that is not as it should be; other members do not count.
 #include "server.h"
-#include "grammars.h"
-#include "turns.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { START, SYSTEM, USER, ASSISTANT, ANSWER = 3, ROLES = 4, DEFAULT_TOKENS = 512 };
-
-static char work_memory[MODEL_WORK_BYTES(MOST_BODY)];
-static const rlx_work work = {work_memory, sizeof work_memory};
+enum { DEFAULT_TOKENS = 512 };
 
 // --- texts ---------------------------------------------------------------------------------------
 
@@ -41,128 +36,131 @@ static int is_text(const char *body, size_t n)
     return 1;
 }
 
-// Adds the tokens of a text. 0: the context is full.
-static int add_tokens(Request *r, const char *text, size_t n, unsigned flags)
-{
-    const size_t room = MODEL_CONTEXT - (size_t)r->n_tokens;
-    const int64_t got = n == 0 ? 0 : model_tokenize(text, n, flags, work, r->tokens + r->n_tokens, room);
-    if (got < 0 || (size_t)got > room)
-        return 0;
-    r->n_tokens += got;
-    return 1;
-}
-
 // --- conversations -------------------------------------------------------------------------------
 
-// What is no control token is collected and cut into tokens together, as it is when the model is trained.
-typedef struct Prompt {
-    Request *r;
-    Text plain;
-} Prompt;
-
-static int flush(Prompt *p)
+static const char *text_of(const cJSON *of, const char *name)
 {
-    const int ok = add_tokens(p->r, p->plain.data, p->plain.n, 0);
-    p->plain.n = 0;
-    return ok;
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(of, name));
 }
 
-// The bytes of a control token. 0: it is none.
-static size_t control_text(int32_t token, char *text, size_t room)
+// The text of a message: a string, or a list of parts. NULL: it is something else.
+static cJSON *read_content(const cJSON *content, int may_be_none)
 {
-    const int64_t n = model_piece(token, RLX_TOKENS_CONTROL, text, room);
-    return n > 0 && (size_t)n <= room && model_piece(token, 0, text, 0) == 0 ? (size_t)n : 0;
-}
-
-// A part of the template, which is short and not from users.
-static int add_template(Prompt *p, const char *text)
-{
-    int32_t tokens[1024];
-    char piece[MODEL_PIECE_BYTES];
-    const int64_t n = model_tokenize(text, strlen(text), RLX_TOKENS_CONTROL, work, tokens, 1024);
-    for (int64_t i = 0; i < n && i < 1024; i++) {
-        const size_t len = control_text(tokens[i], piece, sizeof piece);
-        const char *at = text;
-        while (len != 0 && strncmp(at, piece, len) != 0)
-            at++;
-        if (len == 0)
-            continue;
-        text_add(&p->plain, text, (size_t)(at - text));
-        if (!flush(p) || p->r->n_tokens == MODEL_CONTEXT)
-            return 0;
-        p->r->tokens[p->r->n_tokens++] = tokens[i];
-        text = at + len;
-    }
-    text_add(&p->plain, text, strlen(text));
-    return 1;
-}
-
-// The text of a message: a string, or a list of parts. 0: it is something else.
-static int add_content(Prompt *p, const cJSON *content)
-{
+    Text all = {NULL, 0, 0};
     const cJSON *part;
-    if (cJSON_IsString(content))
-        text_add(&p->plain, content->valuestring, strlen(content->valuestring));
-    if (!cJSON_IsArray(content))
-        return cJSON_IsString(content);
-    cJSON_ArrayForEach(part, content) {
-        const cJSON *text = cJSON_GetObjectItemCaseSensitive(part, "text");
-        if (!cJSON_IsString(text))
-            return 0;
-        text_add(&p->plain, text->valuestring, strlen(text->valuestring));
+    int ok = cJSON_IsArray(content);
+    text_add(&all, "", 0);
+    if (cJSON_IsString(content)) {
+        text_add(&all, content->valuestring, strlen(content->valuestring));
+        ok = 1;
+    } else if (may_be_none && (content == NULL || cJSON_IsNull(content))) {
+        ok = 1;
     }
-    return 1;
+    if (cJSON_IsArray(content))
+        cJSON_ArrayForEach(part, content) {
+            const char *text = text_of(part, "text");
+            ok = ok && text != NULL;
+            text_add(&all, text == NULL ? "" : text, text == NULL ? 0 : strlen(text));
+        }
+    cJSON *made = ok ? cJSON_CreateString(all.data) : NULL;
+    text_free(&all);
+    return made;
 }
 
-static int role_of(const cJSON *message)
+// Earlier calls of tools, as templates take them. NULL: there is one that is none.
+static cJSON *read_calls(const cJSON *calls)
 {
-    static const char *const names[] = {"system", "user", "assistant"};
-    const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "role"));
-    for (int i = 0; role != NULL && i < 3; i++)
-        if (strcmp(role, names[i]) == 0)
-            return i;
-    return role != NULL && strcmp(role, "developer") == 0 ? 0 : -1;
+    cJSON *list = cJSON_Duplicate(calls, 1), *call;
+    int ok = cJSON_IsArray(list);
+    if (ok)
+        cJSON_ArrayForEach(call, list) {
+            cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
+            const char *arguments = text_of(function, "arguments");
+            cJSON *object = arguments == NULL ? NULL : cJSON_Parse(arguments);
+            ok = ok && cJSON_IsObject(object) && text_of(function, "name") != NULL;
+            if (ok && !form.takes_texts)
+                cJSON_ReplaceItemInObjectCaseSensitive(function, "arguments", object);
+            else
+                cJSON_Delete(object);
+        }
+    if (ok)
+        return list;
+    cJSON_Delete(list);
+    return NULL;
 }
 
-static const char *add_messages(Prompt *p, const cJSON *messages)
+// A message as templates take it. NULL: why.
+static cJSON *read_message(const cJSON *message, const char **why)
 {
-    int last = START;
-    const cJSON *message;
+    static const char *const names[] = {"system", "user", "assistant", "tool", "developer"};
+    enum { ROLES = 5, ASSISTANT = 2 };
+    const char *role = text_of(message, "role"), *id = text_of(message, "tool_call_id");
+    const char *name = text_of(message, "name");
+    const cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
+    const int has_calls = cJSON_IsArray(calls) && calls->child != NULL;
+    int known = 0;
+    while (role != NULL && known < ROLES && strcmp(role, names[known]) != 0)
+        known++;
+    *why = "expected a 'role' of system, user, assistant or tool in each message";
+    if (role == NULL || known == ROLES)
+        return NULL;
+    cJSON *content = read_content(cJSON_GetObjectItemCaseSensitive(message, "content"), has_calls);
+    *why = "expected a 'content' that is a text, or a list of texts, in each message";
+    if (content == NULL)
+        return NULL;
+    cJSON *made = cJSON_CreateObject();
+    cJSON_AddStringToObject(made, "role", known == ROLES - 1 ? "system" : role);
+    cJSON_AddItemToObject(made, "content", content);
+    if (id != NULL)
+        cJSON_AddStringToObject(made, "tool_call_id", id);
+    if (name != NULL)
+        cJSON_AddStringToObject(made, "name", name);
+    if (!has_calls || known != ASSISTANT)
+        return made;
+    cJSON *read = read_calls(calls);
+    *why = "expected 'tool_calls' of functions, with 'arguments' that are the text of an object in JSON";
+    if (read == NULL) {
+        cJSON_Delete(made);
+        return NULL;
+    }
+    cJSON_AddItemToObject(made, "tool_calls", read);
+    return made;
+}
+
+static const char *read_messages(Request *r)
+{
+    static char why[WHY_BYTES];
+    const cJSON *messages = cJSON_GetObjectItemCaseSensitive(r->json, "messages"), *message;
+    const char *wrong = NULL;
     if (!cJSON_IsArray(messages) || cJSON_GetArraySize(messages) == 0)
         return "expected 'messages', a list of messages";
+    cJSON *list = cJSON_CreateArray();
     cJSON_ArrayForEach(message, messages) {
-        const int role = role_of(message);
-        if (role < 0)
-            return "expected a 'role' of system, user or assistant in each message";
-        if (turns[last][role] == NULL)
-            return "the model's template has no place for a message of this role behind the one before it";
-        if (!add_template(p, turns[last][role]))
-            return "the messages are longer than the context";
-        if (!add_content(p, cJSON_GetObjectItemCaseSensitive(message, "content")))
-            return "expected a 'content' that is a text, or a list of texts, in each message";
-        last = role + 1;
+        cJSON *read = read_message(message, &wrong);
+        if (read == NULL) {
+            cJSON_Delete(list);
+            return wrong;
+        }
+        cJSON_AddItemToArray(list, read);
     }
-    if (turns[last][ANSWER] == NULL)
-        return "expected a message of the user at the end";
-    if (!add_template(p, turns[last][ANSWER]) || !flush(p))
-        return "the messages are longer than the context";
-    return NULL;
+    char *text = prompt_text(list, r->tools, 1, why, sizeof why);
+    if (text == NULL)
+        return why;
+    const int ok = prompt_cut(r, text) && tools_add_opening(r);
+    free(text);
+    return ok ? NULL : "the messages are longer than the context";
 }
 
 static const char *read_prompt(Request *r)
 {
-    Prompt p = {r, {NULL, 0, 0}};
     const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(r->json, "prompt");
-    if (r->is_chat) {
-        const char *why = add_messages(&p, cJSON_GetObjectItemCaseSensitive(r->json, "messages"));
-        text_free(&p.plain);
-        return why;
-    }
+    if (r->is_chat)
+        return read_messages(r);
     if (cJSON_IsArray(prompt) && cJSON_GetArraySize(prompt) == 1)
         prompt = prompt->child;
     if (!cJSON_IsString(prompt))
         return "expected 'prompt', one text";
-    return add_tokens(r, prompt->valuestring, strlen(prompt->valuestring), RLX_TOKENS_FRAME)
+    return prompt_add(r, prompt->valuestring, strlen(prompt->valuestring), RLX_TOKENS_FRAME)
                ? NULL
                : "the prompt is longer than the context";
 }
@@ -255,45 +253,43 @@ static int asks_for(const Request *r, const char *name)
            !(cJSON_IsNumber(v) && v->valuedouble == 0);
 }
 
-// The grammar of answers that keep to a schema. NULL: the program has none.
-static const rlx_grammar *find_grammar(const cJSON *schema)
-{
-    for (size_t i = 1; i < sizeof grammars / sizeof *grammars; i++) {
-        cJSON *own = cJSON_Parse(grammars[i].schema);
-        const int is_same = cJSON_Compare(own, schema, 1);
-        cJSON_Delete(own);
-        if (is_same)
-            return grammars[i].grammar;
-    }
-    return NULL;
-}
-
+// Any object, or one that keeps to a schema.
 static const char *read_format(Request *r)
 {
+    static const char any[] = "{\"type\":\"object\"}";
+    static char why[WHY_BYTES];
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(r->json, "response_format");
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(format, "type");
     const cJSON *schema = cJSON_GetObjectItemCaseSensitive(format, "json_schema");
-    const char *word = cJSON_IsString(type) ? type->valuestring : "";
+    const char *word = cJSON_IsString(type) ? type->valuestring : "", root[] = "root ::= Answer";
     if (format == NULL || cJSON_IsNull(format) || strcmp(word, "text") == 0)
         return NULL;
-    if (strcmp(word, "json_object") == 0)
-        r->grammar = grammars[0].grammar;
-    else if (strcmp(word, "json_schema") != 0)
+    if (strcmp(word, "json_object") != 0 && strcmp(word, "json_schema") != 0)
         return "expected a 'response_format' of the type text, json_object or json_schema";
-    else
-        r->grammar = find_grammar(cJSON_GetObjectItemCaseSensitive(schema, "schema"));
-    return r->grammar != NULL ? NULL : "this server was not built for this schema: make SCHEMAS=FILE has it";
+    schema = cJSON_GetObjectItemCaseSensitive(schema, "schema");
+    if (strcmp(word, "json_schema") == 0 && schema == NULL)
+        return "expected a 'schema' in 'json_schema'";
+    char *text = schema == NULL ? NULL : cJSON_PrintUnformatted(schema);
+    const char *given = text == NULL ? any : text;
+    const rlxc_schema answer = {"Answer", given, strlen(given)};
+    r->own_grammar = rlxc_grammar_read(root, strlen(root), &answer, 1, why, sizeof why);
+    cJSON_free(text);
+    if (r->own_grammar == NULL)
+        return why;
+    r->grammar = rlxc_grammar_tables(r->own_grammar);
+    return NULL;
 }
 
 static const char *read_rest(Request *r)
 {
-    static const char *const lacks[] = {"tools",  "tool_choice", "functions", "logit_bias",
-                                        "suffix", "echo",        "audio"};
+    static const char *const lacks[] = {"functions", "logit_bias", "suffix", "echo", "audio"};
     const cJSON *stream = cJSON_GetObjectItemCaseSensitive(r->json, "stream");
     const cJSON *options = cJSON_GetObjectItemCaseSensitive(r->json, "stream_options");
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         if (asks_for(r, lacks[i]))
-            return "this server has no tools, functions, logit_bias, suffix, echo and audio";
+            return "this server has tools, but no functions, logit_bias, suffix, echo and audio";
+    if (!r->is_chat && (asks_for(r, "tools") || asks_for(r, "tool_choice")))
+        return "tools go with chats";
     if (stream != NULL && !cJSON_IsBool(stream) && !cJSON_IsNull(stream))
         return "expected a 'stream' that is true or false";
     r->is_stream = cJSON_IsTrue(stream);
@@ -320,6 +316,8 @@ int request_read(Request *r, const char *body, size_t n, const char **why)
         *why = read_stops(r);
     if (*why == NULL)
         *why = read_format(r);
+    if (*why == NULL && r->is_chat)
+        *why = tools_read(r);
     if (*why == NULL)
         *why = read_logprobs(r);
     if (*why == NULL)

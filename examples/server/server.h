@@ -4,6 +4,8 @@
 #define SERVER_H
 
 #include "model.h"
+#include "rlxc_text.h"
+#include "tools.h"
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,16 +18,12 @@ enum {
     MOST_STOPS = RLX_SESSION_MOST_STOPS,
     MOST_BEST = 20, // tokens that are shown in the place of each one
     MOST_NESTED = 512, // calls of rules of a grammar within each other, and ways to read a text
+    WHY_BYTES = 256,   // of a message that says what is wrong
     ANSWER_SECONDS = 600 // for an answer to be made
 };
 #ifndef READ_SECONDS
 #define READ_SECONDS 15 // for a whole request to come, or a finished answer to go
 #endif
-
-typedef struct Text {
-    char *data;
-    size_t n, room;
-} Text;
 
 typedef enum State { WAITING, RUNNING, DONE } State;
 
@@ -40,6 +38,9 @@ typedef struct Request {
     size_t n_stops;
     rlx_sampling sampling;
     const rlx_grammar *grammar; // of the answer; NULL: any text
+    rlxc_grammar *own_grammar;  // NULL: it is one of the program
+    const cJSON *tools;         // that the template is given; NULL: none
+    Calls calls;                // of tools
     rlx_parse parse;            // of it, as far as it is there
     RLX_ALIGNED unsigned char parse_memory[RLX_PARSE_BYTES(MOST_NESTED)];
     int has_logprobs, n_best;        // of each token of the answer, and the best ones in its place
@@ -47,7 +48,7 @@ typedef struct Request {
     int64_t n_sure, n_given;         // tokens of the session whose text is out; entries that were given out
     double n_characters;             // of the tokens that have entries
     int64_t n_answer;   // tokens
-    const char *finish; // "stop" or "length", once it is DONE; NULL: it was given up
+    const char *finish; // "stop", "length" or "tool_calls", once it is DONE; NULL: it was given up
     Text text;          // of the answer, or the events with it
     size_t n_sent;      // of them
     char id[40];
@@ -64,12 +65,25 @@ typedef struct Load {
 time_t now(void);
 void text_add(Text *t, const char *data, size_t n);
 void text_free(Text *t);
+char *text_copy(const char *data, size_t n); // free() takes it
 
 // requests.c. An HTTP status: 200, or another one and what is wrong.
 int request_read(Request *r, const char *body, size_t n, const char **why);
 
 // Bytes of the character at p; 0: it is none that UTF-8 allows, or a zero.
 size_t character(const unsigned char *p, size_t n);
+
+// prompt.c
+int prompt_open(char *why, size_t room); // 0: why
+// What the template makes of messages, which it takes over, and tools (NULL: none); free() takes it.
+// asks: the begin of an answer follows. NULL: why.
+char *prompt_text(cJSON *messages, const cJSON *tools, int asks, char *why, size_t room);
+// The control token with which a text begins, and its length; -1: none.
+int32_t prompt_control(const char *text, size_t n, size_t *length);
+// Add the tokens of a text of the template, of any text, or one. 0: the context is full.
+int prompt_cut(Request *r, const char *text);
+int prompt_add(Request *r, const char *text, size_t n, unsigned flags);
+int prompt_add_token(Request *r, int32_t token);
 
 // logprobs.c
 void logprobs_note(Request *r, const rlx_session *s); // of the token that was chosen
@@ -83,6 +97,8 @@ char *answer_health(Load load);
 char *answer_whole(Request *r);
 void answer_begin(Request *r);                           // events of a stream
 void answer_add(Request *r, const char *text, size_t n); // also of a whole answer
+void answer_call(Request *r, const char *name);          // a call of a tool begins
+void answer_arguments(Request *r, const char *text, size_t n); // more of those of the last call
 void answer_end(Request *r);
 
 // engine.c

@@ -14,7 +14,7 @@ import tempfile
 RLXC, BUILD, RUN_README = (os.path.abspath(path) for path in sys.argv[1:4])
 ROOT = os.path.abspath(os.environ.get("RLXC_SOURCE", "."))
 FILES = """bin/rlxc include/rlxc/rlx.h include/rlxc/rlx_stubs.h include/rlxc/rlx_types.h
-share/pkgconfig/rlxc.pc share/rlxc/rlxc.mk
+share/pkgconfig/rlxc.pc share/rlxc/rlxc.mk include/rlxc/rlxc_text.h share/rlxc/rlxc-text.pc
 share/rlxc/cmake/rlxc-config.cmake share/rlxc/cmake/rlxc-config-version.cmake share/rlxc/meson/meson.build
 share/doc/rlxc/README.md share/doc/rlxc/docs/API.md share/doc/rlxc/examples/make/Makefile
 share/man/man1/rlxc.1""".split()
@@ -122,6 +122,15 @@ def check_sample(folder, prefix, environment):
     assert done.returncode == 0 and "this is a 3" in done.stdout, done.stdout
 
 
+def check_text_library(folder, prefix, environment):
+    """Programs link with what is installed."""
+    with open(folder + "/text.c", "w", encoding="ascii") as f:
+        f.write('#include <rlxc_text.h>\nint main(void) { return !rlxc_template_read("x", 1, 0, 0); }\n')
+    command = f"PKG_CONFIG_PATH={prefix}/share/rlxc; export PKG_CONFIG_PATH; cd {folder} && cc text.c " \
+              "$(pkg-config --cflags --libs rlxc-text) -o text && ./text"
+    subprocess.run(["sh", "-c", command], check=True, env=environment)
+
+
 def main():
     skipped = [t for t in ("meson", "cmake", "make", "pkg-config") if shutil.which(t) is None]
     if "meson" in skipped:
@@ -137,6 +146,7 @@ def main():
                 check_project(name, folder, environment)
         if "make" not in skipped:
             check_sample(folder, prefix, environment)
+        check_text_library(folder, prefix, environment)
         page = ROOT + "/examples/pkgconfig/README.md"
         command = [sys.executable, RUN_README, RLXC, "--prefix", prefix, page]
         status = subprocess.run(command, check=False).returncode

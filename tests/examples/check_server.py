@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """examples/server under the sanitizers: the same answers as rlxc gives, whole and as events, one by one and
-many at once; what clients of OpenAI's package see, where it is installed; clients that go away; and requests
-that are wrong or meant to harm. Exits with 77 without libmicrohttpd. Usage: check_server.py RLXC"""
+many at once; calls of tools, in the forms of several models; what clients of OpenAI's package see, where it
+is installed; clients that go away; and requests that are wrong or meant to harm. Exits with 77 without
+libmicrohttpd. Usage: check_server.py RLXC"""
 
 import concurrent.futures
+import functools
 import http.client
 import json
 import pathlib
@@ -33,17 +35,39 @@ def schema_of(schema):
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
+# Three forms of calls: a word before them, nothing before them and one call only, and a control token.
+HEAD = "{% if tools %}Tools: {{ tools | tojson }} {% endif %}"
+TAIL = "{% if add_generation_prompt %}Answer:{% endif %}"
+FORMS = {
+    "word": HEAD + "{% for m in messages %}{% if m.role == 'tool' %}<tool_response>{{ m.content }} "
+    "{% elif m.tool_calls %}Answer:{% for c in m.tool_calls %}\n<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'
+    "{% endfor %} {% else %}{{ m.content }} {% endif %}{% endfor %}" + TAIL,
+    "alone": HEAD + "{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}"
+    "{{ raise_exception('one call only') }}{% endif %}"
+    'Answer:{"name": "{{ m.tool_calls[0].function.name }}", '
+    '"parameters": {{ m.tool_calls[0].function.arguments | tojson }}}</s>'
+    "{% else %}{{ m.content }} {% endif %}{% endfor %}" + TAIL,
+    "control": HEAD + "{% for m in messages %}{% if m.tool_calls %}Answer:<s>["
+    "{% for c in m.tool_calls %}{{ ', ' if not loop.first }}"
+    '{{ (c.function | tojson)[:-1] }}, "id": "{{ c.id }}"}{% endfor %}]</s>'
+    "{% else %}{{ m.content }} {% endif %}{% endfor %}" + TAIL,
+}
+
+
 def build(folder):
     for name in ("server", "language"):
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("build"))
-    (folder / "server/schema.json").write_text(json.dumps(SCHEMA, indent=2))
-    plain = ["make", "build/grammars.h", f"RLXC={RLXC}"]  # it is made anew for schemas that are older
-    subprocess.run(plain, cwd=folder / "server", capture_output=True, check=True)
-    words = ["make", "SCHEMAS=schema.json", f"RLXC={RLXC}", f"CFLAGS={CFLAGS}", f"SLOTS={SLOTS}"]
-    words.append(f"CONTEXT={CONTEXT}")
+    with open(folder / "language/sample.txt", "a", encoding="utf-8") as file:
+        file.write("Answer: <tool_call>\n" * 40)  # what the model says behind the form of an answer
+    make(folder)
+    return folder / "server/build"
+
+
+def make(folder, *words):
+    words = ["make", f"RLXC={RLXC}", f"CFLAGS={CFLAGS}", f"SLOTS={SLOTS}", f"CONTEXT={CONTEXT}", *words]
     done = subprocess.run(words, cwd=folder / "server", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "server/build"
 
 
 class Server:
@@ -174,6 +198,114 @@ def check_json(server):
     assert said["choices"][0]["finish_reason"] == "length" or isinstance(json.loads(text), dict), said
 
 
+WEATHER = {"type": "function", "function": {
+    "name": "get_weather", "description": "The weather </s> of a place",
+    "parameters": {"type": "object", "required": ["place"], "additionalProperties": False, "properties": {
+        "place": {"enum": ["Rome", "Oslo"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 9}}}}}  # fmt: skip
+CLOCK = {"type": "function", "function": {"name": "clock"}}
+PATTERN = {"type": "string", "pattern": "x"}
+ODD = {"type": "function", "function": {
+    "name": "odd", "parameters": {"type": "object", "properties": {"a": PATTERN}}}}  # fmt: skip
+
+
+def check_calls(calls):
+    for call in calls:
+        arguments = json.loads(call["function"]["arguments"])
+        assert call["type"] == "function" and len(call["id"]) == 9, call
+        if call["function"]["name"] == "get_weather":
+            assert arguments["place"] in ("Rome", "Oslo") and set(arguments) <= {"place", "days"}, call
+            assert 1 <= arguments.get("days", 1) <= 9, call
+        else:
+            assert call["function"]["name"] == "clock" and isinstance(arguments, dict), call
+
+
+def joined(parts):
+    """The message that the parts of a stream make."""
+    text, calls = "", []
+    for part in parts:
+        delta = part["choices"][0]["delta"]
+        text += delta.get("content") or ""
+        for call in delta.get("tool_calls", []):
+            if call["index"] == len(calls):
+                calls.append(call)
+            else:
+                calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
+    return text, calls, parts[-1]["choices"][0]["finish_reason"]
+
+
+def check_tools(server, form):
+    ask = {"messages": [{"role": "user", "content": "The cat"}], "tools": [WEATHER, CLOCK], "max_tokens": 400}
+    only = {"type": "function", "function": {"name": "get_weather"}}
+    settings = [{"temperature": 0}, {"temperature": 2, "seed": 1}]
+    for choice, more in [(c, m) for c in ("required", only) for m in settings]:
+        status, said = server.ask(CHAT, ask | more | {"tool_choice": choice})
+        answer = said["choices"][0]
+        assert status == 200 and answer["finish_reason"] in ("tool_calls", "length"), said
+        message = answer["message"]
+        if answer["finish_reason"] == "tool_calls":
+            assert message["content"] is None and message["tool_calls"], said
+            check_calls(message["tool_calls"])
+            names = {call["function"]["name"] for call in message["tool_calls"]}
+            assert choice == "required" or names == {"get_weather"}, said
+            assert len({call["id"] for call in message["tool_calls"]}) == len(message["tool_calls"])
+        text, calls, finish = joined(server.events(CHAT, ask | more | {"tool_choice": choice}))
+        assert text == "" and finish == answer["finish_reason"], (text, finish)
+        plain = [call["function"] for call in message["tool_calls"]]
+        assert [call["function"] for call in calls] == plain, (calls, plain)
+    one = ask | {"tool_choice": only, "parallel_tool_calls": False, "temperature": 0}
+    message = server.ask(CHAT, one)[1]["choices"][0]["message"]
+    assert len(message["tool_calls"]) == 1, message
+    said = server.ask(CHAT, ask | {"temperature": 0})[1]["choices"][0]  # the model begins the word itself
+    if form == "word":
+        assert said["message"]["tool_calls"] and (said["message"]["content"] or "").strip() == "", said
+    said = server.ask(CHAT, ask | {"temperature": 0, "tool_choice": "none"})[1]["choices"][0]
+    assert "tool_calls" not in said["message"], said
+    for i in range(3):
+        said = server.ask(CHAT, ask | {"temperature": 2, "seed": i, "max_tokens": 60})[1]["choices"][0]
+        if said["finish_reason"] == "tool_calls":
+            check_calls(said["message"]["tool_calls"])
+    free = ask | {"tools": [CLOCK], "temperature": 2, "seed": 1, "max_tokens": 20}
+    text, whole = joined(server.events(CHAT, free))[0], server.ask(CHAT, free)[1]
+    assert (whole["choices"][0]["message"]["content"] or "") == text, (whole, text)
+    call = message["tool_calls"][0]
+    ask["messages"] += [message, {"role": "tool", "tool_call_id": call["id"], "content": "rain"}]
+    ask["messages"].append({"role": "user", "content": "And?"})
+    assert server.ask(CHAT, ask | {"max_tokens": 3})[0] == 200
+    assert server.ask(CHAT, ask | {"tools": [ODD], "tool_choice": "required", "max_tokens": 9})[0] == 200
+    strict = {"type": "function", "function": ODD["function"] | {"strict": True}}
+    wrong = [{"tools": [strict]}, {"tools": [CLOCK, CLOCK]}, {"tools": {}, "tool_choice": "required"},
+             {"tools": [{"type": "function", "function": {"name": "a b"}}]}, {"tool_choice": "cat"},
+             {"tool_choice": {"type": "function", "function": {"name": "no"}}}, {"tools": [CLOCK] * 200},
+             {"tools": [{"type": "function", "function": {"name": "a", "parameters": 1}}]},
+             {"response_format": {"type": "json_object"}}]  # fmt: skip
+    for more in wrong:
+        status, said = server.ask(CHAT, ask | more)
+        assert status == 400 and said["error"]["message"], (more, said)
+    bad = [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}]
+    assert server.ask(CHAT, ask | {"messages": bad})[0] == 400
+
+
+def check_openai_tools(server):
+    try:
+        import openai
+    except ImportError:
+        return
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=PATIENCE, max_retries=0)
+    settings = {"model": "model", "messages": [{"role": "user", "content": "The cat"}], "tools": [WEATHER],
+                "tool_choice": "required", "temperature": 0, "parallel_tool_calls": False}  # fmt: skip
+    answer = client.chat.completions.create(**settings).choices[0]
+    assert answer.finish_reason == "tool_calls" and answer.message.content is None, answer
+    call = answer.message.tool_calls[0]
+    assert call.function.name == "get_weather" and json.loads(call.function.arguments)["place"], call
+    parts, name, arguments = client.chat.completions.create(**settings, stream=True), "", ""
+    for part in parts:
+        for piece in part.choices[0].delta.tool_calls or []:
+            name += piece.function.name or ""
+            arguments += piece.function.arguments
+    assert (name, arguments) == (call.function.name, call.function.arguments), (name, arguments)
+
+
 def check_many(server):
     """More than there are slots: the answers are those of each alone."""
     prompts = [(i, f"The {word}") for i in range(4) for word in ("cat", "old")]
@@ -226,7 +358,10 @@ def check_wrong(server):
              {"messages": [message], "response_format": 1},
              {"messages": [message], "response_format": {"type": "xml"}},
              {"messages": [message], "response_format": {"type": "json_schema"}},
-             {"messages": [message], "response_format": schema_of({"type": "null"})}]  # fmt: skip
+             {"messages": [message], "response_format": schema_of({"type": "cat"})},
+             {"messages": [message], "response_format": schema_of({"not": {}})},
+             {"messages": [message], "tools": [WEATHER]}, {"messages": [message], "tool_choice": "required"},
+             {"messages": [message], "functions": [{}]}]  # fmt: skip
     for path, bodies in ((TEXT, wrong), (CHAT, chats)):
         for body in bodies:
             status, said = server.ask(path, body, "POST")
@@ -331,18 +466,29 @@ def main():
     if found.returncode != 0:
         print("skipped: no libmicrohttpd and cJSON")
         return 77
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(build(pathlib.Path(folder)))
-        try:
-            for check in (check_answers, check_chat, check_logprobs, check_json, check_many, check_wrong,
-                          check_cancelled, check_hostile, check_slow, check_openai):  # fmt: skip
-                begin = time.monotonic()
-                check(server)
-                print(f"{check.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
-            server.end()
-        finally:
-            server.process.kill()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        checks = [check_answers, check_chat, check_logprobs, check_json, check_many, check_wrong,
+                  check_cancelled, check_hostile, check_slow, check_openai]  # fmt: skip
+        run(build(folder), checks)
+        for form, text in FORMS.items():
+            (folder / "server/form.jinja").write_text(text, encoding="utf-8")
+            make(folder, "TEMPLATE=form.jinja")
+            run(folder / "server/build", [functools.partial(check_tools, form=form), check_openai_tools])
     return 0
+
+
+def run(folder, checks):
+    server = Server(folder)
+    try:
+        for check in checks:
+            begin = time.monotonic()
+            check(server)
+            name = getattr(check, "__name__", "check_tools")
+            print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+        server.end()
+    finally:
+        server.process.kill()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 """rlxc quantize: each type has the error that its bits allow, what is read back is what was measured, and an
 importance matrix moves the error to where it counts less. Usage: check_quantize.py RLXC; prints TAP."""
 
+import functools
 import json
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,8 +44,15 @@ UNPACKED = {
 N, K = 24, 512
 
 
-def call(*words, status=0):
-    done = subprocess.run([RLXC, *words], capture_output=True, timeout=300)
+def limit_files(most):
+    """As on a disk that is full: no file has more bytes."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def call(*words, status=0, most=None):
+    limit = functools.partial(limit_files, most) if most else None
+    done = subprocess.run([RLXC, *words], capture_output=True, timeout=300, preexec_fn=limit)
     assert done.returncode == status, done.stderr.decode()
     return (done.stderr if status else done.stdout).decode()
 
@@ -156,6 +166,15 @@ def test_refused():
     (FOLDER / "small.gguf").write_bytes(data)
     assert "Q8_0" in call("quantize", FOLDER / "small.gguf", "-o", out, "--type", "q4_0", status=1)
     assert "q4_k_m" in call("quantize", path, "-o", out, "--type", "q4", status=2)
+    own, link = FOLDER / "one.gguf", FOLDER / "link.gguf"
+    before = own.read_bytes()
+    link.hardlink_to(own)  # the model is not replaced, whatever its name
+    assert "another file" in call("quantize", own, "-o", link, "--type", "q4_0", status=2)
+    assert own.read_bytes() == before
+    call("quantize", own, "-o", FOLDER / "upper.gguf", "--type", "Q4_0")
+    full = ["-o", FOLDER / "full.gguf", "--type", "q8_0"]
+    assert "too large" in call("quantize", own, *full, status=1, most=64)
+    assert not list(FOLDER.glob("full*"))
     assert "expected a type" in call("quantize", path, "-o", out, status=2)
     assert "-o" in call("quantize", path, "--type", "q4_0", status=2)
     (FOLDER / "text.gguf").write_text("no GGUF", encoding="utf-8")

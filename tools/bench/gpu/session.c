@@ -113,52 +113,7 @@ static void time_graph(int n)
 }
 
 #ifdef RLX_PROFILE_H
-enum { PROFILED = 5, SHOWN = 14 };
-static uint64_t ticks[M_KERNELS];
-static double device_ns[M_KERNELS];
-static rlx_profile profile;
-
-static uint64_t tick(void *user)
-{
-    (void)user;
-    return 0;
-}
-
-// What kernels do, by their names without the number.
-static const char *kind_of(uint32_t kernel)
-{
-    const char *name = s.ctx.model->kernels[kernel].name;
-    const char *bar = strchr(name, '_');
-    return bar != NULL ? bar + 1 : name;
-}
-
-// The kinds of kernels that take longest in a run, in microseconds, each alone on the device.
-static void show_profile(const char *what, int context)
-{
-    const uint32_t n = s.ctx.model->n_kernels;
-    for (int shown = 0; shown < SHOWN; shown++) {
-        double most = 0;
-        uint32_t best = 0, count = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            double sum = 0;
-            for (uint32_t k = 0; k < n; k++)
-                sum += strcmp(kind_of(i), kind_of(k)) == 0 ? device_ns[k] : 0;
-            if (sum > most) {
-                most = sum;
-                best = i;
-            }
-        }
-        if (most == 0)
-            return;
-        const char *kind = kind_of(best);
-        for (uint32_t k = 0; k < n; k++)
-            if (strcmp(kind, kind_of(k)) == 0 && device_ns[k] != 0) {
-                count++;
-                device_ns[k] = 0;
-            }
-        printf("%s_of_%u_%s %d median %.1f best 0\n", what, count, kind, context, most / PROFILED / 1e3);
-    }
-}
+#include "profile.h"
 
 static void time_kernels(int n)
 {
@@ -166,19 +121,15 @@ static void time_kernels(int n)
         return;
     fill(n);
     need(m_feed(&s, list, 1), "feed");
-    profile.clock = tick;
-    profile.ticks = ticks;
     for (int is_prompt = 0; is_prompt < 2; is_prompt++) {
-        rlx_set_profile(&s.ctx, &profile);
-        rlx_set_device_times(&s.ctx, device_ns, s.ctx.model->n_kernels);
+        begin_profile(&s.ctx);
         for (int i = 0; i < PROFILED; i++) {
             if (is_prompt)
                 need(m_rewind(&s, n > M_MOST_ROWS ? n - M_MOST_ROWS : 0), "rewind");
             need(m_feed(&s, list, is_prompt ? M_MOST_ROWS : 1), "feed");
         }
-        show_profile(is_prompt ? "us_prompt" : "us_token", n);
-        rlx_set_device_times(&s.ctx, NULL, 0);
-        rlx_set_profile(&s.ctx, NULL);
+        show_profile(&s.ctx, is_prompt ? "us_prompt" : "us_token", n);
+        end_profile(&s.ctx);
         need(m_rewind(&s, n > M_MOST_ROWS ? n - M_MOST_ROWS : 0), "rewind");
         need(m_feed(&s, list, M_MOST_ROWS), "feed"); // the variant of prompts
     }
