@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes wide maxima apart, takes them of integers before these become floats, and moves a pad in front of a
-// convolution or pool into the window's own pads, so that no padded copy of the value is made. The padding of
-// a window is never read: it counts as 0 in a convolution, and as less than anything in a maximum.
+// Takes wide maxima and convolutions of one tap apart, takes maxima of integers before these become floats,
+// and moves a pad in front of a convolution or pool into the window's own pads, so that no padded copy of the
+// value is made. The padding of a window is never read: it counts as 0 in a convolution, and as less than
+// anything in a maximum.
 #include "passes/graph/simplify.h"
 
 #include <math.h>
@@ -89,6 +90,48 @@ NodeId simplify_window_pad(const Simplify *s, NodeId id)
         !shape_is_const(n.shape) || !fits_window(s->g, &n, &pad) || !add_pads(&n, &pad, ids, pads))
         return id;
     return with_pads(s, id, pad.src[0], ids, pads);
+}
+
+// --- one tap ---
+
+// Has each channel a weight of its own, and no pixel any padding?
+static bool scales_channels(const Graph *g, const Node *n)
+{
+    const Shape *x = graph_node(g, n->src[0])->shape, *w = graph_node(g, n->src[1])->shape;
+    if (x->rank < 3 || !shape_is_const(x) || !shape_is_const(w) || !node_is_const(g, n->src[1]) ||
+        shape_numel(w) != x->dim[1] || w->dim[0] != x->dim[1] ||
+        node_get_int(n, A_conv_group) != x->dim[1] || node_get_int(n, A_conv_shuffle) != 1)
+        return false;
+    return has_int(n, A_conv_pads, 0);
+}
+
+static NodeId beside_channels(Graph *g, NodeId id, uint32_t rank)
+{
+    Shape s = {.rank = rank};
+    for (uint32_t i = 0; i < rank; i++)
+        s.dim[i] = i == 1 ? shape_numel(graph_node(g, id)->shape) : 1;
+    return graph_reshape(g, id, &s);
+}
+
+NodeId simplify_scale_conv(const Simplify *s, NodeId id)
+{
+    Graph *g = s->g;
+    const Node n = *graph_node(g, id);
+    if (s->caps->is_gpu || s->caps->prefers_ints || n.dtype != DTYPE_f32 || !scales_channels(g, &n))
+        return id;
+    const Shape x = *graph_node(g, n.src[0])->shape;
+    NodeId value = n.src[0];
+    for (uint32_t i = 2; i < x.rank; i++) {
+        const int64_t step = node_get_at(&n, A_conv_strides, i - 2, 1);
+        if (step == 1)
+            continue;
+        NodeBuild b = node_begin(g, OP_slice, node_span(g, id), g->labels.data[id]);
+        node_slice(&b, value, i, 0, x.dim[i], step);
+        value = node_end(&b);
+    }
+    value = graph_op2(g, OP_mul, value, beside_channels(g, n.src[1], x.rank));
+    const NodeId bias = n.n_src > 2 ? n.src[2] : 0;
+    return bias != 0 ? graph_op2(g, OP_add, value, beside_channels(g, bias, x.rank)) : value;
 }
 
 // --- wide maxima ---
