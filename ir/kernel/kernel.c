@@ -433,6 +433,12 @@ void k_end(Kernel *k)
     kernel_push(k, &(KInst){.kind = KI_end, .dtype = DTYPE_bool, .lanes = 1});
 }
 
+void k_ends(Kernel *k, uint32_t n)
+{
+    while (n-- > 0)
+        k_end(k);
+}
+
 void k_barrier(Kernel *k)
 {
     kernel_push(k, &(KInst){.kind = KI_barrier, .dtype = DTYPE_bool, .lanes = 1});

@@ -266,6 +266,7 @@ static inline KRef k_loop(Kernel *k, int64_t n, uint8_t flags, const char *name_
 void k_if(Kernel *k, KRef cond);
 void k_else(Kernel *k);
 void k_end(Kernel *k);
+void k_ends(Kernel *k, uint32_t n); // n of them
 void k_custom(Kernel *k, KRef i);
 void k_comment(Kernel *k, const char *text);
 

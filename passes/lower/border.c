@@ -122,7 +122,5 @@ void border_fill(Lower *l)
          value);
     k_else(k);
     fill(l, param, from, row, value);
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
 }

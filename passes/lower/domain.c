@@ -315,8 +315,7 @@ uint32_t lower_open_live(Lower *l, const Domain *d, uint32_t axes, const Point *
 
 void lower_close(Lower *l, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        k_end(l->k);
+    k_ends(l->k, n);
 }
 
 // Vectors up to where the last one ends before the live elements do, then the others one by one.

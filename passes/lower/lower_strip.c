@@ -215,6 +215,5 @@ void strip_lower(Lower *l)
     for (KRef r = inside; r < k->insts.len; r++) // what a stage makes is the thread's own
         if (k->insts.data[r].kind == KI_for && k->insts.data[r].flags == KFOR_PARALLEL)
             k->insts.data[r].flags = KFOR_SERIAL;
-    for (uint32_t i = 0; i < (images > 1 ? 1u : 0u) + (has_chunks ? 1u : 0u); i++)
-        k_end(k);
+    k_ends(k, (images > 1 ? 1u : 0u) + (has_chunks ? 1u : 0u));
 }

@@ -246,12 +246,6 @@ static KRef open_images(const Tile *t, uint8_t flags, uint32_t *opened)
     return k_for(k, k_index(k, 0), t->images, 1, flags, "n");
 }
 
-static void close_loops(Kernel *k, uint32_t n)
-{
-    while (n-- > 0)
-        k_end(k);
-}
-
 // Every tile fetches its share of the weights of the next block of results, where they come from far.
 static void fetch_weights(const Place *p, KRef here)
 {
@@ -286,7 +280,7 @@ static void emit_sums(const Place *p)
     const KRef here = k_expr(k, "$ * # + $", c, step, w);
     fetch_weights(p, here);
     emit_step(p, k_expr(k, "$ * # + $", c, b->block_step, x), here);
-    close_loops(k, opened);
+    k_ends(k, opened);
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
             k_matrix_store(k, (uint8_t)(SUMS + 2 * i + j), p->sums, k_index(k, i * LANES * BLOCK + j * LANES),
@@ -327,8 +321,7 @@ static void emit_stores(const Place *p)
         is_wanted = k_expr(k, "$ & $ < #", is_wanted, column, p->slab->shape.w);
     k_if(k, is_wanted);
     store_pixel(p, i, row, column);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // --- the loops around it -------------------------------------------------------------------------
@@ -366,7 +359,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         p->result = k_expr(k, "$ * #", block, BLOCK);
         p->weight = k_expr(k, "$ * #", block, 2 * panel);
         inside(p);
-        close_loops(k, opened);
+        k_ends(k, opened);
     }
     if (rest > 0) {
         p->result_tiles = rest > LANES ? 2 : 1;
@@ -396,7 +389,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     slab_fill(&here, p.image, p.first_row);
     emit_results(&p, KFOR_SERIAL, emit_pixels);
     k_matrix_end(k);
-    close_loops(k, opened);
+    k_ends(k, opened);
 }
 
 static void emit_images(Place *p)
@@ -407,7 +400,7 @@ static void emit_images(Place *p)
     p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     p->image = open_images(p->t, KFOR_SERIAL, &opened);
     emit_pixels(p);
-    close_loops(k, opened);
+    k_ends(k, opened);
     k_matrix_end(k);
 }
 

@@ -242,8 +242,7 @@ static void clear_pixels(const Slab *b, KRef row, KRef first, KRef end)
     const KRef to = k_expr(k, "$ * # + ($ * # + $)", c, b->block_step, j, b->step, row);
     for (int64_t i = 0; i < BLOCK; i += LANES)
         split_into(b, k_expr(k, "$ + #", to, i), zeros(b));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // A row of one phase that is inside of the image. `from` is the index of its element in column 0 of the

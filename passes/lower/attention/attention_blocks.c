@@ -101,8 +101,7 @@ static void pack_single_keys(const Blocks *x, const AttRow *r)
         k_load(k, lower_param(l, x->a->k, PARAM_READ), attention_kv_index(l, r, x->a->k, j, c), 1, 1);
     k_store(k, x->keys, k_expr(k, "$ * # + ($ + $)", c, x->pitch, x->keys_base, j), k_cast(k, v, DTYPE_f32),
             1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // Can keys be turned in registers?
@@ -152,8 +151,7 @@ static void pack_keys(const Blocks *x, const AttRow *r)
     const KRef row = k_loop(k, x->a->size, KFOR_SERIAL, "c");
     const KRef rest = k_for(k, k_index(k, packed), k_index(k, x->pitch), 1, KFOR_SERIAL, "j");
     k_store(k, x->keys, k_expr(k, "$ * # + ($ + $)", row, x->pitch, x->keys_base, rest), zero, 1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // --- scores ---

@@ -396,6 +396,5 @@ void attention_coop_store(const AttTiles *x, KRef end)
     k_if(k, k_expr(k, "$ == 0 & $ < $", x->lane, query, end));
     k_if(k, k_ne(k, sum, sum));
     attention_emit_row(x->l, &x->row[0], k_index(k, a->value_size));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }

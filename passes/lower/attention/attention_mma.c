@@ -189,8 +189,7 @@ static void multiply_keys(const Mma *m)
         multiply_parts(m, m->x.scores, k_expr(k, "$ / 2", key), &of_a, b);
     else
         multiply_fragments(m, m->x.scores, k_expr(k, "$ / 2", key), a, b);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // An f32 of the values.
@@ -221,8 +220,7 @@ static void multiply_f32_values(const Mma *m)
         k_astore(k, b, k_index(k, i), value_at(m, k_expr(k, "$ + #", key, i), column));
     const GpuSplit of_b = gpu_split_words(k, b, 2);
     gpu_split_multiply(k, m->x.mix, k_expr(k, "$ * 4", step), &of_a, &of_b, zero);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // The sums of a product are laid out as its operand a is.
@@ -244,8 +242,7 @@ static void multiply_values(const Mma *m)
     const KRef step = k_for(k, zero, k_index(k, m->value.steps), 1, KFOR_UNROLL, "step");
     load_matrices(m, &m->value, b, key, step, true, true);
     multiply_fragments(m, m->x.mix, k_expr(k, "$ * #", step, EIGHT), a, b);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // --- a tile --------------------------------------------------------------------------------------
@@ -312,8 +309,7 @@ static void emit_blocks(const Mma *m)
     attention_warp_weigh(&m->x);
     attention_warp_rescale(&m->x);
     multiply_values(m);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     await_copies(m); // of a tile that sees no key; the next one's go to the same memory
 }
 
@@ -391,8 +387,7 @@ static void emit_tile(Mma *m, KRef number)
     emit_blocks(m);
     k_if(k, m->is_on);
     store_rows(m);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // --- what fits -----------------------------------------------------------------------------------
@@ -487,8 +482,7 @@ void attention_emit_mma(Lower *l, const Attention *a, int64_t threads, KRef grou
     k_if(k, k_expr(k, "$ < #", tile, all_tiles(&m)));
     emit_tile(&m, tile);
     k_barrier(k); // mix_again has words where the next tile's queries go
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 bool attention_lower_mma(Lower *l, const Attention *a)

@@ -31,8 +31,7 @@ static void emit_step(Lower *l, const AttRow *r, KRef key, const KRef *state, KR
                a->type);
     const KRef kept = k_mul(k, k_aload(k, mix, c, 1), keep);
     k_astore(k, mix, c, k_fma(k, weight, v, kept));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 uint8_t attention_fetch_width(const Lower *l, NodeId id)
@@ -123,8 +122,7 @@ void attention_emit_row(Lower *l, const AttRow *r, KRef columns)
     at.idx[a->rank - 1] = k_for(k, k_index(k, 1), k_index(k, a->splits), 1, KFOR_SERIAL, "s");
     c = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "c");
     attention_store_part(l, a, at, &(AttSums){lowest, zero, zero, c});
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 void attention_lower_threads(Lower *l, const Attention *a)

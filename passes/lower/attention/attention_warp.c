@@ -127,8 +127,7 @@ void attention_warp_hide(const AttWarp *x, KRef first, KRef is_cut)
         const KRef is_seen = k_expr(k, "$ <= $ & $ < $", row->begin, key, key, row->end);
         k_astore(k, x->scores, place, k_select(k, is_seen, k_aload(k, x->scores, place, 1), lowest(x)));
     }
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // What is taken from the scores of a row whose largest one is `all`: from scaled ones without a mask, whose

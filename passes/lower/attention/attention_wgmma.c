@@ -299,7 +299,6 @@ bool attention_lower_wgmma(Lower *l, const Attention *a)
     emit_wgmma(&w);
     k_else(k);
     attention_emit_mma(l, a, THREADS, group, w.groups);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return true;
 }

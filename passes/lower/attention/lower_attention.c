@@ -311,8 +311,7 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
                               attention_count((int64_t)i * lanes, columns, lanes));
         k_set(k, acc[i], k_fma(k, weight, k_cast(k, v, a->type), k_get(k, acc[i])));
     }
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     for (uint32_t i = 0; i < n; i++) {
         Point at = r->at;
         at.vec_axis = a->rank - 1;

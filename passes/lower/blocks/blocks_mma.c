@@ -249,8 +249,7 @@ static void multiply_mma(const Mma *m, KRef x, KRef w)
     const KRef to = k_expr(k, "$ / 8 * 4", column);
     k_device(k, mma, m->sums, to, a, zero, b, zero);
     k_device(k, mma, m->sums, k_expr(k, "$ + 4", to), a, zero, b, k_index(k, 2));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static KRef has_wgmma(const Mma *m)

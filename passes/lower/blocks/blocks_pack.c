@@ -246,11 +246,9 @@ static void pack_words(Kernel *k, const PackedBlocks *p, const BlockReader *r, c
     const KRef v = is_low ? low_entry(k, r, at->block, e) : blocks_entry(k, r, &r->f->q.high, at->block, e);
     const KRef shift = k_cast(k, k_expr(k, "$ * 8 + $ * #", j, part, bits), DTYPE_i32);
     k_set(k, word, k_or(k, k_get(k, word), k_shl(k, v, shift)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     store_entry(k, p, BLOCK_WORDS, at, unit, k_expr(k, "$ + #", w, skipped), k_get(k, word));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static void pack_entries(Kernel *k, const PackedBlocks *p, const BlockReader *r, const PackPoint *at,
@@ -319,8 +317,7 @@ static uint32_t pack_lasting(Lower *l, const PackedBlocks *p, NodeId weight)
                           .lane = lane,
                           .param = param};
     pack_block(k, p, &r, &at);
-    for (uint32_t loops = 0; loops < 4; loops++)
-        k_end(k);
+    k_ends(k, 4);
     packer_close(l, &packer);
     return packer.reader;
 }

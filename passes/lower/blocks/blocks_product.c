@@ -218,9 +218,7 @@ static void emit_experts(Lower *l, const BlockProduct *p)
         at.idx[last] = k_expr(k, "$ * # + #", v, wide, i);
         pull_store_root(l, &p->d, at, zero);
     }
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
 }
 
 // --- many rows -----------------------------------------------------------------------------------
@@ -263,8 +261,7 @@ static void decode_panel(const Gemm *g, KRef column, int64_t n, KRef first, void
         decode_unit(g, b, &numbers, &u, to, width);
         blocks_packed_close(k, b);
     }
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static void store_tile(Lower *l, KRef row, KRef column, uint8_t lanes, uint8_t count, KRef value, void *ctx)

@@ -274,8 +274,7 @@ static void store_columns(const Stream *s, KRef row, KRef is_some)
     for (int64_t m = 0; m < s->matrices; m++)
         sum[m] = joined_parts(s, i, m);
     team_store(t, row, column, sum, is_some);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static void emit_group(Stream *s, KRef row)
@@ -399,7 +398,6 @@ bool block_stream_product(const Team *shape)
     const KRef row = k_for_group(k, rows, "row");
     t->column = k_expr(k, "$ * #", k_for_group(k, ceil_div(t->p->columns, s.columns), "tile"), s.columns);
     emit_group(&s, row);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return true;
 }

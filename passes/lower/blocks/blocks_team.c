@@ -465,7 +465,6 @@ bool block_team_product(Lower *l, BlockProduct *p)
     t.column = k_expr(k, "$ * #", k_for_group(k, ceil_div(p->columns, group_columns(&t)), "tile"),
                       group_columns(&t));
     emit_group(&t, row);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return true;
 }

@@ -108,10 +108,8 @@ bool block_tile_product(Lower *l, BlockProduct *p)
     k_barrier(k);
     const KRef step = k_loop(k, STEP, KFOR_SERIAL, "step");
     add_step(&t, step, own_row, own_column);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     store_own(&t, own_row, own_column);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return true;
 }

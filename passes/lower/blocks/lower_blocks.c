@@ -178,9 +178,7 @@ void block_product_plain(Lower *l, const BlockProduct *p, const BlockReader *r, 
     at.idx[lower_node(l, p->x)->shape->rank - 1] = k_expr(k, "$ * # + $", b, f->elements, element);
     const KRef x = operand_scalar(l, p->x, operand_index(l, p->x, at.idx), type);
     k_set(k, acc, k_fma(k, x, value, k_get(k, acc)));
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
 }
 
 // The sums of both products of a kernel that has two.

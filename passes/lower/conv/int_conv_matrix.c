@@ -256,12 +256,6 @@ static KRef tile_words(const IntConv *c, const PixelTile *p, int64_t group)
     return k_expr(k, "$ * # + ($ * # + $)", p->start, c->sw * c->in.column, p->row, c->sh * c->in.row, image);
 }
 
-static void close_loops(Kernel *k, uint32_t n)
-{
-    while (n-- > 0)
-        k_end(k);
-}
-
 // x: the first words of the tiles of pixels, w: of the weights. Each is loaded right before its first use.
 static void emit_step(const Pair *p, uint32_t tiles, const KRef *x, KRef w)
 {
@@ -301,7 +295,7 @@ static void emit_sums(const Pair *p, uint32_t tiles, const KRef *first)
     for (uint32_t i = 0; i < tiles; i++)
         x[i] = k_add(k, first[i], word);
     emit_step(p, tiles, x, k_expr(k, "$ * # + $", tap, step, p->t.weights));
-    close_loops(k, opened);
+    k_ends(k, opened);
     for (uint32_t i = 0; i < tiles; i++)
         for (uint32_t v = 0; v < p->t.nv; v++)
             k_matrix_store(k, (uint8_t)(SUMS + 2 * i + v), p->sums,
@@ -349,7 +343,7 @@ static void emit_pair(const Pair *p)
     const PixelTile at = tile_at(c, k_add(k, number, i));
     const KRef pixel = k_for(k, at.first, at.end, 1, KFOR_SERIAL, "p");
     store_pixel(p, &at, i, pixel, begin);
-    close_loops(k, opened + 1);
+    k_ends(k, opened + 1);
 }
 
 // --- loops ---------------------------------------------------------------------------------------
@@ -401,7 +395,7 @@ static void pairs_of_block(Pair *p)
     begin(p);
     p->pair = lower_open_count(k, pairs(p->t.c), KFOR_SERIAL, "q", &opened);
     emit_pair(p);
-    close_loops(k, opened);
+    k_ends(k, opened);
     k_matrix_end(k);
 }
 

@@ -109,8 +109,7 @@ static void emit_row(const Pairs *p, KRef number)
     const KRef pair = k_add(k, slot, k_select(k, is_behind, k_index(k, joined), k_index(k, 0)));
     place_windows(p, number, pair);
     emit_edge(p, image, row, pair);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 bool int_pairs_emit(Dsp *s, int64_t first, int64_t n)

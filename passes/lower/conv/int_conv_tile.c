@@ -149,8 +149,7 @@ static void emit_sums(const IntTile *t)
     w = k_expr(k, "$ * # + $", kw, c->words * step, w);
     const KRef i = open_taps(k, run, "c");
     emit_step(t, k_add(k, x, i), k_expr(k, "$ * # + $", i, step, w));
-    for (int open = (c->kh > 1) + (columns > 1) + (run > 1); open > 0; open--)
-        k_end(k);
+    k_ends(k, (uint32_t)((c->kh > 1) + (columns > 1) + (run > 1)));
 }
 
 void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value)
@@ -191,8 +190,7 @@ static void emit_stores(const IntTile *t)
         int_conv_store(
             t, row, column, v,
             k_aload(k, sums, k_expr(k, "$ * # + #", pixel, vectors * lanes, v * lanes), t->c->lanes));
-    for (int open = (t->rows > 1) + (t->columns > 1); open > 0; open--)
-        k_end(k);
+    k_ends(k, (uint32_t)((t->rows > 1) + (t->columns > 1)));
 }
 
 static void emit_tile(const IntTile *from)

@@ -99,8 +99,7 @@ static void emit_packed(const Depthwise *s, const Packer *p, KRef first, int64_t
     k_end(k);
     for (int64_t c0 = channels; c0 < s->lanes; c0++)
         k_store(k, p->to, k_expr(k, "$ + #", to, c0), k_number(k, DTYPE_f32, 0), 1);
-    for (uint32_t i = 0; i < opened; i++)
-        k_end(k);
+    k_ends(k, opened);
 }
 
 static uint32_t pack_stored(const Depthwise *s)
@@ -313,8 +312,7 @@ static void emit_stores(const Depthwise *s, const DwRegisters *r)
             k_expr(k, "$ * # + ($ * # + #)", row, pixels * step, p, step, n * s->lanes);
         store_output(s, row, p, n, k_aload(k, sums, index, s->lanes));
     }
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // Opens loops over the taps of the axes before rows: what r holds moves with them.
@@ -356,8 +354,7 @@ static void emit_tile(const Depthwise *s)
     open_outer_taps(s, &r);
     for (int64_t i = 0; i <= (s->tile_rows - 1) * t->sh + (t->kh - 1) * t->dh; i++)
         emit_input_row(s, &r, i);
-    for (uint32_t i = 0; i < t->n_outer; i++)
-        k_end(k);
+    k_ends(k, t->n_outer);
     emit_stores(s, &r);
 }
 
@@ -491,8 +488,7 @@ static void emit_images(Depthwise *s)
         each_channel(s, rows_inside);
     else
         each_row(s, s->order == DW_STRIPS ? channels_and_columns_inside : columns_and_channels_inside);
-    for (uint32_t i = 0; i < s->c->s.n_outer + has_loop; i++)
-        k_end(k);
+    k_ends(k, s->c->s.n_outer + has_loop);
 }
 
 // --- choices -------------------------------------------------------------------------------------

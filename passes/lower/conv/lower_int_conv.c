@@ -288,8 +288,7 @@ static void copy_input(const IntConv *c, int64_t rows, int64_t columns)
         fill_words(c, to, k_index(k, c->in.row), zero);
         k_end(k);
     }
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     k_barrier(k);
 }
 
@@ -395,8 +394,7 @@ static KRef plain_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef xv = less_zero(l, k_load(k, lower_param(l, c->x, PARAM_READ), x, 1, 1), c->x_zero, o);
     const KRef wv = less_zero(l, k_load(k, lower_param(l, c->w, PARAM_READ), w, 1, 1), c->w_zero, o);
     k_set(k, acc, k_fma(k, xv, wv, k_get(k, acc)));
-    for (uint32_t a = 0; a < 2 * spatial + 1; a++)
-        k_end(k);
+    k_ends(k, 2 * spatial + 1);
     return k_get(k, acc);
 }
 

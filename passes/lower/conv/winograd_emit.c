@@ -147,8 +147,7 @@ static void input_border(const Emit *e, const Patch *p, KRef v)
     const KRef from = k_expr(k, "$ * # + ($ * # + $)", i, w->c->stride_h, j, w->c->stride_w, p->index);
     const KRef to = k_expr(k, "$ * # + $ * #", i, n * lanes, j, lanes);
     k_astore(k, patch, to, k_load(k, e->x, k_add(k, from, c), w->in_lanes, w->in_lanes));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     transform_input(e, patch, k_index(k, 0), k_add(k, v, c));
     k_end(k);
 }
@@ -412,8 +411,7 @@ static void store_looped(const Emit *e, const WinogradTile *t, KRef results, KRe
     const KRef j = k_for(k, k_index(k, 0), columns, 1, KFOR_SERIAL, "j");
     const KRef from = k_expr(k, "$ * # + $ * #", i, m * lanes, j, lanes);
     store_pixel(e, t, i, j, channel, count, k_aload(k, results, from, e->w->lanes));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // Row i of a tile, as far as it is inside the image.

@@ -64,8 +64,7 @@ static void emit_zeros(const Weights *s, int64_t channels, KRef to)
     const KRef i = k_loop(k, winograd_taps(s->w), KFOR_SERIAL, "i");
     const KRef o = k_for(k, k_index(k, channels), k_index(k, s->width), 1, KFOR_SERIAL, "o");
     k_store(k, s->p->to, k_expr(k, "$ * # + ($ + $)", i, step, to, o), k_number(k, DTYPE_f32, 0), 1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // Equal blocks of output channels of group g, the first one's weights at `base`.
@@ -86,8 +85,7 @@ static void emit_blocks(Weights *s, uint32_t kind, KRef g, KRef base)
     emit_pair(s, k_expr(k, "($ + $) * # + $ * #", first, o, s->stride_oc, c, s->stride_ic), k_add(k, to, o));
     k_end(k);
     emit_zeros(s, channels, to);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 uint32_t winograd_pack_lasting(const Winograd *w)

@@ -175,8 +175,7 @@ static void multiply_step(const GpuEmit *e, KRef sums, KRef step, KRef warp)
     const KRef column = k_for(k, zero, k_index(k, e->tile.columns), 16, KFOR_UNROLL, "column");
     load_fragment(e, &e->p->b, b, k_expr(k, "$ + #", slot, e->rows * ROW_BYTES), column, part);
     multiply_words(e, sums, k_expr(k, "$ / 8 * 4", column), a, b);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // The step has sums of its own, which are added to the others.
@@ -218,8 +217,7 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
         add_step(e, sums, step, warp);
     else
         multiply_step(e, sums, step, warp);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     k_barrier(k);
     k_if(k, is_consumer);
     store_sums(e, &at, sums, warp);

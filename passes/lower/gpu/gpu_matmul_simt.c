@@ -147,15 +147,13 @@ static void join_teams(const GpuSimt *s, KRef sums)
         k_if(k, k_expr(k, "# <= $ & $ < #", half, s->team, s->team, 2 * half));
         KRef i = k_loop(k, n, KFOR_UNROLL, "i");
         k_astore(k, s->parts, k_expr(k, "$ * # + $", i, members, place), k_aload(k, sums, i, 1));
-        k_end(k);
-        k_end(k);
+        k_ends(k, 2);
         k_barrier(k);
         k_if(k, k_expr(k, "$ < #", s->team, half));
         i = k_loop(k, n, KFOR_UNROLL, "i");
         const KRef part = k_aload(k, s->parts, k_expr(k, "$ * # + $", i, members, place), 1);
         k_astore(k, sums, i, k_add(k, k_aload(k, sums, i, 1), part));
-        k_end(k);
-        k_end(k);
+        k_ends(k, 2);
     }
 }
 
@@ -259,6 +257,5 @@ void gpu_matmul_simt(const GpuMatmul *p)
     if (has_coop)
         begin_other_way(&s, &coop);
     multiply_tile(&s);
-    for (uint32_t i = 0; i < 3u + has_coop + (p->rows != 0) + (p->groups != NULL); i++)
-        k_end(k);
+    k_ends(k, 3u + has_coop + (p->rows != 0) + (p->groups != NULL));
 }

@@ -40,8 +40,7 @@ static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef
     k_if(k, is_better(k, s, v, k_get(k, top)));
     k_set(k, top, v);
     k_set(k, where, idx[s->axis]);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     *best = k_get(k, top);
     *place = k_get(k, where);
 }
@@ -146,8 +145,7 @@ static KRef join_lanes(Lower *l, const Search *s, KRef *idx, const Lanes *found)
     k_if(k, k_or(k, is_better(k, s, v, best), is_first));
     k_set(k, top, v);
     k_set(k, where, place);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     if (n % found->lanes == 0)
         return k_get(k, where);
     idx[s->axis] = k_for(k, k_index(k, n - n % found->lanes), k_index(k, n), 1, KFOR_SERIAL, "r");
@@ -155,8 +153,7 @@ static KRef join_lanes(Lower *l, const Search *s, KRef *idx, const Lanes *found)
     k_if(k, is_better(k, s, rest, k_get(k, top)));
     k_set(k, top, rest);
     k_set(k, where, idx[s->axis]);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return k_get(k, where);
 }
 
@@ -324,8 +321,7 @@ static bool search_in_groups(Lower *l, const Search *s)
     const KRef found = join_places(l, s, best, place, threads);
     k_if(k, k_expr(k, "$ == 0", k_thread(k)));
     pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return true;
 }
 

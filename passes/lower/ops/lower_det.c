@@ -36,8 +36,7 @@ static void copy_matrix(Lower *l, const Det *d, const Point *at, uint32_t rank, 
     idx[rank + 1] = loop(l, k_index(k, 0), d->n, "j");
     const KRef v = operand_scalar(l, d->x, operand_index(l, d->x, idx), d->type);
     k_store(k, d->work, element(l, d, base, idx[rank], idx[rank + 1]), v, 1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // Brings the row with the largest element of column `step` up to row `step`; the sign changes with a swap.
@@ -52,8 +51,7 @@ static void pivot(Lower *l, const Det *d, KRef base, KRef step, KRef det)
     k_if(k, k_lt(k, k_get(k, best), size));
     k_set(k, best, size);
     k_set(k, row, i);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     k_if(k, k_ne(k, k_get(k, row), step));
     const KRef j = loop(l, step, d->n, "j");
     const KRef upper = element(l, d, base, step, j), lower = element(l, d, base, k_get(k, row), j);
@@ -80,9 +78,7 @@ static void eliminate(Lower *l, const Det *d, KRef base, KRef step, KRef det)
     const KRef below = element(l, d, base, i, j);
     const KRef above = load(l, d, element(l, d, base, step, j));
     k_store(k, d->work, below, k_fma(k, k_get(k, factor), above, load(l, d, below)), 1);
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
 }
 
 static KRef det_point(Lower *l, const Domain *domain, Point at, void *ctx)

@@ -171,8 +171,7 @@ static void walk(Lower *l, const Generator *g)
     for (uint32_t i = 0; i < d.rank; i++)
         at.idx[i] = k_loop(l->k, d.extent[i], KFOR_SERIAL, "i");
     pull_store_root(l, &d, at, next_word(l, g));
-    for (uint32_t i = 0; i < d.rank; i++)
-        k_end(l->k);
+    k_ends(l->k, d.rank);
 }
 
 void lower_mt19937(Lower *l)

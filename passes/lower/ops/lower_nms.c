@@ -194,8 +194,7 @@ static KRef count_candidates(Lower *l, const Nms *s)
     const KRef i = k_loop(k, s->n, KFOR_SERIAL, "i");
     k_if(k, is_candidate(l, s, score_of(l, s, i)));
     k_set(k, count, k_expr(k, "$ + 1", k_get(k, count)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return k_get(k, count);
 }
 
@@ -209,8 +208,7 @@ static KRef sort_candidates(Lower *l, const Nms *s)
     k_if(k, is_candidate(l, s, score));
     k_store(k, s->keys, k_get(k, count), sort_key(l, score, i, SORT_FALLING), 1);
     k_set(k, count, k_expr(k, "$ + 1", k_get(k, count)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     const KRef n = k_get(k, count);
     sort_keys(l, s->keys, n, s->n);
     return n;
@@ -241,16 +239,13 @@ static void emit_class(Lower *l, Nms *s)
         k_if(k, k_get(k, is_free));
         const NmsBox other = box_of(l, s, load_box(l, s, k_expr(k, "$ + #", i, first_taken(s))));
         k_set(k, is_free, k_not(k, overlaps(l, s, &b, &other)));
-        k_end(k);
-        k_end(k);
+        k_ends(k, 2);
     }
     k_if(k, k_get(k, is_free));
     if (s->lanes > 1)
         store_columns(l, s, k_get(k, taken), &b);
     take(l, s, box, taken);
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
 }
 
 void lower_nms(Lower *l)
@@ -284,8 +279,7 @@ void lower_nms(Lower *l)
         s.batch = k_loop(k, s.batches, KFOR_SERIAL, "batch");
         s.class = k_loop(k, s.classes, KFOR_SERIAL, "class");
         emit_class(l, &s);
-        k_end(k);
-        k_end(k);
+        k_ends(k, 2);
     }
     const KRef rest = k_for(k, k_get(k, s.found), k_index(k, s.size), 1, KFOR_SERIAL, "rest");
     store_result(l, &s, rest, NULL);

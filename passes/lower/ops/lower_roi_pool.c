@@ -143,8 +143,7 @@ static KRef align(Lower *l, const RoiPool *r, const KRef *plane, const Point *at
     k_set(k, value, point_value(l, r, plane, &y, &x));
     k_end(k);
     take_point(l, r, all, is_first, k_get(k, value));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     if (r->is_max)
         return k_get(k, all);
     const KRef count = k_expr(k, "max($ * $, 1)", sy.points, sx.points);
@@ -190,9 +189,7 @@ static KRef largest(Lower *l, const RoiPool *r, const Point *at, const KRef *pla
     const KRef x = k_for(k, range[2], range[3], 1, KFOR_SERIAL, "x");
     const KRef v = elements(l, r, at, plane, y, x), before = k_get(k, top);
     k_set(k, top, k_select(k, k_lt(k, before, v), v, before));
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
     return k_get(k, top);
 }
 
@@ -250,12 +247,9 @@ static void table_points(Lower *l, const RoiPool *r, const RoiTable *t, KRef roi
     k_if(k, k_and(k, yx[0].is_inside, yx[1].is_inside));
     store_corners(l, r, t, k_expr(k, "$ * # + $", bin, t->points, k_get(k, n)), yx);
     k_set(k, n, k_expr(k, "$ + 1", k_get(k, n)));
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
     k_store(k, t->places, count_place(l, r, t, bin), k_cast(k, k_get(k, n), DTYPE_i32), 1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static KRef mean_of_points(Lower *l, const RoiPool *r, const RoiTable *t, const KRef *plane, const Point *at)

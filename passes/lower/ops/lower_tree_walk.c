@@ -87,8 +87,7 @@ static KRef walk_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef yes = holds(l, w, kind, v, threshold);
     const KRef next = k_select(k, yes, field(l, w, here, 2), field(l, w, here, 3));
     k_set(k, node, operand_clamped(l, w->nodes, next, 0, last));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return operand_scalar(l, w->nodes, field(l, w, k_get(k, node), 2), DTYPE_i32);
 }
 

@@ -43,8 +43,7 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
     const KRef x = load(l, u, a, column), y = load(l, u, b, column);
     const KRef after = k_select(k, is_less(k, y, x), k_index(k, 2), zero);
     k_set(k, order, k_select(k, is_less(k, x, y), one, after));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     const KRef decided = k_eq(k, k_get(k, order), one);
     const KRef only_a = k_and(k, a_counts, k_not(k, b_counts));
     return k_expr(k, "$ | $ & $", only_a, both, decided);
@@ -111,8 +110,7 @@ static void number_again(Lower *l, Unique *u)
     k_if(k, k_eq(k, first, row));
     scratch_store(l, u, group, k_get(k, next));
     k_set(k, next, k_expr(k, "$ + 1", k_get(k, next)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static void write_results(Lower *l, Unique *u, bool is_sorted)
@@ -133,8 +131,7 @@ static void write_results(Lower *l, Unique *u, bool is_sorted)
                                 operand_index(l, u->counts, &number), 1, 1);
         store(l, u->counts, number, k_add(k, old, k_integer(k, DTYPE_i64, 1)));
     }
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 void lower_unique(Lower *l)

@@ -29,8 +29,7 @@ static void emit_merge(Lower *l, const Sort *s, const SortRuns *m)
     k_else(k);
     k_store(k, s->scratch, place, k_load(k, s->scratch, k_add(k, m->from, k_get(k, left)), 1, 1), 1);
     k_set(k, left, k_expr(k, "$ + 1", k_get(k, left)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 KRef sort_positions(Lower *l, const Sort *s)
@@ -86,11 +85,8 @@ KRef sort_first(Lower *l, const Sort *s, int64_t count)
     k_if(k, s->before(l, s->ctx, i, k_cast(k, other, KT_INDEX)));
     k_astore(k, first, at, other);
     k_set(k, place, before);
-    k_end(k);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 3);
     k_astore(k, first, k_get(k, place), k_cast(k, i, DTYPE_i32));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     return first;
 }

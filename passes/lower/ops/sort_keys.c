@@ -101,8 +101,7 @@ static void distribute(Lower *l, uint32_t scratch, KRef count, int64_t most)
     const KRef place = k_var(k, k_aload(k, counts, digit, 1), "place");
     k_store(k, scratch, k_add(k, r.to, k_cast(k, k_get(k, place), KT_INDEX)), key, 1);
     k_astore(k, counts, digit, k_add(k, k_get(k, place), k_integer(k, DTYPE_i32, 1)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 static void merge_all(Lower *l, uint32_t scratch, KRef count, int64_t most)

@@ -46,12 +46,6 @@ static uint32_t begin_rows(Lower *l, const Experts *x, KRef *row, KRef *idx)
     return n;
 }
 
-static void end_loops(Kernel *k, uint32_t n)
-{
-    while (n-- > 0)
-        k_end(k);
-}
-
 // What is not counted in this run went to no expert.
 static void clear_choice(Lower *l, const Experts *x)
 {
@@ -84,7 +78,7 @@ static void count_rows(Lower *l, const Experts *x)
     set_entry(l, x->choice, r, k_select(k, is_some, group, k_index(k, -1)));
     const KRef at = k_add(k, group, one);
     set_entry(l, x->bounds, at, k_add(k, experts_entry(l, x->bounds, at), one));
-    end_loops(k, loops);
+    k_ends(k, loops);
 }
 
 // Counts become places of the first rows; experts with rows are listed.
@@ -100,8 +94,7 @@ static void sum_up(Lower *l, const Experts *x)
     k_if(k, k_expr(k, "$ < $ & $ < $", zero, k_get(k, count), e, n));
     set_entry(l, x->groups, k_get(k, listed), e);
     k_set(k, listed, k_expr(k, "$ + 1", k_get(k, listed)));
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     set_entry(l, x->groups, n, k_get(k, listed));
 }
 
@@ -116,7 +109,7 @@ static void order_rows(Lower *l, const Experts *x)
     const KRef place = k_var(k, experts_entry(l, x->bounds, at), "place");
     set_entry(l, x->bounds, at, k_expr(k, "$ + 1", k_get(k, place)));
     set_entry(l, x->order, k_get(k, place), r);
-    end_loops(k, loops);
+    k_ends(k, loops);
 }
 
 void experts_sort(Lower *l, Experts *x)
@@ -243,7 +236,7 @@ static void store_choices(Lower *l, const Experts *x, uint32_t to)
         if (x->d.live[i].size != 0)
             is_live = k_expr(k, "$ & $ < $", is_live, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]));
     set_entry(l, to, row, k_select(k, is_live, e, k_index(k, -1)));
-    end_loops(k, loops);
+    k_ends(k, loops);
 }
 
 // A launch before that of l, as a choice is read by the host and by all products of its layer.

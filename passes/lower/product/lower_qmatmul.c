@@ -310,8 +310,7 @@ static KRef sum_point(Lower *l, const Domain *d, Point at, void *ctx)
         const KRef block = k_loop(k, whole, KFOR_SERIAL, "b");
         const KRef i = k_loop(k, p->block, KFOR_SERIAL, "c");
         add_element(l, p, at.idx, column, block, i, acc);
-        k_end(k);
-        k_end(k);
+        k_ends(k, 2);
     }
     if (rest > 0) {
         const KRef i = k_loop(k, rest, KFOR_SERIAL, "c");

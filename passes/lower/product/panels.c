@@ -87,8 +87,7 @@ static void gather_columns(Lower *l, Panel *p, uint32_t copy, KRef base)
     const KRef c = k_loop(k, p->x->k, KFOR_SERIAL, "c"), j = k_loop(k, p->width, KFOR_SERIAL, "j");
     const KRef from = k_expr(k, "$ * # + ($ + $ + $)", c, p->b_k, p->b_column, j, p->b_base);
     k_store(k, copy, k_expr(k, "$ * # + ($ + $)", c, p->width, j, base), k_load(k, p->b, from, 1, 1), 1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
     p->b = copy;
     p->b_base = base;
     p->b_k = p->width;

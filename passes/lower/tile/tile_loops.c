@@ -143,12 +143,6 @@ static KRef open_images(const Tile *t, uint32_t *opened)
     return k_for(k, k_index(k, 0), t->images, 1, KFOR_PARALLEL, "n");
 }
 
-static void close_all(Kernel *k, uint32_t n)
-{
-    while (n-- > 0)
-        k_end(k);
-}
-
 typedef void (*Inside)(const Tile *, TileAt);
 
 static void emit_tile(const Tile *t, TileAt at)
@@ -174,7 +168,7 @@ static void emit_blocks(const Tile *t, TileAt at, Inside inside)
         at.weights = t->w.is_packed ? k_expr(k, "$ * # + #", block, weights, first_weight) : at.channel;
         at.weights = k_add(k, t->w.base, at.weights);
         inside(t, at);
-        close_all(k, opened);
+        k_ends(k, opened);
         first_weight += b.block[i].count * weights;
     }
 }
@@ -205,7 +199,7 @@ static void emit_single_rows(const Tile *t, TileAt at, Inside inside)
     at.row_value = -1;
     at.clips_rows = tile_axis_has_border(&axis);
     emit_columns(t, at, inside);
-    close_all(t->l->k, opened);
+    k_ends(t->l->k, opened);
 }
 
 static void emit_row_runs(const Tile *t, TileAt at, Inside inside)
@@ -233,7 +227,7 @@ static void emit_images(const Tile *t, TileAt at, Inside inside)
         emit_single_rows(t, at, inside);
     else
         emit_row_runs(t, at, inside);
-    close_all(t->l->k, opened);
+    k_ends(t->l->k, opened);
 }
 
 static void emit_pixels(const Tile *t, TileAt at)

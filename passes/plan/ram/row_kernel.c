@@ -206,8 +206,7 @@ static void move_rows(Joined *j, uint32_t stage, const KParam *like)
         v[i] = k_load(k, param, k_expr(k, "$ + $ + #", e, by, i), 1, 1);
     for (int64_t i = 0; i < step; i++)
         k_store(k, param, k_expr(k, "$ + #", e, i), v[i], 1);
-    k_end(k);
-    k_end(k);
+    k_ends(k, 2);
 }
 
 // The parameter of the stage's kernel for its result.
