@@ -109,6 +109,15 @@ bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most)
     return is_known;
 }
 
+bool requantise_is_widened(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if (n->op != OP_cast || n->dtype != DTYPE_i64)
+        return false;
+    const DType of = (DType)graph_node(g, n->src[0])->dtype;
+    return dtype_info[of].bits <= 16 && dtype_info[of].cls == DCLASS_INT;
+}
+
 static int64_t elements_of(const Shape *s)
 {
     int64_t n = 1;
