@@ -12,7 +12,6 @@
 #include "passes/graph/bytes_volume.h"
 #include "passes/graph/requantise.h"
 #include "passes/graph/simplify_halves.h"
-#include "passes/graph/simplify_shifts.h"
 #include "passes/pass.h"
 #include "passes/units.h"
 
@@ -444,9 +443,7 @@ static bool has_bytes(const Graph *g)
 {
     for (NodeId id = 1; id < g->nodes.len; id++) {
         const Node *n = graph_node(g, id);
-        if (n->op == OP_int_conv || n->op == OP_qmatmul ||
-            (n->op == OP_reduce_sum && n->dtype == DTYPE_i32) ||
-            (n->op == OP_shift_right && n->dtype == DTYPE_i64))
+        if (n->op == OP_int_conv || n->op == OP_qmatmul || (n->op == OP_reduce_sum && n->dtype == DTYPE_i32))
             return true;
     }
     return false;
@@ -457,7 +454,8 @@ bool pass_bytes(Pass *p)
     rlx_assert(p->plan == NULL && !p->failed);
     PassOptions options = *p->options;
     const uint32_t errors = p->diag->n_errors;
-    const bool changed = has_bytes(p->graph) && graph_rewrite(p->graph, step_bytes, &options);
+    const bool may_change = options.caps->prefers_ints || has_bytes(p->graph);
+    const bool changed = may_change && graph_rewrite(p->graph, step_bytes, &options);
     p->failed = p->diag->n_errors != errors;
     return changed;
 }

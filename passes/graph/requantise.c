@@ -109,6 +109,15 @@ bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most)
     return is_known;
 }
 
+bool requantise_is_widened(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    if (n->op != OP_cast || n->dtype != DTYPE_i64)
+        return false;
+    const DType of = (DType)graph_node(g, n->src[0])->dtype;
+    return dtype_info[of].bits <= 16 && dtype_info[of].cls == DCLASS_INT;
+}
+
 static int64_t elements_of(const Shape *s)
 {
     int64_t n = 1;
@@ -476,6 +485,16 @@ static void eval_chain(void *ctx, uint32_t channel, const int64_t *sum, uint32_t
     chain_eval(ctx, channel, sum, n, y);
 }
 
+// Do device functions for vectors of bytes compute it? Not depthwise convolutions of few channels where there
+// is the DSP extension for these.
+static bool has_vectors(const Graph *g, const Node *n, const TargetCaps *caps)
+{
+    enum { FEWEST = 4 };
+    const int64_t groups = node_get_int(n, A_int_conv_group);
+    const bool is_narrow = groups > 1 && groups < FEWEST && graph_node(g, n->src[1])->shape->dim[1] == 1;
+    return caps->byte_vectors != BYTE_VECTORS_NONE && !(caps->has_dsp && is_narrow);
+}
+
 // Exceptions cost little in blocks of device functions (passes/lower/conv/int_conv_dsp.c and int_conv_mve.c),
 // elsewhere a comparison each.
 static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *caps)
@@ -484,7 +503,8 @@ static uint32_t exceptions_for(const Graph *g, const Node *n, const TargetCaps *
     if (n->op != OP_int_conv)
         return ELSEWHERE;
     const bool is_depthwise = graph_node(g, n->src[1])->shape->dim[0] == node_get_int(n, A_int_conv_group);
-    return caps->byte_vectors != BYTE_VECTORS_NONE || (caps->has_dsp && !is_depthwise)
+    return has_vectors(g, n, caps) ||
+                   (caps->byte_vectors == BYTE_VECTORS_NONE && caps->has_dsp && !is_depthwise)
                ? REQUANT_MAX_EXCEPTIONS
                : ELSEWHERE;
 }

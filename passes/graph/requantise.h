@@ -28,6 +28,8 @@ RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum
 // What an i32 can be that is made of bytes by casts, products, sums and differences. False: it is made of
 // something else.
 bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most);
+// Is it an i64 that a cast has made of integers of at most 16 bits with a sign?
+bool requantise_is_widened(const Graph *g, NodeId id);
 // Do bytes stay as they are?
 bool requant_ends_are_plain(const RequantEnds *ends);
 

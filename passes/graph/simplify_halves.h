@@ -10,4 +10,10 @@
 // For the node that adds both sums, or a bias to them: a better one of the same value, or id itself.
 NodeId simplify_halves(Graph *g, NodeId id);
 
+// What follows an i32 sum of products in i64: sum * factor + half >> shift, with a factor and a shift for
+// each channel, as importers write it. One shift for all channels that is 32 or more leaves the upper word of
+// a product, which is one or two instructions, and a clamp behind it is done in i32. For the shift, or the
+// cast behind the clamp: a better node of the same value, or id itself.
+NodeId simplify_shifts(Graph *g, NodeId id);
+
 #endif

@@ -22,16 +22,6 @@ typedef struct IntTiles {
 
 // --- what operands are ---------------------------------------------------------------------------
 
-// An i64 that is made of at most 16 bits.
-static bool is_widened(const Lower *l, NodeId id)
-{
-    const Node *n = lower_node(l, id);
-    if (n->op != OP_cast || n->dtype != DTYPE_i64)
-        return false;
-    const DType of = (DType)lower_node(l, n->src[0])->dtype;
-    return dtype_info[of].bits <= 16 && dtype_info[of].cls == DCLASS_INT;
-}
-
 static bool fits_halves(const Lower *l, NodeId id)
 {
     int64_t least = 0, most = 0;
@@ -196,7 +186,7 @@ bool int_tiles_lower(Lower *l, const Matmul *x)
                   .batch = &batch,
                   .type = type,
                   .is_paired = can_pair(l, x),
-                  .is_narrowed = is_widened(l, x->a) && is_widened(l, x->b),
+                  .is_narrowed = requantise_is_widened(l->g, x->a) && requantise_is_widened(l->g, x->b),
                   .a = lower_param(l, x->a, PARAM_READ),
                   .b = lower_param(l, x->b, PARAM_READ),
                   .length = x->k,
