@@ -366,7 +366,8 @@ def main():
         checks += [(name, check_network, (name, limit)) for name, limit in LIMITS.items()]
         checks.append(("image classification on a Cortex-M3", check_network,
                        ("pretrainedResnet_quant", 20000, "cortex-m3")))
-        checks += [(f"{name} in lanes", check_network, (name, LIMITS[name], "rv32imafcv")) for name in IN_LANES]
+        checks += [(f"{name} in lanes", check_network, (name, LIMITS[name], "rv32imafcv"))
+                   for name in IN_LANES]
     return tap.run_checks(checks)
 
 
