@@ -12,6 +12,8 @@ typedef struct Estimate {
                   // the CPU
 } Estimate;
 
+// That error alone.
+double estimate_error(const char *cpu);
 Estimate estimate_kernel(const char *cpu, const Kernel *k);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A limit on memory (--ram). See memplan.h.
 #include "passes/plan/memplan.h"
+#include "ir/plan/estimate.h"
 #include "passes/plan/ram/rows_input.h"
 
 #include <string.h>
@@ -157,12 +158,17 @@ static uint64_t macs_of(const Plan *p)
 }
 
 // Without a limit: the plan with the least memory whose time grows by a few per cent, by estimate, if that
-// saves much. Only for CPUs with device functions have estimates been compared for all ways to compute.
+// saves much. Estimates must be good for that: where device functions do nearly all, or as measured.
+static bool is_estimate_good(const TargetCaps *caps)
+{
+    enum { PERCENT = 10 };
+    const double error = caps->prefers_ints ? estimate_error(caps->cpu_name) : -1;
+    return caps->has_dsp || caps->byte_vectors != BYTE_VECTORS_NONE || (error >= 0 && error <= PERCENT);
+}
+
 static bool may_spare(const Pass *p)
 {
-    const TargetCaps *caps = p->options->caps;
-    return pass_is_serial(p) && (caps->has_dsp || caps->byte_vectors != BYTE_VECTORS_NONE) &&
-           p->options->strips == 0;
+    return pass_is_serial(p) && p->options->strips == 0 && is_estimate_good(p->options->caps);
 }
 
 static void spare(Pass *p, const Saved *saved, LeadMemo *known)

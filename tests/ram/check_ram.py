@@ -364,7 +364,10 @@ def main():
     checks.append(("many layers", check_many, ()))
     if NETWORKS.is_dir():
         checks += [(name, check_network, (name, limit)) for name, limit in LIMITS.items()]
-        checks += [(f"{name} in lanes", check_network, (name, LIMITS[name], "rv32imafcv")) for name in IN_LANES]
+        checks.append(("image classification on a Cortex-M3", check_network,
+                       ("pretrainedResnet_quant", 20000, "cortex-m3")))
+        checks += [(f"{name} in lanes", check_network, (name, LIMITS[name], "rv32imafcv"))
+                   for name in IN_LANES]
     return tap.run_checks(checks)
 
 
