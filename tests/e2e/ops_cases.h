@@ -31,7 +31,7 @@ void ops_read_cases(Arena *a, const char *path, const char *filter, OpsCases *ou
 const char *ops_text(Arena *a, const OpsCase *c);
 
 // --accuracy for matrix units of GPUs. Cases whose name says neither "digits", "streamed" nor "on units" have
-// plain sums; of 8-bit floats ("eighths on units") and with f32 that is rounded for units ("rounded on units")
+// plain sums; of 8-bit floats ("eighths on units") and of f32 that is rounded for units ("rounded on units")
 // more is lost.
 double ops_unit_accuracy(const OpsCase *c);
 // What results of f32 may differ by then, relative to the largest magnitude. Rows that are rounded have errors

@@ -44,7 +44,8 @@ static const char *run_plan(Work *w, const Plan *p, bool has_wgmma)
     const char *wrong = interp_run(&w->scratch, &run, true);
     return wrong != NULL
                ? wrong
-               : ops_check_results(&w->scratch, p, &run.memory, w->ref, 0, (OpsTolerance){.f32 = ops_unit_tolerance(w->c)});
+               : ops_check_results(&w->scratch, p, &run.memory, w->ref, 0,
+                                   (OpsTolerance){.f32 = ops_unit_tolerance(w->c)});
 }
 
 // The product with one of its tiles.

@@ -10,7 +10,7 @@ enum { SUMS = 4 }; // of a product, in a thread
 static const double split_error = 2e-6;
 // Where elements have eleven bits.
 static const double round_error = 1e-3;
-// Of an element, what is added before the other bits are cut off: half of the last bit that stays, on average.
+// Of an element, what is added before the other bits are cut off: half of the last that stays, on average.
 static const double round_share = 0x1.6a09e6p-12;
 
 bool gpu_split_pays(const Lower *l)

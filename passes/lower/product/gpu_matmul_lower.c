@@ -71,9 +71,12 @@ static GpuMatmul product_of(Lower *l, const Matmul *x)
 // before it multiplies the next, so that many small groups are faster.
 static bool are_small(const GpuMatmul *p)
 {
-    enum { MOST_LINES = 128, MOST_STEPS = 64 };
-    return p->m <= MOST_LINES && p->n <= MOST_LINES && p->k <= MOST_STEPS && gpu_matmul_count(p) > 1 &&
-           p->a.k == 1 && p->b.k == 1 && !p->by_slots && p->rows == 0;
+    enum { MOST_LINES = 64, MOST_OF_MANY = 128, MOST_STEPS = 64, MANY = 2 };
+    const GpuMachine *machine = p->l->caps->gpu;
+    const bool are_many = machine != NULL && gpu_matmul_count(p) > MANY * machine->processors;
+    const int64_t most = are_many ? MOST_OF_MANY : MOST_LINES;
+    return p->m <= most && p->n <= most && p->k <= MOST_STEPS && gpu_matmul_count(p) > 1 && p->a.k == 1 &&
+           p->b.k == 1 && !p->by_slots && p->rows == 0;
 }
 
 bool gpu_matmul_lower(Lower *l, const Matmul *product)

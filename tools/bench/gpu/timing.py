@@ -54,8 +54,8 @@ class Launched:
 
 
 class Torch(Launched):
-    """A function of no arguments that computes with torch; `result` is what it returned. It is kept, because a
-    graph reads what the function holds but does not own it: capturing another graph gives memory back that
+    """A function of no arguments that computes with torch; `result` is what it returned. It is kept, because
+    a graph reads what the function holds but does not own it: capturing another graph gives memory back that
     nobody holds."""
 
     def __init__(self, function):
