@@ -124,8 +124,6 @@ bool load_find(Job *j, Load *out)
     *out = (Load){.code = str_new(a)};
     if (j->host.weights != WEIGHTS_LOAD)
         return true;
-    if (j->n_adapters != 0)
-        return load_refuse(j, "not with --lora: the program would pack the file of the model only");
     if (j->target->caps.is_gpu || j->fallback != NULL || j->host.moe_slots != 0 || j->plan->banks.len != 0)
         return load_refuse(j, "not with GPU targets, --moe-resident and --bank");
     if (!rawfile_peek(a, j->model, &file) || !gguf_is(file.data, file.len))

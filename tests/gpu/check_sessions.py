@@ -88,7 +88,7 @@ def check(top):
     assert run(["./p", "greedy"], folder, **NO_DEVICE) == tokens, "other tokens without a device"
     run(["./p", "fork"], folder, **NO_DEVICE)
     if TARGET == "vulkan" and is_taken(0, 3):
-        small = ["--slots", "3", "--context", "300", "--dim", "T=1..48"]
+        small = ["--slots", "3", "--context", "300", "--bucket", "T=1,3,48"]
         folder, device = build(top, TARGET, "slots", "slots_session_test.c", *small,
                                flags=["-Wl,--wrap=malloc"])
         run(["./p"], folder, **device)

@@ -27,6 +27,7 @@ import small_vocab  # noqa: E402
 import tap  # noqa: E402
 from emitted import SANITIZE, flags_of  # noqa: E402
 from folder_file import Folder  # noqa: E402
+from lora_file import Adapter  # noqa: E402
 from reference import Reference  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
@@ -283,6 +284,17 @@ def test_together():
         build(folder, "-fsanitize=thread", "-g", "-pthread", "-DTOGETHER")
         expected = packed(path)
         assert run(folder, "together", path)[:len(expected)] == expected, name
+
+
+def test_adapters():
+    """They are a part of the code."""
+    for name in ("llama", "llama_q8_0", "llama_bf16", "qwen2"):
+        folder, model = place("adapters"), models.MODELS[name]()
+        path, lora = write(folder / "1.gguf", model), folder / "lora.gguf"
+        lora.write_bytes(Adapter(model, r"(attn_[qkv]|ffn_(gate|up|down))\.", seed=1).file())
+        compile_model(path, folder, "load", "--lora", lora)
+        build(folder)
+        check_weights(folder, path, "--lora", lora)
 
 
 def refused(path, *options):

@@ -305,8 +305,6 @@ def check_files():
         need_refused(said_of(folder, "--lora", "=1"), "expected a file")
         twice = said_of(folder, "--lora", str(lora), "--lora", f"{peft}=2")
         need_refused(twice, "the parameter 'lora_one' already")
-        options = ["--lora", str(lora), "--weights", "load", "-o", folder]
-        need_refused(said_of(folder, *options, command="compile"), "not with --lora")
         weights = peft / "adapter_model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-8])
         need_refused(said_of(folder, "--lora", str(peft)), "adapter_model.safetensors")
