@@ -166,8 +166,8 @@ static inline int rlx_cuda_is_resident(const rlx_cuda *c, const rlx_gpu_step *st
 {
     enum { PROCESSORS = 16, COOPERATES = 95 };
     int processors = 0, can_be = 0, each = 0;
-    return step->is_resident && c->api.graph_attribute != NULL && c->api.launch_with != NULL &&
-           c->api.groups_at_once != NULL && c->api.attribute(&processors, PROCESSORS, c->device) == 0 &&
+    return step->is_resident && c->api.launch_with != NULL && c->api.groups_at_once != NULL &&
+           c->api.attribute(&processors, PROCESSORS, c->device) == 0 &&
            c->api.attribute(&can_be, COOPERATES, c->device) == 0 && can_be &&
            c->api.groups_at_once(&each, function, (int)step->group, shared_bytes) == 0 && each > 0 &&
            step->groups <= (uint64_t)each * (uint64_t)processors;
@@ -188,15 +188,6 @@ static inline int rlx_cuda_launch_resident(const rlx_cuda *c, const rlx_cuda_nod
     config.attributes = &cooperative;
     config.n = 1;
     return c->api.launch_with(&config, n->function, NULL, n->extra);
-}
-
-static inline int rlx_cuda_add_resident(rlx_cuda *c, const rlx_cuda_node *n)
-{
-    int value[16];
-    const int code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, n);
-    memset(value, 0, sizeof value);
-    value[0] = 1;
-    return code != 0 ? code : c->api.graph_attribute(c->node, RLX_CUDA_COOPERATIVE, value);
 }
 
 // In a run it is launched; while a graph is made it becomes a node of it.
@@ -228,8 +219,9 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
             code = c->api.event_record(c->ended, c->stream);
         return rlx_cuda_status(code);
     }
-    code = is_resident ? rlx_cuda_add_resident(c, &n)
-                       : c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
+    if (is_resident) // drivers (580) do not let nodes be cooperative: the host launches the model
+        return RLX_ERR_DEVICE;
+    code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
     c->entry = c->node;
     return rlx_cuda_status(code);
 }

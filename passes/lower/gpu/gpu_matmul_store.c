@@ -261,33 +261,70 @@ static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 
 // --- by pieces -----------------------------------------------------------------------------------
 
-// Eight columns of a line of a block: the sums, rounded, from shared memory, and the root of each.
-static void store_piece(const Block *b, KRef line, KRef part, KRef buffer, KRef row)
+// Eight columns of a line of a block, of which a thread has one in each turn.
+typedef struct Piece {
+    KRef line, part, row, column, slot; // slot: of the first of what it is made of beside the sums
+} Piece;
+
+// Opens a block for what the thread has in a turn, if that is not beyond the end.
+static Piece open_piece(const Block *b, KRef block, KRef turn)
 {
     const GpuEmit *e = b->e;
-    const GpuMatmul *p = e->p;
+    Kernel *k = e->k;
+    Piece x = {.part = k_expr(k, "$ % #", b->f->lane, PIECES), .slot = k_expr(k, "$ * #", turn, PIECE)};
+    const KRef own = k_expr(k, "$ * # + $ / #", turn, WARP / PIECES, b->f->lane, PIECES);
+    x.line = k_expr(k, "$ * # + $", b->f->warp, WARP_LINES, own);
+    x.row = k_expr(k, "$ + ($ * # + $)", b->at->m, block, GPU_BLOCK_ROWS, x.line);
+    x.column = k_expr(k, "$ + ($ * 64 + $ * #)", b->at->n, b->chunk, x.part, PIECE);
+    const KRef is_in = k_expr(k, "$ < # & $ < #", x.row, e->p->m, x.column, e->p->n);
+    k_if(k, gpu_group_is_in(e->p, x.row, is_in));
+    return x;
+}
+
+static Point piece_point(const Block *b, const Piece *x, int64_t i)
+{
+    Kernel *k = b->e->k;
+    Point at = b->e->p->point(b->e->p, b->at->batch, x->row, k_expr(k, "$ + #", x->column, i));
+    at.slot = b->is_wide ? k_expr(k, "$ + #", x->slot, i) : 0;
+    return at;
+}
+
+// The sums, rounded, from shared memory, and the root of each.
+static void store_piece(const Block *b, const Piece *x, KRef buffer)
+{
+    const GpuEmit *e = b->e;
     Kernel *k = e->k;
     const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
     const int type = (int)k->params.data[param].dtype, sum_type = lower_node(e->l, e->l->anchor)->dtype;
     const KRef words = k_array(k, DTYPE_u32, PIECE / 2), values = k_array(k, type, PIECE);
-    const KRef zero = k_index(k, 0);
-    const KRef column = k_expr(k, "$ + ($ * 64 + $ * #)", b->at->n, b->chunk, part, PIECE);
-    const KRef swizzled = k_xor(k, part, k_expr(k, "$ % 8", line));
-    for (int64_t i = 0; b->is_wide && i < PIECE; i += b->wide.n)
-        wide_fetch(e->l, &b->wide, p->point(p, b->at->batch, row, k_expr(k, "$ + #", column, i)),
-                   k_index(k, i));
+    const KRef zero = k_index(k, 0), swizzled = k_xor(k, x->part, k_expr(k, "$ % 8", x->line));
     k_device(k, KDEV_shared_get_words, words, zero,
-             k_expr(k, "$ * # + ($ * 16 + $)", line, GPU_ROW_BYTES, swizzled, buffer));
+             k_expr(k, "$ * # + ($ * 16 + $)", x->line, GPU_ROW_BYTES, swizzled, buffer));
     for (int64_t i = 0; i < PIECE; i++) {
         const KRef word = k_aload(k, words, k_index(k, i / 2), 1);
         const KRef half = i % 2 == 0 ? word : k_shr(k, word, k_integer(k, DTYPE_u32, 16));
         const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), sum_type), DTYPE_f32);
-        Point at = p->point(p, b->at->batch, row, k_expr(k, "$ + #", column, i));
-        at.slot = b->is_wide ? k_index(k, i) : 0;
-        const KRef root = gpu_tile_root(e, at, gpu_group_sum(p, row, column, sum));
+        const KRef root =
+            gpu_tile_root(e, piece_point(b, x, i), gpu_group_sum(e->p, x->row, x->column, sum));
         k_astore(k, values, k_index(k, i), k_cast(k, root, type));
     }
-    k_put(k, param, root_index(e, b->at, row, column), values, zero, PIECE);
+    k_put(k, param, root_index(e, b->at, x->row, x->column), values, zero, PIECE);
+}
+
+// What the pieces are made of beside the sums is under way before these are there.
+static void fetch_pieces(Block *b, KRef block)
+{
+    Kernel *k = b->e->k;
+    const int64_t turns = WARP_LINES * PIECES / WARP;
+    b->is_wide = has_wide(b->e, PIECE, &b->wide);
+    if (!b->is_wide)
+        return;
+    wide_declare(b->e->l, &b->wide, turns * PIECE / b->wide.n);
+    const Piece x = open_piece(b, block, k_loop(k, turns, KFOR_UNROLL, "turn"));
+    for (int64_t i = 0; i < PIECE; i += b->wide.n)
+        wide_fetch(b->e->l, &b->wide, piece_point(b, &x, i), k_expr(k, "$ + #", x.slot, i));
+    k_end(k);
+    k_end(k);
 }
 
 // 64 columns at a time, as lines of a warp; eight threads have a line.
@@ -297,24 +334,17 @@ static void store_pieces(const GpuEmit *e, const GpuPlace *at, const GpuFragment
     if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
         k_device_with(k, KDEV_warp_sync, 0);
     const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    const KRef buffer = buffer_of(e, block, chunk), part = k_expr(k, "$ % #", f->lane, PIECES);
+    const KRef buffer = buffer_of(e, block, chunk);
     Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+    fetch_pieces(&b, block);
     put_block(&b, buffer);
     k_device_with(k, KDEV_warp_sync, 0);
-    b.is_wide = has_wide(e, PIECE, &b.wide);
-    const KRef turn = k_loop(k, WARP_LINES * PIECES / WARP, KFOR_UNROLL, "turn");
-    const KRef own = k_expr(k, "$ * # + $ / #", turn, WARP / PIECES, f->lane, PIECES);
-    const KRef line = k_expr(k, "$ * # + $", f->warp, WARP_LINES, own);
-    const KRef row = k_expr(k, "$ + ($ * # + $)", at->m, block, GPU_BLOCK_ROWS, line);
-    const KRef column = k_expr(k, "$ + $ * 64 + $ * #", at->n, chunk, part, PIECE);
-    k_if(k, gpu_group_is_in(e->p, row, k_expr(k, "$ < # & $ < #", row, e->p->m, column, e->p->n)));
-    if (b.is_wide)
-        wide_declare(e->l, &b.wide, PIECE / b.wide.n);
-    store_piece(&b, line, part, buffer, row);
+    const Piece x = open_piece(&b, block, k_loop(k, WARP_LINES * PIECES / WARP, KFOR_UNROLL, "turn"));
+    store_piece(&b, &x, buffer);
+    k_end(k);
+    k_end(k);
     if (b.is_wide)
         wide_end(e->l);
-    k_end(k);
-    k_end(k);
     k_end(k);
 }
 

@@ -101,7 +101,8 @@ static void get_hidden(const Net *n, KRef which, int64_t entry, KRef place, KRef
 static void put_hidden(const Net *n, KRef rank, KRef i, KRef value)
 {
     Kernel *k = n->k;
-    const KRef own = n->of_grid ? k_call(k, KDEV_cluster_rank, 0, 0, 0) : rank;
+    const bool is_own = n->is_raw && (n->of_grid || n->is_apart);
+    const KRef own = is_own ? k_call(k, KDEV_cluster_rank, 0, 0, 0) : rank;
     if (n->is_raw)
         k_device(k, KDEV_cluster_put, k_expr(k, "$ * 4 + $", i, n->shared), own, value);
     else
@@ -137,7 +138,7 @@ static void sync(const Net *n, KRef which)
         k_device(n->k, KDEV_grid_sync, n->phase, k_address(n->k, n->counter, k_index(n->k, 0)));
         if (which != 0)
             fetch_hidden(n, which);
-    } else if (n->s.ranks > 1)
+    } else if (n->s.ranks > 1 && !n->is_apart)
         k_device_with(n->k, KDEV_cluster_sync, 0);
     else
         k_barrier(n->k);
@@ -348,6 +349,8 @@ static void share_value(const Net *n, KRef which, KRef unit, KRef value)
 {
     Kernel *k = n->k;
     const int64_t copies = n->s.lanes / n->slots;
+    if (n->is_apart) // there is no next step
+        return;
     if (n->is_grid) {
         k_if(k, k_expr(k, "$ < #", n->lane, n->slots));
         k_store(k, n->exchange, exchange_index(n, which, n->own, unit), value, 1);
@@ -538,7 +541,7 @@ bool lstm_group(Lower *l, const Lstm *m)
     const int64_t most = l->caps->group_threads < THREADS ? l->caps->group_threads : THREADS;
     Net n = {.m = m, .l = l, .k = k, .is_raw = l->caps->has_mma, .s = lstm_shares_choose(l, m, most)};
     n.sets = 1;
-    if (!lstm_choose_grid(&n))
+    if (!lstm_choose_apart(&n) && !lstm_choose_grid(&n))
         lstm_choose_entries(&n);
     n.of_grid = n.is_grid;
     const int64_t threads = n.s.lanes * n.s.teams, ranks = n.s.ranks;
@@ -548,20 +551,18 @@ bool lstm_group(Lower *l, const Lstm *m)
     alone.blocks = ceil_div(m->hidden, alone.teams);
     const int64_t sums = units_of(&n.s) > units_of(&alone) ? units_of(&n.s) : units_of(&alone);
     const int64_t fit = AHEAD_BYTES / (sums * n.entries * GATES * (int64_t)sizeof(float) * n.clusters);
-    const int64_t pitch = PIECE * n.s.lanes, pitch_alone = PIECE * alone.lanes;
-    const int64_t row = ceil_div(m->hidden, pitch) * pitch;
-    const int64_t row_alone = ceil_div(m->hidden, pitch_alone) * pitch_alone;
+    const int64_t row = row_of(m, &n.s), row_alone = row_of(m, &alone);
     n.chunk = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
     n.row = row > row_alone ? row : row_alone;
     n.row = n.row > sums ? n.row : ceil_div(sums, PIECE) * PIECE;
-    const int64_t bytes = 2 * n.slots * n.row * (int64_t)sizeof(float);
-    if (bytes > (int64_t)l->caps->shared_bytes)
+    const int64_t bytes = hidden_bytes(n.slots, n.row);
+    if (bytes > (n.is_grid ? GRID_BYTES : (int64_t)l->caps->shared_bytes))
         return false;
     n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type,
                                   (uint64_t)(n.clusters * n.chunk * n.entries * sums * GATES));
     const int64_t groups = n.clusters / n.sets * ranks;
     k_set_group(k, (uint32_t)threads);
-    k->cluster = (uint8_t)(ranks > 1 && !n.is_grid ? ranks : 0);
+    k->cluster = (uint8_t)(ranks > 1 && !n.is_grid && !n.is_apart ? ranks : 0);
     if (n.is_grid)
         make_exchange(&n, groups);
     if (n.is_raw)
@@ -569,7 +570,7 @@ bool lstm_group(Lower *l, const Lstm *m)
     else
         n.memory = k_shared(k, m->type, 2 * n.slots * n.row);
     place_groups(&n, k_for_group(k, groups, "group"));
-    if (ranks > 1) {
+    if (ranks > 1 && !n.is_apart) {
         k_if(k, n.is_grid ? k_call(k, KDEV_has_grid, k_index(k, groups), 0, 0)
                           : k_call(k, KDEV_has_wgmma, 0, 0, 0));
         emit_way(&n);

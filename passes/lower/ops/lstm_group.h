@@ -16,7 +16,8 @@ enum {
     MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
     MOST_RANKS = 8,
     AHEAD_BYTES = 1 << 23, // of sums over inputs
-    UNITS_OF_GRID = 8     // of a group, where all groups of the device share the units
+    UNITS_OF_GRID = 8,    // of a group, where all groups of the device share the units
+    GRID_BYTES = 96 << 10 // of shared memory of a group there
 };
 
 // How the units are shared: by `ranks` groups (those that a device without clusters has at work: 1), of teams
@@ -38,6 +39,7 @@ typedef struct Net {
     // All groups of the device run the steps together, and hand hidden values to each other through memory.
     // sets: clusters that the same groups make one after the other; units: hidden values in memory.
     bool of_grid, is_grid; // of_grid: another way of the same kernel does
+    bool is_apart;         // one step, in which every group has some units to itself
     int64_t sets, units;
     uint32_t exchange, counter;
     KRef phase, group_of_sets;
@@ -60,6 +62,17 @@ static inline int64_t weights_of(const Lstm *m, const Shares *s)
     return lstm_gates(m) * PIECE * pieces_of(s, m->hidden);
 }
 
+static inline int64_t row_of(const Lstm *m, const Shares *s)
+{
+    return PIECE * s->lanes * pieces_of(s, m->hidden);
+}
+
+// Of hidden values in shared memory.
+static inline int64_t hidden_bytes(int64_t slots, int64_t row)
+{
+    return 2 * slots * row * (int64_t)sizeof(float);
+}
+
 static inline int64_t units_of(const Shares *s)
 {
     return s->ranks * s->teams * s->blocks;
@@ -71,5 +84,7 @@ Shares lstm_shares_choose(const Lower *l, const Lstm *m, int64_t threads);
 void lstm_choose_entries(Net *n);
 // Cuts it for all groups of a device, where clusters would not keep their weights. False: it is not so.
 bool lstm_choose_grid(Net *n);
+// Of one step: every group has some units to itself, and nothing is handed over. False: it is not so.
+bool lstm_choose_apart(Net *n);
 
 #endif

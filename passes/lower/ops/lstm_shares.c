@@ -68,10 +68,29 @@ bool lstm_choose_grid(Net *n)
     n->s = (Shares){.ranks = wanted < most ? wanted : most, .lanes = MOST_LANES, .teams = UNITS_OF_GRID};
     n->s.blocks = ceil_div(m->hidden, n->s.ranks * n->s.teams);
     n->entries = m->batch < MOST_TOGETHER ? m->batch : MOST_TOGETHER;
+    n->units = units_of(&n->s);
+    const int64_t row = row_of(m, &n->s) > n->units ? row_of(m, &n->s) : n->units;
+    while (n->entries > 1 && hidden_bytes(power_for(n->entries), row) > GRID_BYTES)
+        n->entries = power_for(n->entries) / 2;
     n->slots = power_for(n->entries);
     n->of_batch = ceil_div(m->batch, n->entries);
-    n->units = units_of(&n->s);
     choose_sets(n, processors / n->s.ranks);
+    n->clusters = n->of_batch * m->dirs;
+    return true;
+}
+
+bool lstm_choose_apart(Net *n)
+{
+    const Lstm *m = n->m;
+    const int64_t processors = n->l->caps->gpu->processors, wanted = ceil_div(m->hidden, UNITS_OF_GRID);
+    if (m->seq != 1 || wanted < 2)
+        return false;
+    n->is_apart = true;
+    n->s = lstm_shares_of(m, wanted < processors ? wanted : processors, THREADS);
+    const int64_t most = n->s.lanes < MOST_TOGETHER ? n->s.lanes : MOST_TOGETHER;
+    n->entries = m->batch < most ? m->batch : most;
+    n->slots = power_for(n->entries);
+    n->of_batch = ceil_div(m->batch, n->entries);
     n->clusters = n->of_batch * m->dirs;
     return true;
 }

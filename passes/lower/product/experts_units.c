@@ -39,7 +39,8 @@ KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
     if (p->groups->table == 0)
         return e;
     const KRef begin = experts_entry(p->l, p->groups->table - 1, k_expr(k, "max($, 0)", e));
-    return k_select(k, k_expr(k, "$ < 0", e), k_index(k, -1), k_expr(k, "$ / #", begin, p->groups->table_step));
+    const KRef place = k_expr(k, "$ / #", begin, p->groups->table_step);
+    return k_select(k, k_expr(k, "$ < 0", e), k_index(k, -1), place);
 }
 
 // The row of an entry; 0 where there is none.
@@ -142,8 +143,7 @@ typedef struct Sort {
     Blocks blocks;
     int64_t parts;        // threads of an expert
     uint32_t lists;
-    KRef expert, part;    // of the thread
-    KRef first, end;      // rows that it looks at
+    KRef expert, part;    // of the thread: it looks at every parts-th row, as its neighbours at the others
     KRef counts, totals;  // shared: by thread, by expert
 } Sort;
 
@@ -175,13 +175,14 @@ static void each_row(const Sort *s, KRef counter, void (*fn)(const Sort *s, KRef
 {
     Kernel *k = s->l->k;
     KRef entry[AHEAD], e[AHEAD];
-    const KRef first = k_for(k, s->first, s->end, AHEAD, KFOR_SERIAL, "row");
+    const KRef end = k_index(k, s->x->rows);
+    const KRef first = k_for(k, s->part, end, AHEAD * s->parts, KFOR_SERIAL, "row");
     for (int64_t i = 0; i < AHEAD; i++) {
-        const KRef row = k_expr(k, "min($ + #, $ + -1)", first, i, s->end);
+        const KRef row = k_expr(k, "min($ + #, $ + -1)", first, i * s->parts, end);
         e[i] = k_get(k, k_var(k, expert_of(s, row, &entry[i]), "expert"));
     }
     for (int64_t i = 0; i < AHEAD; i++) {
-        k_if(k, k_expr(k, "$ + # < $ & $ == $", first, i, s->end, e[i], s->expert));
+        k_if(k, k_expr(k, "$ + # < $ & $ == $", first, i * s->parts, end, e[i], s->expert));
         fn(s, counter, entry[i]);
         k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
         k_end(k);
@@ -274,11 +275,8 @@ static void sort_rows(Lower *l, const Experts *x, BufId lists)
     k_for_group(k, 1, "group");
     k_wait(k);
     const KRef thread = k_thread(k);
-    const int64_t chunk = ceil_div(x->rows, s.parts);
     s.expert = k_expr(k, "$ / #", thread, s.parts);
     s.part = k_expr(k, "$ % #", thread, s.parts);
-    s.first = k_expr(k, "min($ * #, #)", s.part, chunk, x->rows);
-    s.end = k_expr(k, "min($ + #, #)", s.first, chunk, x->rows);
     share_counts(&s, thread);
     k_if(k, k_expr(k, "$ < #", s.expert, x->n_experts));
     place_rows(&s, thread);
