@@ -301,7 +301,8 @@ CallResult interp_bulk_store(Call *c)
         const Address to = call_address(c, 0, t);
         const int64_t from = call_int(c, 1, t), n = call_int(c, 2, t);
         if (n <= 0 || n % CHUNK != 0 || from % CHUNK != 0)
-            return call_done(call_fail(c, t, "a copy of %lld bytes from %lld", (long long)n, (long long)from));
+            return call_done(call_fail(c, t, "a copy of %lld bytes from %lld", (long long)n,
+                                       (long long)from));
         const uint32_t who = agent_begin(c->m, t, AGENT_ASYNC);
         for (int64_t i = 0; i < n; i += CHUNK)
             if (!store_chunk(c, who, from + i, (Address){to.param, to.byte + i}, 0, CHUNK))
