@@ -34,9 +34,9 @@ const char *ops_text(Arena *a, const OpsCase *c);
 // plain sums; of 8-bit floats ("eighths on units") and of f32 that is rounded for units ("rounded on units")
 // more is lost.
 double ops_unit_accuracy(const OpsCase *c);
-// What results of f32 may differ by then, relative to the largest magnitude. Rows that are rounded have errors
-// that add up at random: that of the worst of many sums is above the bound that holds for one. 8-bit floats
-// are multiplied exactly; where units add them with fewer bits, --accuracy bounds what is lost.
+// What results of f32 may differ by then, relative to the largest magnitude. Rows that are rounded have
+// errors that add up at random: that of the worst of many sums is above the bound that holds for one.
+// 8-bit floats are multiplied exactly; where units add them with fewer bits, --accuracy bounds what is lost.
 double ops_unit_tolerance(const OpsCase *c);
 
 // Whether a test that takes one of so many cases takes number i: another part each day, or as $TEST_ROTATE
