@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
         with open(model, "w") as f:
             f.write(text)
         done = subprocess.run([sys.argv[1], model, folder + "/out"], capture_output=True, text=True, **{more})
-        print("ok 1 -", done.stdout.strip(), done.returncode)
+        print("ok 1 -", done.stdout.strip(), done.returncode, flush=True)
 {last}
 """
 
