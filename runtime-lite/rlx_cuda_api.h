@@ -70,6 +70,7 @@ typedef struct rlx_cuda_api {
     int (*graph_condition)(unsigned long long *handle, void *graph, void *context, unsigned value,
                            unsigned flags);
     int (*graph_node)(void **node, void *graph, void *const *after, size_t n, void *params);
+    int (*graph_attribute)(void *node, int attribute, const void *value);
     int (*launch_with)(const void *config, void *function, void **params, void **extra);
     int (*groups_at_once)(int *groups, void *function, int group, size_t shared_bytes); // on a processor
 } rlx_cuda_api;
@@ -132,13 +133,14 @@ static const char *const rlx_cuda_names[] = {
     "cuGraphAddDependencies_v2",
     "cuGraphConditionalHandleCreate",
     "cuGraphAddNode",
+    "cuGraphKernelNodeSetAttribute",
     "cuLaunchKernelEx",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
 
 // Fills the table. A function pointer cannot be cast from what dlsym gives in C99: its bytes are copied.
 static inline rlx_status rlx_cuda_find(rlx_cuda_api *api, void *library)
 {
-    const size_t n = sizeof rlx_cuda_names / sizeof *rlx_cuda_names, needed = n - 5;
+    const size_t n = sizeof rlx_cuda_names / sizeof *rlx_cuda_names, needed = n - 6;
     unsigned char *const table = (unsigned char *)api;
     size_t i;
     for (i = 0; i < n; i++) {

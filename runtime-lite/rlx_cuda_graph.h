@@ -144,6 +144,7 @@ static inline void rlx_cuda_set_node(rlx_cuda_node *n, void *function, unsigned 
 // --- groups that wait for each other -------------------------------------------------------------
 
 enum { RLX_CUDA_COOPERATIVE = 2 }; // of an attribute
+enum { RLX_CUDA_RESIDENT_ARGS = 64 };
 
 // CUlaunchConfig with one CUlaunchAttribute.
 typedef struct rlx_cuda_attribute {
@@ -190,6 +191,26 @@ static inline int rlx_cuda_launch_resident(const rlx_cuda *c, const rlx_cuda_nod
     return c->api.launch_with(&config, n->function, NULL, n->extra);
 }
 
+// Adds it as a node. Drivers (580) do not let a node be cooperative that takes its arguments as one buffer.
+static inline int rlx_cuda_add_resident(rlx_cuda *c, const rlx_cuda_node *n, const uint64_t *args,
+                                        uint32_t n_args)
+{
+    void *params[RLX_CUDA_RESIDENT_ARGS];
+    rlx_cuda_node own = *n;
+    int value[16], code;
+    uint32_t i;
+    if (c->api.graph_attribute == NULL || n_args > RLX_CUDA_RESIDENT_ARGS)
+        return -1;
+    for (i = 0; i < n_args; i++)
+        params[i] = (void *)(uintptr_t)&args[i];
+    own.params = params;
+    own.extra = NULL;
+    memset(value, 0, sizeof value);
+    value[0] = 1;
+    code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, &own);
+    return code != 0 ? code : c->api.graph_attribute(c->node, RLX_CUDA_COOPERATIVE, value);
+}
+
 // In a run it is launched; while a graph is made it becomes a node of it.
 static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, const uint64_t *args)
 {
@@ -219,9 +240,8 @@ static inline rlx_status rlx_cuda_launch(void *self, const rlx_gpu_step *step, c
             code = c->api.event_record(c->ended, c->stream);
         return rlx_cuda_status(code);
     }
-    if (is_resident) // drivers (580) do not let nodes be cooperative: the host launches the model
-        return RLX_ERR_DEVICE;
-    code = c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
+    code = is_resident ? rlx_cuda_add_resident(c, &n, args, step->n_args)
+                       : c->api.graph_kernel(&c->node, c->graph, NULL, 0, &n);
     c->entry = c->node;
     return rlx_cuda_status(code);
 }
