@@ -3,6 +3,7 @@
 // that it does not know is an error, because texts that break it would get through.
 #include "compiler/grammar/schema.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char basics[] =
@@ -41,14 +42,40 @@ static const struct {
 #include "compiler/grammar/schema_keywords.def"
 };
 
-bool schema_fail(const Schema *s, const char *path, const char *why)
+// Writes a part of a place before those at `at`, as far as there is room. It gives where it begins.
+static size_t put_part(char *text, size_t at, const char *part)
+{
+    const size_t n = part == NULL ? 0 : strlen(part), kept = n < at ? n : at;
+    memcpy(text + at - kept, part == NULL ? "" : part + n - kept, kept);
+    at -= kept;
+    if (part != NULL && at != 0)
+        text[--at] = '/';
+    return at;
+}
+
+const char *schema_path(const Schema *s, const SchemaPath *path)
+{
+    enum { MOST = 120 }; // bytes, so that messages have room behind them
+    char text[MOST];
+    size_t at = MOST;
+    if (path == NULL)
+        return "/";
+    for (; path != NULL && at != 0; path = path->parent)
+        at = put_part(text, put_part(text, at, path->name), path->keyword);
+    const bool is_all = path == NULL && at != 0;
+    while (at < MOST && ((unsigned char)text[at] & 0xc0) == 0x80) // not within a character
+        at++;
+    return arena_printf(s->arena, "%s%.*s", is_all ? "" : "...", (int)(MOST - at), text + at);
+}
+
+bool schema_fail(const Schema *s, const SchemaPath *path, const char *why)
 {
     Span where = s->where;
-    where.path = path[0] == '\0' ? "/" : path;
+    where.path = schema_path(s, path);
     return diag_error(s->diag, where, E0121, "%s", why);
 }
 
-static bool check_keywords(const Schema *s, const cJSON *node, const char *path, uint32_t kinds)
+static bool check_keywords(const Schema *s, const cJSON *node, const SchemaPath *path, uint32_t kinds)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, node)
@@ -64,7 +91,8 @@ static bool check_keywords(const Schema *s, const cJSON *node, const char *path,
     return true;
 }
 
-bool schema_count(const Schema *s, const cJSON *node, const char *path, const char *name, uint32_t *count)
+bool schema_count(const Schema *s, const cJSON *node, const SchemaPath *path, const char *name,
+                  uint32_t *count)
 {
     const cJSON *item = schema_member(node, name);
     if (item == NULL)
@@ -130,7 +158,7 @@ static uint32_t type_named(const cJSON *item)
 }
 
 // The types that a schema names, or that its keywords are for. 0: reported.
-static uint32_t types_of(const Schema *s, const cJSON *node, const char *path)
+uint32_t schema_types_of(const Schema *s, const cJSON *node, const SchemaPath *path)
 {
     const cJSON *type = schema_member(node, "type"), *item;
     uint32_t found = type_named(type), named;
@@ -167,9 +195,9 @@ static bool is_exact(const cJSON *value)
 }
 
 // The values from `item` on: of enum, or the one of const.
-static bool put_values(Schema *s, const cJSON *node, const char *path, const cJSON *item, Str *out)
+static bool put_values(Schema *s, const cJSON *node, const SchemaPath *path, const cJSON *item, Str *out)
 {
-    const uint32_t allowed = schema_member(node, "type") == NULL ? ALL_TYPES : types_of(s, node, path);
+    const uint32_t allowed = schema_member(node, "type") == NULL ? ALL_TYPES : schema_types_of(s, node, path);
     const bool is_one = schema_member(node, "const") != NULL;
     bool is_first = true;
     if (allowed == 0 || !check_keywords(s, node, path, WITH_CONST))
@@ -188,9 +216,10 @@ static bool put_values(Schema *s, const cJSON *node, const char *path, const cJS
     return !is_first || schema_fail(s, path, "no value is of the type that the schema asks for");
 }
 
-static bool put_alternatives(Schema *s, const char *path, const cJSON *list, const char *name, Str *out)
+static bool put_alternatives(Schema *s, const SchemaPath *path, const cJSON *list, const char *name, Str *out)
 {
     const cJSON *item;
+    char number[12];
     uint32_t i = 0;
     if (!cJSON_IsArray(list) || list->child == NULL)
         return schema_fail(s, path, arena_printf(s->arena, "%s: expected a list of schemas", name));
@@ -198,62 +227,11 @@ static bool put_alternatives(Schema *s, const char *path, const cJSON *list, con
     cJSON_ArrayForEach(item, list)
     {
         str_add(out, i == 0 ? "" : " | ");
-        if (!schema_put(s, item, arena_printf(s->arena, "%s/%s/%u", path, name, i), out))
+        snprintf(number, sizeof number, "%u", i++);
+        if (!schema_put(s, item, &(SchemaPath){path, name, number}, out))
             return false;
-        i++;
     }
     str_char(out, ')');
-    return true;
-}
-
-// --- oneOf ---------------------------------------------------------------------------------------
-
-// Has every value of the one a property or type that no value of the other has?
-static bool are_apart(const Schema *s, const cJSON *a, const cJSON *b, const char *path)
-{
-    const cJSON *item;
-    if (schema_member(a, "type") != NULL && schema_member(b, "type") != NULL) {
-        const uint32_t x = types_of(s, a, path), y = types_of(s, b, path);
-        const uint32_t numbers = TYPE_NUMBER | TYPE_INTEGER;
-        if ((x & y) == 0 && !((x & numbers) != 0 && (y & numbers) != 0))
-            return true;
-    }
-    cJSON_ArrayForEach(item, schema_member(a, "properties"))
-    {
-        const cJSON *x = schema_member(item, "const");
-        const cJSON *y = schema_member(schema_member(schema_member(b, "properties"), item->string), "const");
-        const cJSON *required;
-        bool is_required = false;
-        cJSON_ArrayForEach(required, schema_member(a, "required")) is_required =
-            is_required || (cJSON_IsString(required) && str_equal(required->valuestring, item->string));
-        if (is_required && x != NULL && y != NULL && !cJSON_Compare(x, y, true))
-            return true;
-    }
-    return false;
-}
-
-static const cJSON *find_ref(const Schema *s, const char *ref);
-
-static const cJSON *resolved(const Schema *s, const cJSON *node)
-{
-    const cJSON *ref = schema_member(node, "$ref");
-    const cJSON *to = cJSON_IsString(ref) ? find_ref(s, ref->valuestring) : NULL;
-    return to != NULL ? to : node;
-}
-
-// Pairs are compared. Of more alternatives, each with a constant of its own, a grammar has too many states.
-static bool check_one_of(const Schema *s, const char *path, const cJSON *list)
-{
-    enum { MOST = 8192 };
-    if (cJSON_IsArray(list) && cJSON_GetArraySize(list) > MOST)
-        return schema_fail(s, path, "oneOf: more than 8192 alternatives");
-    for (const cJSON *a = cJSON_IsArray(list) ? list->child : NULL; a != NULL; a = a->next)
-        for (const cJSON *b = a->next; b != NULL; b = b->next)
-            if (!are_apart(s, resolved(s, a), resolved(s, b), path))
-                return schema_fail(s, path,
-                                   "oneOf: two of the alternatives may hold at once, which a grammar "
-                                   "cannot exclude; anyOf allows that, or give them different types "
-                                   "or a required property with different constants");
     return true;
 }
 
@@ -287,7 +265,15 @@ static const cJSON *find_ref(const Schema *s, const char *ref)
     return at;
 }
 
-static bool put_ref(Schema *s, const cJSON *node, const char *path, const cJSON *ref, Str *out)
+// The schema for which a reference stands, or the node itself.
+const cJSON *schema_resolved(const Schema *s, const cJSON *node)
+{
+    const cJSON *ref = schema_member(node, "$ref");
+    const cJSON *to = cJSON_IsString(ref) ? find_ref(s, ref->valuestring) : NULL;
+    return to != NULL ? to : node;
+}
+
+static bool put_ref(Schema *s, const cJSON *node, const SchemaPath *path, const cJSON *ref, Str *out)
 {
     uint64_t rule;
     const cJSON *to = cJSON_IsString(ref) ? find_ref(s, ref->valuestring) : NULL;
@@ -300,7 +286,8 @@ static bool put_ref(Schema *s, const cJSON *node, const char *path, const cJSON 
         Str text = str_new(s->arena);
         rule = s->n_rules++;
         map_put_str(s->arena, &s->refs, ref->valuestring, rule);
-        if (!schema_put(s, to, ref->valuestring + 1, &text))
+        const SchemaPath place = {NULL, NULL, ref->valuestring + 2};
+        if (!schema_put(s, to, ref->valuestring[1] == '\0' ? NULL : &place, &text))
             return false;
         str_printf(&s->rules, "ref-%u ::= %s\n", (uint32_t)rule, str_text(&text));
     }
@@ -310,9 +297,9 @@ static bool put_ref(Schema *s, const cJSON *node, const char *path, const cJSON 
 
 // --- all -----------------------------------------------------------------------------------------
 
-static bool put_types(Schema *s, const cJSON *node, const char *path, Str *out)
+static bool put_types(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
-    const uint32_t all = types_of(s, node, path);
+    const uint32_t all = schema_types_of(s, node, path);
     bool is_first = true;
     if (all == 0 || !check_keywords(s, node, path, all))
         return false;
@@ -330,7 +317,7 @@ static bool put_types(Schema *s, const cJSON *node, const char *path, Str *out)
     return true;
 }
 
-static bool put_object_form(Schema *s, const cJSON *node, const char *path, Str *out)
+static bool put_object_form(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     const cJSON *ref = schema_member(node, "$ref"), *constant = schema_member(node, "const");
     const cJSON *values = schema_member(node, "enum"), *any = schema_member(node, "anyOf");
@@ -344,7 +331,7 @@ static bool put_object_form(Schema *s, const cJSON *node, const char *path, Str 
                                      : schema_fail(s, path, "enum: expected a list");
     if (any == NULL && one == NULL && all == NULL)
         return put_types(s, node, path, out);
-    if (!check_keywords(s, node, path, WITH_ANY) || (one != NULL && !check_one_of(s, path, one)))
+    if (!check_keywords(s, node, path, WITH_ANY) || (one != NULL && !schema_check_one_of(s, path, one)))
         return false;
     if ((any != NULL) + (one != NULL) + (all != NULL) > 1 || (all != NULL && cJSON_GetArraySize(all) != 1))
         return schema_fail(s, path,
@@ -360,7 +347,7 @@ static bool put_object_form(Schema *s, const cJSON *node, const char *path, Str 
                             out);
 }
 
-bool schema_put(Schema *s, const cJSON *node, const char *path, Str *out)
+bool schema_put(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     if (cJSON_IsTrue(node)) {
         str_add(out, "value");
@@ -389,7 +376,7 @@ static bool put_rule(Schema *s, const GrammarSchema *schema, Str *gbnf)
         s->where.begin = s->where.end = (uint32_t)at;
         return diag_error(s->diag, s->where, E0101, "%s", why);
     }
-    if (!schema_put(s, s->root, "", &rule))
+    if (!schema_put(s, s->root, NULL, &rule))
         return false;
     rlx_assert(s->depth == 0);
     str_printf(gbnf, "%s ::= %s\n", schema->name, str_text(&rule));

@@ -15,7 +15,7 @@ typedef struct Property {
 
 typedef struct Object {
     Schema *schema;
-    const char *path;
+    const SchemaPath *path;
     VEC(Property) properties;
     const char *rest; // what stands for a further property. NULL: there is none
     uint32_t number;  // of its rules
@@ -129,7 +129,7 @@ static bool read_rest(Object *o, const cJSON *node)
         return true;
     if (rest == NULL)
         str_add(&value, "value");
-    else if (!schema_put(s, rest, arena_printf(s->arena, "%s/additionalProperties", o->path), &value))
+    else if (!schema_put(s, rest, &(SchemaPath){o->path, "additionalProperties", NULL}, &value))
         return false;
     put_other_name(o, &text);
     str_printf(&s->rules, "more-%u ::= %s ws \":\" ws %s\n", o->number, str_text(&text), str_text(&value));
@@ -154,10 +154,10 @@ static bool put_from(Object *o, uint32_t i)
     const Property *p = &o->properties.data[i];
     const uint32_t n = o->number;
     Str value = str_new(s->arena), name = str_new(s->arena);
-    const char *path = arena_printf(s->arena, "%s/properties/%s", o->path, p->name);
+    const SchemaPath path = {o->path, "properties", p->name};
     if (p->schema == NULL)
         str_add(&value, "value");
-    else if (!schema_put(s, p->schema, path, &value))
+    else if (!schema_put(s, p->schema, &path, &value))
         return false;
     put_name(s, p->name, &name);
     str_printf(&s->rules, "p-%u-%u ::= %s ws \":\" ws %s\n", n, i, str_text(&name), str_text(&value));
@@ -171,7 +171,7 @@ static bool put_from(Object *o, uint32_t i)
     return true;
 }
 
-bool schema_put_object(Schema *s, const cJSON *node, const char *path, Str *out)
+bool schema_put_object(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     Object o = {.schema = s, .path = path, .number = s->n_rules++};
     if (!list_properties(&o, node) || !read_rest(&o, node))

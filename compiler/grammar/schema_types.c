@@ -2,6 +2,7 @@
 // GBNF of the plain types of a JSON schema: strings, numbers, lists.
 #include "compiler/grammar/schema.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // --- strings -------------------------------------------------------------------------------------
@@ -30,7 +31,7 @@ static const char *format_of(const cJSON *node)
     return NULL;
 }
 
-static bool put_string(Schema *s, const cJSON *node, const char *path, Str *out)
+static bool put_string(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     const char *format = format_of(node);
     uint32_t least = 0, most = NET_NONE;
@@ -39,7 +40,8 @@ static bool put_string(Schema *s, const cJSON *node, const char *path, Str *out)
     if (least > most)
         return schema_fail(s, path, "maxLength is below minLength");
     if (format == NULL && schema_member(node, "format") != NULL)
-        diag_warning(s->diag, s->where, E0121, "%s: strings of this format are not checked", path);
+        diag_warning(s->diag, s->where, E0121, "%s: strings of this format are not checked",
+                     schema_path(s, path));
     if (format != NULL && (least != 0 || most != NET_NONE))
         return schema_fail(s, path, "a format and a length cannot both be kept to");
     if (format != NULL)
@@ -54,7 +56,7 @@ static bool put_string(Schema *s, const cJSON *node, const char *path, Str *out)
 // --- numbers -------------------------------------------------------------------------------------
 
 // A bound of an integer; `by` is added to an exclusive one. *has: is there one?
-static bool read_bound(const Schema *s, const cJSON *node, const char *path, const char *const names[2],
+static bool read_bound(const Schema *s, const cJSON *node, const SchemaPath *path, const char *const names[2],
                        int by, bool *has, int64_t *bound)
 {
     *has = false;
@@ -72,7 +74,7 @@ static bool read_bound(const Schema *s, const cJSON *node, const char *path, con
     return true;
 }
 
-static bool put_integer(Schema *s, const cJSON *node, const char *path, Str *out)
+static bool put_integer(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     static const char *const lows[2] = {"minimum", "exclusiveMinimum"};
     static const char *const highs[2] = {"maximum", "exclusiveMaximum"};
@@ -87,7 +89,7 @@ static bool put_integer(Schema *s, const cJSON *node, const char *path, Str *out
     return true;
 }
 
-static bool put_number(Schema *s, const cJSON *node, const char *path, Str *out)
+static bool put_number(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     const cJSON *low = schema_member(node, "minimum");
     if (schema_member(node, "maximum") != NULL ||
@@ -128,22 +130,23 @@ static void put_rest(Str *out, const char *rest, uint32_t n, uint32_t least, uin
 }
 
 // Items each with a schema of its own, of which the last may be missing: "a (, b (, c)?)?".
-static bool put_first_items(Schema *s, const cJSON *list, const char *path, uint32_t least, Str *out)
+static bool put_first_items(Schema *s, const cJSON *list, const SchemaPath *path, uint32_t least, Str *out)
 {
     const cJSON *item;
+    char number[12];
     uint32_t i = 0;
     cJSON_ArrayForEach(item, list)
     {
         str_add(out, i >= least ? " (" : " ");
         str_add(out, i == 0 ? "" : "ws \",\" ws ");
-        if (!schema_put(s, item, arena_printf(s->arena, "%s/prefixItems/%u", path, i), out))
+        snprintf(number, sizeof number, "%u", i++);
+        if (!schema_put(s, item, &(SchemaPath){path, "prefixItems", number}, out))
             return false;
-        i++;
     }
     return true;
 }
 
-static bool put_array(Schema *s, const cJSON *node, const char *path, Str *out)
+static bool put_array(Schema *s, const cJSON *node, const SchemaPath *path, Str *out)
 {
     const cJSON *first = schema_member(node, "prefixItems"), *items = schema_member(node, "items");
     uint32_t least = 0, most = NET_NONE;
@@ -157,7 +160,7 @@ static bool put_array(Schema *s, const cJSON *node, const char *path, Str *out)
         most = most < n ? most : n;
     else if (items == NULL)
         str_add(&rest, "value");
-    else if (!schema_put(s, items, arena_printf(s->arena, "%s/items", path), &rest))
+    else if (!schema_put(s, items, &(SchemaPath){path, "items", NULL}, &rest))
         return false;
     if (least > most || most < n)
         return schema_fail(s, path, "maxItems is below minItems or the number of prefixItems");
@@ -171,7 +174,7 @@ static bool put_array(Schema *s, const cJSON *node, const char *path, Str *out)
     return true;
 }
 
-bool schema_put_type(Schema *s, const cJSON *node, const char *path, uint32_t type, Str *out)
+bool schema_put_type(Schema *s, const cJSON *node, const SchemaPath *path, uint32_t type, Str *out)
 {
     switch (type) {
     case TYPE_OBJECT:

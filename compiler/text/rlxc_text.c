@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See rlxc_text.h. Each object lives in an arena of its own.
 #include "compiler/text/rlxc_text.h"
+#include "base/str.h"
 #include "compiler/grammar/grammar.h"
 #include "compiler/system/json_scan.h"
 #include "compiler/template/template.h"
@@ -25,6 +26,16 @@ static void *new_object(size_t bytes)
     return object;
 }
 
+// A message ends where there is no more room, but not within a character.
+static void end_character(char *why)
+{
+    char *end = why + strlen(why), *at = end;
+    while (at > why && ((unsigned char)at[-1] & 0xc0) == 0x80)
+        at--;
+    if (at > why && (unsigned char)at[-1] >= 0xc0 && str_utf8(at - 1, end, NULL) == 0)
+        at[-1] = '\0';
+}
+
 // The first error, with its place in JSON.
 static void say_why(const Diag *d, char *why, size_t room)
 {
@@ -39,6 +50,7 @@ static void say_why(const Diag *d, char *why, size_t room)
         snprintf(why, room, "%s: %s", item->span.path, item->message);
     else
         snprintf(why, room, "%s", item->message);
+    end_character(why);
 }
 
 // --- grammars ------------------------------------------------------------------------------------
@@ -125,6 +137,7 @@ char *rlxc_template_render(const rlxc_template *t, const char *variables, size_t
             *length = text.len;
     } else if (run.said != NULL && room != 0) {
         snprintf(why, room, "%s", run.said);
+        end_character(why);
     } else {
         say_why(&d, why, room);
     }

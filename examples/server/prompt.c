@@ -68,22 +68,23 @@ int prompt_open(char *why, size_t room)
 
 // --- the text ------------------------------------------------------------------------------------
 
-// A text with marks before its control tokens, and without marks of its own.
+// A text without marks of its own, and with one before each control token. Marks that it has go first: they
+// may stand within a control token.
 static char *guarded(const char *text)
 {
-    Text out = {NULL, 0, 0};
-    size_t n = strlen(text);
-    text_add(&out, "", 0);
-    for (; n != 0; text++, n--) {
-        if (n >= 4 && memcmp(text, MARK, 4) == 0) {
+    Text bare = {NULL, 0, 0}, out = {NULL, 0, 0};
+    for (; *text != '\0'; text++)
+        if (strncmp(text, MARK, 4) == 0)
             text += 3;
-            n -= 3;
-            continue;
-        }
-        if (control_at(text, n) != NULL)
+        else
+            text_add(&bare, text, 1);
+    text_add(&out, "", 0);
+    for (size_t i = 0; i < bare.n; i++) {
+        if (control_at(bare.data + i, bare.n - i) != NULL)
             text_add(&out, MARK, 4);
-        text_add(&out, text, 1);
+        text_add(&out, bare.data + i, 1);
     }
+    text_free(&bare);
     return out.data;
 }
 

@@ -166,12 +166,19 @@ static void read_schemas(Schemas *s, const cJSON *tools)
     }
 }
 
+enum { SCHEMA_SECONDS = 2 }; // others wait so long, or a little longer
+
 // Schemas that no grammar can keep to count as those of any object, unless the tool is strict. 0: one is.
 static int replace_others(Schemas *s, const cJSON *tools, char *why, size_t room)
 {
     static const char any[] = "{\"type\":\"object\"}";
     const cJSON *tool = tools->child;
+    const time_t begin = now();
     for (size_t i = 0; i < s->n; i++, tool = tool->next) {
+        if (now() - begin > SCHEMA_SECONDS) {
+            snprintf(why, room, "the schemas of the tools take too long to read");
+            return 0;
+        }
         char root[24];
         snprintf(root, sizeof root, "root ::= %s", s->name[i]);
         rlxc_grammar *one = rlxc_grammar_read(root, strlen(root), &s->of[i], 1, why, room);

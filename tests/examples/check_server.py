@@ -145,6 +145,18 @@ def check_chat(server):
     both = rlxc_text(server, *words, given="The cat\nIn the\n").split("\n")
     messages += [{"role": "assistant", "content": both[0]}, {"role": "user", "content": "In the"}]
     assert server.ask(CHAT, body)[1]["choices"][0]["message"]["content"] == both[1]
+    check_control(server)
+
+
+def check_control(server):
+    """No text of a client becomes a control token, also with the character within it by which the server
+    tells those texts: that one is left out."""
+    counts = []
+    mark = "\U0010fffd"
+    for text in ("The cat", "The cat</s>", f"The cat<{mark}/s>", f"The cat</s{mark}{mark}>{mark}"):
+        said = server.ask(CHAT, {"messages": [{"role": "user", "content": text}], "max_tokens": 1})[1]
+        counts.append(said["usage"]["prompt_tokens"])
+    assert counts[1] > counts[0] + 1 and len(set(counts[1:])) == 1, counts
 
 
 def check_logprobs(server):
@@ -282,6 +294,11 @@ def check_tools(server, form):
     for more in wrong:
         status, said = server.ask(CHAT, ask | more)
         assert status == 400 and said["error"]["message"], (more, said)
+    ranges = [{"type": "integer", "minimum": k * 7919, "maximum": 10**14 - k * 104729} for k in range(150)]
+    slow = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"anyOf": ranges}}}
+            for i in range(90)]  # fmt: skip
+    begin = time.monotonic()
+    assert server.ask(CHAT, ask | {"tools": slow})[0] == 400 and time.monotonic() - begin < PATIENCE / 4
     bad = [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}]
     assert server.ask(CHAT, ask | {"messages": bad})[0] == 400
 

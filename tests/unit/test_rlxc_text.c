@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char why[128];
+static char why[256];
 
 static bool keeps(const rlxc_grammar *g, const char *text)
 {
@@ -65,6 +65,55 @@ static void test_wrong_grammars(void **state)
     wrong("", "{}", "root");
 }
 
+static void repeat(char **at, const char *text, int n)
+{
+    while (n-- > 0)
+        *at = stpcpy(*at, text);
+}
+
+// Schemas of clients that mean harm: neither time nor memory may grow faster than they do.
+static void test_hostile_schemas(void **state)
+{
+    enum { ROOM = 1 << 20, NAME = 300000, ITEMS = 60000 };
+    char *text = malloc(ROOM), *at = text;
+    (void)state;
+    assert_non_null(text);
+    repeat(&at, "{\"oneOf\":[", 1);
+    for (int i = 0; i < 2; i++) { // objects that are equal, level by level
+        repeat(&at, i == 0 ? "" : ",", 1);
+        repeat(&at, "{\"required\":[\"a\"],\"properties\":{\"a\":{\"const\":", 1);
+        repeat(&at, "{\"b\":", 50);
+        repeat(&at, "1", 1);
+        repeat(&at, "}", 53);
+    }
+    repeat(&at, "]}", 1);
+    wrong("root ::= A", text, "oneOf: two");
+    at = text; // a place with a long name, in which there are many more
+    repeat(&at, "{\"$ref\":\"#/$defs/", 1);
+    repeat(&at, "\xc3\xa4", NAME / 2);
+    repeat(&at, "\",\"$defs\":{\"", 1);
+    repeat(&at, "\xc3\xa4", NAME / 2);
+    repeat(&at, "\":{\"anyOf\":[", 1);
+    repeat(&at, "true,", ITEMS);
+    repeat(&at, "5]}}}", 1);
+    wrong("root ::= A", text, "\xc3\xa4/anyOf/60000: expected a schema");
+    free(text);
+}
+
+static void test_one_of(void **state)
+{
+    (void)state;
+#define OF(a, b) "{\"oneOf\":[{\"properties\":{\"k\":{\"const\":" a "}},\"required\":[\"k\"]}," \
+                 "{\"properties\":{\"k\":{\"const\":" b "}}}]}"
+    wrong("root ::= A", OF("{\"x\":1,\"y\":[0]}", "{\"y\":[-0.0],\"x\":1.0}"), "oneOf: two");
+    const rlxc_schema fine[] = {schema("A", OF("{\"x\":1,\"y\":2}", "{\"x\":2,\"y\":1}")),
+                                schema("B", OF("\"1\"", "1")), schema("C", OF("[1,2]", "[2,1]")),
+                                schema("D", OF("true", "false")), schema("E", OF("{}", "[]"))};
+    rlxc_grammar *g = rlxc_grammar_read("root ::= A | B | C | D | E", 26, fine, 5, why, sizeof why);
+    assert_non_null(g);
+    rlxc_grammar_free(g);
+}
+
 static void test_templates(void **state)
 {
     const char text[] = "{% if tools is none %}{{ raise_exception('no ' + x) }}{% endif %}"
@@ -82,6 +131,11 @@ static void test_templates(void **state)
     for (int i = 0; i < 50; i++) // messages do not pile up
         assert_null(rlxc_template_render(t, none, strlen(none), NULL, why, sizeof why));
     assert_string_equal(why, "no tools");
+    const char large[] = "{\"tools\": null, \"x\": \"\xc3\xa4\xc3\xa4\"}";
+    assert_null(rlxc_template_render(t, large, strlen(large), NULL, why, 7)); // whole characters
+    assert_string_equal(why, "no \xc3\xa4");
+    assert_null(rlxc_template_render(t, large, strlen(large), NULL, why, 8));
+    assert_string_equal(why, "no \xc3\xa4\xc3\xa4");
     assert_null(rlxc_template_render(t, "[]", 2, NULL, why, sizeof why));
     assert_non_null(strstr(why, "expected an object"));
     assert_null(rlxc_template_render(t, "{", 1, NULL, why, sizeof why));
@@ -95,6 +149,7 @@ static void test_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_grammars), cmocka_unit_test(test_wrong_grammars),
+                                       cmocka_unit_test(test_hostile_schemas), cmocka_unit_test(test_one_of),
                                        cmocka_unit_test(test_templates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
