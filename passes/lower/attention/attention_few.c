@@ -29,8 +29,9 @@ enum {
     MAX_FLOATS = 128, // of queries and sums of a thread
     MAX_SHARED_FLOATS = 4096,
     BLOCK = 64, // keys that are read, or not, where a mask hides most of them
-    MAX_SPARSE_QUERIES = 256,
+    MAX_SPARSE_QUERIES = 512, // of a run of a language model
     SPARSE_GROUPS = 2 * PROCESSOR_GROUPS, // some have little to do
+    TURN = 1024,                          // blocks whose flags are there at a time
     FLAGS = 8                             // of blocks that are looked at together
 };
 
@@ -122,6 +123,8 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
     const int64_t by_merge = a.keys >= MAX_SPLITS * MANY_KEYS ? MAX_SPLITS : FEW_SPLITS;
     int64_t most = by_keys < by_groups ? by_keys : by_groups;
     most = most < by_merge ? most : by_merge;
+    if (a.is_sparse && a.queries > MAX_QUERIES && most < 2)
+        return 2; // parts are never cut to what a run has, which this schedule does not do
     return most < 2 ? 1 : power_of_two(most / 2 + 1);
 }
 
@@ -409,21 +412,24 @@ static void share_keys(Few *x, KRef split)
 
 // --- blocks that a mask leaves -------------------------------------------------------------------
 
-// Does the query see a key of block `number`? As i32; of a block behind the last one: no.
+// Does the query see a key of block `number`? As i32. It is 1 or 0, also of a block behind the last one: 0.
 static KRef sees_block(const Few *x, KRef number)
 {
     enum { WORD = 4 }; // bools
     Lower *l = x->l;
     Kernel *k = l->k;
+    const int64_t blocks = x->a->keys / BLOCK;
     const uint8_t width = attention_fetch_width(l, x->a->mask), words = width / WORD;
     const KRef none = k_integer(k, DTYPE_i32, 0), one = k_integer(k, DTYPE_i32, 1);
-    const KRef seen = k_var(k, none, "seen"), first = k_expr(k, "$ * #", number, BLOCK);
-    k_if(k, k_expr(k, "$ < #", number, x->a->keys / BLOCK));
+    const KRef is_there = k_expr(k, "$ < #", number, blocks);
+    const KRef first = k_expr(k, "min($, #) * #", number, blocks - 1, BLOCK);
+    KRef seen = 0;
     if (words == 0) {
-        const KRef i = k_loop(k, BLOCK, KFOR_SERIAL, "i");
+        const KRef found = k_var(k, none, "found"), i = k_loop(k, BLOCK, KFOR_SERIAL, "i");
         const KRef is_seen = attention_mask_at(l, &x->row[0], k_add(k, first, i));
-        k_set(k, seen, k_select(k, is_seen, one, k_get(k, seen)));
+        k_set(k, found, k_select(k, is_seen, one, k_get(k, found)));
         k_end(k);
+        seen = k_ne(k, k_get(k, found), none);
     } else {
         const uint32_t param = lower_param_words(l, x->a->mask, DTYPE_u32);
         const KRef array = k_array(k, DTYPE_u32, BLOCK / WORD);
@@ -434,10 +440,9 @@ static KRef sees_block(const Few *x, KRef number)
         KRef most = k_aload(k, array, k_index(k, 0), 1);
         for (int64_t i = 1; i < BLOCK / WORD; i++)
             most = k_max(k, most, k_aload(k, array, k_index(k, i), 1));
-        k_set(k, seen, k_select(k, k_ne(k, most, k_integer(k, DTYPE_u32, 0)), one, none));
+        seen = k_ne(k, most, k_integer(k, DTYPE_u32, 0));
     }
-    k_end(k);
-    return k_get(k, seen);
+    return k_select(k, k_and(k, is_there, seen), one, none);
 }
 
 // Number `i` of the blocks of a part.
@@ -457,7 +462,7 @@ static void emit_seen(Few *x, KRef flags, KRef turn, KRef begin, KRef split)
     k_if(k, k_ne(k, any, none));
     const KRef i = k_add(k, begin, k_loop(k, FLAGS, KFOR_SERIAL, "f"));
     k_if(k, k_ne(k, k_aload(k, flags, i, 1), none));
-    const KRef number = block_of(x, k_expr(k, "$ * # + $", turn, THREADS, i), split);
+    const KRef number = block_of(x, k_add(k, turn, i), split);
     const int64_t step = x->at_once * x->teams;
     KRef first = k_expr(k, "$ * #", number, BLOCK);
     if (step < BLOCK)
@@ -466,20 +471,23 @@ static void emit_seen(Few *x, KRef flags, KRef turn, KRef begin, KRef split)
     k_ends(k, 3 + (step < BLOCK));
 }
 
-// Each thread looks at the mask of one block; then the group goes over those with a key that is seen.
+// Threads look at the mask of a block each, or of some; then the group goes over those with a key that is seen.
 static void emit_blocks(Few *x, KRef split)
 {
     Kernel *k = x->l->k;
     const int64_t parts = x->a->splits > 0 ? x->a->splits : 1, n = ceil_div(x->a->keys / BLOCK, parts);
-    const int64_t turns = ceil_div(n, THREADS), most = n < THREADS ? ceil_div(n, FLAGS) * FLAGS : THREADS;
-    const KRef flags = k_shared(k, DTYPE_i32, THREADS);
-    const KRef turn = k_loop(k, turns, KFOR_SERIAL, "t");
-    const KRef own = k_expr(k, "$ * # + $", turn, THREADS, x->thread);
-    k_astore(k, flags, x->thread, sees_block(x, block_of(x, own, split)));
+    const int64_t each = ceil_div(n < TURN ? n : TURN, THREADS), flagged = each * THREADS;
+    const int64_t most = n < flagged ? ceil_div(n, FLAGS) * FLAGS : flagged;
+    const KRef flags = k_shared(k, DTYPE_i32, flagged);
+    const KRef turn = k_expr(k, "$ * #", k_loop(k, ceil_div(n, flagged), KFOR_SERIAL, "t"), flagged);
+    const KRef own = k_expr(k, "$ + $ * #", x->thread, k_loop(k, each, KFOR_UNROLL, "u"), THREADS);
+    k_astore(k, flags, own, sees_block(x, block_of(x, k_add(k, turn, own), split)));
+    k_end(k);
     k_barrier(k);
     emit_seen(x, flags, turn, k_for(k, k_index(k, 0), k_index(k, most), FLAGS, KFOR_SERIAL, "g"), split);
     k_end(k);
-    k_barrier(k); // before the flags of the next turn
+    if (n > flagged)
+        k_barrier(k); // before the flags of the next turn
     k_end(k);
 }
 
