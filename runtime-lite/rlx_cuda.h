@@ -300,7 +300,8 @@ static inline rlx_status rlx_cuda_bring(const rlx_ctx *ctx, uint64_t to, const v
     return rlx_cuda_status(result);
 }
 
-static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t bytes)
+// Bytes of the device's memory, which are there when it returns.
+static inline rlx_status rlx_cuda_read_now(const rlx_ctx *ctx, void *data, uint64_t from, size_t bytes)
 {
     rlx_cuda *const c = rlx_cuda_of(ctx);
     void *before;
@@ -309,11 +310,21 @@ static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t 
         return RLX_OK;
     if (c->api.push(c->context) != 0)
         return RLX_ERR_DEVICE;
-    result = c->api.read(ctx->state + offset, c->memory + c->program->state + offset, bytes, c->stream);
+    result = c->api.read(data, c->memory + from, bytes, c->stream);
     if (result == 0)
         result = c->api.stream_wait(c->stream);
     c->api.pop(&before);
     return rlx_cuda_status(result);
+}
+
+static inline rlx_status rlx_cuda_get(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    return rlx_cuda_read_now(ctx, ctx->state + offset, rlx_cuda_of(ctx)->program->state + offset, bytes);
+}
+
+static inline rlx_status rlx_cuda_fetch_part(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    return rlx_cuda_read_now(ctx, ctx->arena + offset, rlx_gpu_program_of(ctx->model)->block + offset, bytes);
 }
 
 // Pieces as one copy, whose rows are what lies apart. The driver takes rows up to 2 GB apart.

@@ -96,6 +96,22 @@ static inline rlx_status rlx_context_device(const rlx_ctx *ctx, rlx_device_info 
     return RLX_OK;
 }
 
+// Brings bytes first .. first + bytes - 1 of an output that the last run has left on the device, to where
+// rlx_output is: bit `slot` of ctx->left, set before the run, has left it there.
+static inline rlx_status rlx_fetch_output(const rlx_ctx *ctx, uint32_t slot, size_t first, size_t bytes)
+{
+    rlx_status status;
+    if (ctx == NULL || ctx->model == NULL)
+        return RLX_ERR_NULL;
+    if (slot >= ctx->model->n_outputs || first > ctx->model->outputs[slot].bytes ||
+        bytes > ctx->model->outputs[slot].bytes - first)
+        return rlx_fail(ctx, RLX_ERR_RANGE, RLX_ABOUT_CALL, NULL, 0, 0);
+    if (ctx->model->device == NULL)
+        return RLX_OK;
+    status = ctx->model->device->fetch_part(ctx, ctx->model->outputs[slot].offset + first, bytes);
+    return status == RLX_OK ? status : rlx_fail(ctx, status, RLX_ABOUT_CALL, NULL, 0, 0);
+}
+
 #ifdef __cplusplus
 }
 #endif

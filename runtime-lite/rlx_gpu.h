@@ -349,7 +349,8 @@ static inline rlx_gpu_span rlx_gpu_part(const rlx_ctx *ctx, int is_out, uint32_t
         s.begin = m->inputs[i - 1u].offset;
         s.end = s.begin + rlx_input_bytes(ctx, i - 1u);
     } else if (i < m->n_outputs) {
-        if (ctx->outputs == 0 || m->sets[ctx->outputs - 1u].has[i]) {
+        const int is_left = i < 32u && (ctx->left >> i & 1u) != 0;
+        if (!is_left && (ctx->outputs == 0 || m->sets[ctx->outputs - 1u].has[i])) {
             s.begin = m->outputs[i].offset;
             s.end = s.begin + rlx_output_room(ctx, i);
         }

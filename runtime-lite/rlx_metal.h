@@ -467,13 +467,24 @@ static inline rlx_status rlx_metal_bring(const rlx_ctx *ctx, uint64_t to, const 
     return status;
 }
 
-static inline rlx_status rlx_metal_get(const rlx_ctx *ctx, size_t offset, size_t bytes)
+static inline rlx_status rlx_metal_read_now(const rlx_ctx *ctx, void *data, uint64_t from, size_t bytes)
 {
     rlx_metal *const r = rlx_metal_of(ctx);
     void *const pool = r->objc.push();
-    const rlx_status status = rlx_metal_read(r, ctx->state + offset, r->program->state + offset, bytes);
+    const rlx_status status = rlx_metal_read(r, data, from, bytes);
     r->objc.pop(pool);
     return status;
+}
+
+static inline rlx_status rlx_metal_get(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    return rlx_metal_read_now(ctx, ctx->state + offset, rlx_metal_of(ctx)->program->state + offset, bytes);
+}
+
+static inline rlx_status rlx_metal_fetch_part(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    return rlx_metal_read_now(ctx, ctx->arena + offset, rlx_gpu_program_of(ctx->model)->block + offset,
+                              bytes);
 }
 
 // In memory that host and device share: nothing is under way then.

@@ -236,6 +236,8 @@ typedef struct rlx_device {
     // Bytes to byte `to` of the device's memory; and those of the state block that are there.
     rlx_status (*bring)(const struct rlx_ctx *ctx, uint64_t to, const void *data, size_t bytes);
     rlx_status (*get)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
+    // Bytes of the arena block as they are there after a run: of outputs that it has left there.
+    rlx_status (*fetch_part)(const struct rlx_ctx *ctx, size_t offset, size_t bytes);
     // A run in pieces, which may end before what they began has: start takes what is in the input slots and
     // begins to compute, fetch lets its outputs follow. NULL: runs end before `dispatch` returns.
     rlx_status (*start)(struct rlx_ctx *ctx, rlx_turn turn);
@@ -418,12 +420,13 @@ typedef struct rlx_ctx {
     uint32_t is_under_way;         // 1: a run was committed whose outputs no handle has taken yet
     uint32_t n_fed;             // rows that were given for the next run (rlx_feed_rows), or RLX_FEEDING
     const unsigned char *whole; // the input that comes row by row, if the next run gets all of it; or NULL
+    uint32_t left; // bit i: runs on a device leave output i there until the host asks (rlx_fetch_output)
 #else
     void *pool; uint32_t outputs; rlx_status pending; void *profile, *device_ns; void (*parallel_for)(void);
     void *parallel_user; size_t parallel_parts; uint32_t pinned, is_allowed; uint64_t committed, failed_run;
     uint32_t has_run, inputs; // 1: the last run ended well; RLX_INPUTS_...
     void *error, *times; uint32_t ordinal; void *handles; uint32_t n_handles; const void *links;
-    uint32_t is_under_way, n_fed; const unsigned char *whole;
+    uint32_t is_under_way, n_fed; const unsigned char *whole; uint32_t left;
 #endif
 #if RLX_HAS_BANKS
     unsigned char *bank[8]; // by bank, its block; NULL: after those before it in one block

@@ -305,6 +305,13 @@ static inline rlx_status rlx_vulkan_get(const rlx_ctx *ctx, size_t offset, size_
                                              r->device.address + r->program->state + offset, bytes));
 }
 
+static inline rlx_status rlx_vulkan_fetch_part(const rlx_ctx *ctx, size_t offset, size_t bytes)
+{
+    rlx_vulkan_record *const r = rlx_vulkan_of(ctx);
+    const uint64_t from = r->device.address + rlx_gpu_program_of(ctx->model)->block + offset;
+    return rlx_vulkan_status(rlx_vulkan_read(&r->device, ctx->arena + offset, from, bytes));
+}
+
 static inline rlx_status rlx_vulkan_move(const rlx_ctx *ctx, const rlx_pieces *p)
 {
     rlx_vulkan_record *const r = rlx_vulkan_of(ctx);

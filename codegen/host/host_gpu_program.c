@@ -365,9 +365,10 @@ void host_gpu_emit_program(const HostEmit *e, Str *out)
     emit_record(&t, out);
     str_printf(out,
                "static const rlx_device device%s = {%lluu, %lluu, %s_open, %s_close, %s_bring, %s_get, "
-               "%s, %s_move, &program%s, %d, %s_list};\n\n",
+               "%s_fetch_part, %s, %s_move, &program%s, %d, %s_list};\n\n",
                e->suffix, (unsigned long long)host_initial_bytes(e->plan),
-               (unsigned long long)host_gpu_state_offset(p), rt, rt, rt, rt, run_functions(e), rt, e->suffix,
+               (unsigned long long)host_gpu_state_offset(p), rt, rt, rt, rt, rt, run_functions(e), rt,
+               e->suffix,
                e->gpu->host->queues && e->plan->experts.layers.len == 0, rt);
     str_printf(out, "static rlx_status dispatch%s(rlx_ctx *ctx)\n{\n    return run_all%s(ctx);\n}\n\n",
                e->suffix, e->side);

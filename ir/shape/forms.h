@@ -31,7 +31,7 @@ bool conv_is_of_bytes(const Node *n);  // an int_conv
 // Of attention and attention_part.
 typedef struct AttentionForm {
     bool is_there; // none: false
-    bool is_causal, is_guarded;
+    bool is_causal, is_guarded, is_sparse;
     int64_t left, right, splits; // splits: 0 for attention
     double scale, softcap;
 } AttentionForm;

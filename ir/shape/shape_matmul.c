@@ -176,6 +176,7 @@ AttentionForm attention_form(const Node *n)
     return (AttentionForm){.is_there = true,
                            .is_causal = int_of(n, "causal") != 0,
                            .is_guarded = int_of(n, "guard") != 0,
+                           .is_sparse = int_of(n, "sparse") != 0,
                            .left = int_of(n, "left"),
                            .right = int_of(n, "right"),
                            .splits = is_part ? node_get_int(n, A_attention_part_splits) : 0,

@@ -59,6 +59,8 @@ typedef struct rlx_session {
     float *logits;             // a row of those that the last run gave,
     float *first_logits;       // of which this is the first,
     const float *chosen_logits; // and this the one from which `chosen` came
+    int64_t away, n_away;      // rows of the last run's logits that first_logits gets when they are asked for
+    int draws;                 // the last NAME_next had settings: it does not take the most likely token
     int32_t best;              // the most likely token by the first row, of the device; -1: it says nothing
     int64_t n_ahead;           // drafts whose rows of states and logits are there
     rlx_stream stream;

@@ -26,8 +26,10 @@ static inline rlx_status rlx_session_step(rlx_session *s, int64_t n, int64_t n_d
 
 static inline int rlx_session_run_alone(rlx_session *s)
 {
-    const void *logits;
+    const char *logits;
     s->has_logits = 0;
+    rlx_session_lose_logits(s);
+    s->ctx.left = rlx_session_can_leave(s->kind, &s->ctx) && !s->draws;
     while (s->n_run < s->n_tokens) {
         const int64_t left = s->n_tokens - s->n_run, most = s->kind->most_rows, n = left < most ? left : most;
         const int64_t drafts = n == left ? rlx_session_drafts_of_run(s, most - n) : 0;
@@ -37,12 +39,12 @@ static inline int rlx_session_run_alone(rlx_session *s)
         s->n_run += n;
         s->n_ahead = drafts;
     }
-    logits = rlx_output(&s->ctx, 0);
+    logits = (const char *)rlx_output(&s->ctx, 0);
     if (logits == NULL) {
         s->n_ahead = 0;
         return rlx_session_fail(s, RLX_ERR_DEVICE);
     }
-    rlx_session_take_logits(s, logits, rlx_session_best(s->kind, &s->ctx));
+    rlx_session_take_logits(s, logits, 0, rlx_session_best(s->kind, &s->ctx));
     return 0;
 }
 

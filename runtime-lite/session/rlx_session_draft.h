@@ -46,13 +46,19 @@ static inline const int64_t *rlx_session_best(const rlx_session_model *kind, rlx
     return kind->best != 0 ? (const int64_t *)rlx_output(ctx, kind->best) : NULL;
 }
 
-// Takes the logits behind the last token and behind n_ahead drafts from a run. best: NULL, or the most likely
-// token by the first of these rows.
-static inline void rlx_session_take_logits(rlx_session *s, const void *logits, const int64_t *best)
+// Takes the logits behind the last token and behind n_ahead drafts from a run: its rows of them from number
+// `row` on. best: NULL, or the most likely token by each of all rows.
+static inline void rlx_session_take_logits(rlx_session *s, const char *logits, int64_t row,
+                                           const int64_t *best)
 {
-    s->best = best != NULL ? (int32_t)*best : -1;
+    const size_t bytes = s->kind->sizes.logits;
+    const int is_left = rlx_session_can_leave(s->kind, s->runs_on) && s->runs_on->left != 0;
+    s->best = best != NULL ? (int32_t)best[row] : -1;
     s->logits = s->first_logits;
-    memcpy(s->logits, logits, (size_t)(1 + s->n_ahead) * s->kind->sizes.logits);
+    s->away = row;
+    s->n_away = is_left ? 1 + s->n_ahead : 0;
+    if (!is_left)
+        memcpy(s->logits, logits + (size_t)row * bytes, (size_t)(1 + s->n_ahead) * bytes);
     s->has_logits = 1;
     s->chosen = -1;
 }

@@ -132,11 +132,11 @@ static inline int32_t rlx_session_add(rlx_session *s, int32_t token)
     return token;
 }
 
-// Has the device found the most likely token by these logits? It finds none where NaN is among them.
+// Has the device found the most likely token by these logits? It finds none where NaN is among them, or where
+// no token can be chosen.
 static inline int rlx_session_has_best(const rlx_session *s)
 {
-    return s->best >= 0 && (size_t)s->best < s->kind->vocab->n_tokens && s->logits == s->first_logits &&
-           s->logits[s->best] > -HUGE_VALF;
+    return s->best >= 0 && (size_t)s->best < s->kind->vocab->n_tokens && s->logits == s->first_logits;
 }
 
 static inline int32_t rlx_session_choose(rlx_session *s, rlx_sampling *sampling)
@@ -146,6 +146,9 @@ static inline int32_t rlx_session_choose(rlx_session *s, rlx_sampling *sampling)
     best.temperature = 0.0f;
     if (sampling == NULL && rlx_session_has_best(s))
         return s->best;
+    const int status = rlx_session_fetch(s);
+    if (status < 0)
+        return status;
     if (sampling == NULL)
         return rlx_sample(&best, s->logits, s->kind->vocab->n_tokens, s->work);
     sampling->last = s->tokens + s->n_tokens - n;
@@ -165,6 +168,7 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
         rlx_session_clear_text(s);
     if (s->n_tokens >= s->kind->context)
         return rlx_session_end(s, RLX_END_CONTEXT);
+    s->draws = sampling != NULL;
     status = rlx_session_run(s);
     if (status < 0)
         return status;
@@ -182,10 +186,14 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
 // n - 1 tokens.
 static inline int64_t rlx_session_logprobs(const rlx_session *s, rlx_candidate *list, size_t n)
 {
+    int status;
     if (!rlx_session_is_open(s) || (list == NULL && n != 0))
         return RLX_SESSION_NULL;
     if (s->chosen < 0 || n == 0)
         return 0;
+    status = rlx_session_fetch((rlx_session *)(uintptr_t)s); // the logits are the session's own
+    if (status < 0)
+        return status;
     return (int64_t)rlx_token_logprobs(s->chosen_logits, s->kind->vocab->n_tokens, s->chosen, list, n);
 }
 
@@ -205,6 +213,8 @@ static inline const float *rlx_session_logits(rlx_session *s)
     int status = rlx_session_is_open(s) ? RLX_SESSION_WAIT : RLX_SESSION_NULL;
     while (status == RLX_SESSION_WAIT)
         status = rlx_session_run(s);
+    if (status >= 0)
+        status = rlx_session_fetch(s);
     return status >= 0 ? s->logits : NULL;
 }
 

@@ -60,6 +60,7 @@ typedef struct rlx_session_model {
     uint32_t logit_rows;      // slot of the size L, where there are drafts
     int64_t drafts;           // of a session at most
     uint32_t best;            // the output with the most likely token by each row; 0: there is none
+    rlx_status (*fetch)(const rlx_ctx *ctx, uint32_t slot, size_t first, size_t bytes); // rlx_fetch_output
     rlx_session_sizes sizes;
 } rlx_session_model;
 
@@ -110,6 +111,37 @@ static inline int rlx_session_check_block(const rlx_session_model *kind, const v
     return is_wrong ? RLX_SESSION_MEMORY : 0;
 }
 
+// Where the device has found the most likely token, logits may stay there until the host asks for them.
+static inline int rlx_session_can_leave(const rlx_session_model *kind, const rlx_ctx *ctx)
+{
+    return kind->best != 0 && kind->fetch != NULL && ctx->model->device != NULL;
+}
+
+// Brings the logits that the last run has left on the device.
+static inline int rlx_session_fetch(rlx_session *s)
+{
+    const size_t row = s->kind->sizes.logits, at = (size_t)s->away * row, bytes = (size_t)s->n_away * row;
+    rlx_status status;
+    if (s->n_away == 0)
+        return 0;
+    status = s->kind->fetch(s->runs_on, 0, at, bytes);
+    if (status != RLX_OK)
+        return rlx_session_fail(s, status);
+    memcpy(s->first_logits, (const char *)rlx_output(s->runs_on, 0) + at, bytes);
+    s->n_away = 0;
+    return 0;
+}
+
+// Forgets them: a run writes to their place.
+static inline void rlx_session_lose_logits(rlx_session *s)
+{
+    if (s->n_away == 0)
+        return;
+    s->n_away = 0;
+    s->has_logits = 0;
+    s->chosen = -1;
+}
+
 // Makes a session without tokens; it is open once `kind` is set.
 static inline void rlx_session_begin(rlx_session *s, const rlx_session_model *kind, char **memory)
 {
@@ -122,6 +154,8 @@ static inline void rlx_session_begin(rlx_session *s, const rlx_session_model *ki
     s->n_tokens = s->n_run = s->n_pages = s->n_now = 0;
     s->has_logits = 0;
     s->best = -1;
+    s->away = s->n_away = 0;
+    s->draws = 0;
     s->chosen = -1;
     s->runs_on = &s->ctx;
     s->slots = NULL;

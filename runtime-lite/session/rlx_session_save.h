@@ -171,6 +171,8 @@ static inline int64_t rlx_session_save(rlx_session *s, void *memory, size_t room
     const rlx_session_parts p = rlx_session_layout(s, &h);
     if (room < h.bytes)
         return (int64_t)h.bytes;
+    if (s->has_logits && rlx_session_fetch(s) < 0)
+        return RLX_SESSION_MODEL;
     memset(to, 0, (size_t)p.rows);
     if (p.end != p.rows)
         memset(to + p.end - 8, 0, 8);
@@ -235,6 +237,7 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     if (reserved < 0)
         return reserved;
     s->n_tokens = s->has_logits = 0;
+    s->n_away = 0;
     s->logits = s->first_logits;
     s->chosen = -1;
     rlx_session_drop_drafts(s);
@@ -267,6 +270,8 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
         return RLX_SESSION_OTHER;
     if (to == from)
         return 0;
+    if (from->has_logits && rlx_session_fetch(from) < 0)
+        return RLX_SESSION_MODEL;
     (void)rlx_session_rewind(to, 0);
     const rlx_status status = to->kind->form->copy(to, from, rlx_session_rows_of(from, from->n_run));
     if (status != RLX_OK)
@@ -279,7 +284,9 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
     to->has_logits = from->has_logits;
     to->logits = to->first_logits;
     to->best = from->logits == from->first_logits ? from->best : -1;
-    memcpy(to->logits, from->logits, from->kind->sizes.logits);
+    to->n_away = 0;
+    if (from->has_logits)
+        memcpy(to->logits, from->logits, from->kind->sizes.logits);
     to->chosen = -1;
     to->stream = from->stream;
     to->stops.n = from->stops.n;

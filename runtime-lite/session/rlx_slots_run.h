@@ -115,17 +115,34 @@ static inline rlx_status rlx_slots_fill(rlx_slots *all, int64_t n)
     return RLX_OK;
 }
 
+// A run writes to the place of logits that the last one has left on the device. Sessions that get no others
+// have theirs first. Where all that get logits draw from them, they come with the run.
+static inline int rlx_slots_leave(rlx_slots *all)
+{
+    int status = 0, is_left = 0;
+    for (uint32_t i = 0; i < all->n_slots && status >= 0; i++) {
+        rlx_session *s = &all->slot[i];
+        if (rlx_slots_wanted(s) != 0)
+            rlx_session_lose_logits(s);
+        else if (s->has_logits || s->chosen >= 0)
+            status = rlx_session_fetch(s);
+        is_left |= rlx_slots_wanted(s) != 0 && !s->draws;
+    }
+    all->ctx.left = rlx_session_can_leave(all->slot[0].kind, &all->ctx) && is_left;
+    return status;
+}
+
 // What the run has made of the sessions.
 static inline void rlx_slots_collect(rlx_slots *all, const char *logits, const int64_t *best)
 {
+    int64_t row = 0;
     for (uint32_t i = 0; i < all->n_slots; i++) {
         rlx_session *s = &all->slot[i];
         const int64_t n = rlx_slots_wanted(s);
         if (n != 0) {
             s->n_ahead = n - 1;
-            rlx_session_take_logits(s, logits, best);
-            best += best != NULL ? n : 0;
-            logits += (size_t)n * s->kind->sizes.logits;
+            rlx_session_take_logits(s, logits, row, best);
+            row += n;
             s->n_run -= s->n_ahead;
         }
         s->n_run += s->n_now;
@@ -137,7 +154,7 @@ static inline rlx_status rlx_slots_step(rlx_slots *all)
 {
     const int64_t n = rlx_slots_plan(all, all->slot[0].kind->most_rows);
     const void *logits;
-    rlx_status status = rlx_slots_fill(all, n);
+    rlx_status status = rlx_slots_leave(all) < 0 ? RLX_ERR_DEVICE : rlx_slots_fill(all, n);
     if (status == RLX_OK)
         status = rlx_run(&all->ctx);
     if (status != RLX_OK)

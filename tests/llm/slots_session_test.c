@@ -134,6 +134,15 @@ static void test_logprobs(void)
     NEED(m_logprobs(a, two, 4) == 4 && memcmp(one, two, sizeof one) == 0); // logits of b's token came
     NEED(next(b, NULL) >= 0 && a->chosen < 0 && m_logprobs(a, two, 4) == 0); // a's next logits are there
     NEED(next(a, NULL) >= 0 && m_logprobs(a, two, 4) == 4 && two[0].token == a->tokens[21]);
+    NEED(next(a, NULL) >= 0 && m_rewind(a, a->n_tokens - 1) == 0); // a waits for nothing: runs leave it out
+    for (int i = 0; i < 3; i++)
+        NEED(next(b, NULL) >= 0);
+    NEED(m_logprobs(a, two, 4) == 4 && two[0].token == a->chosen && two[1].token == a->chosen);
+    rlx_sampling sampling = rlx_sampling_start(7);
+    NEED(next(b, &sampling) >= 0 && next(b, NULL) >= 0 && m_logprobs(b, one, 2) == 2);
+    NEED(one[0].token == b->chosen && one[1].token == b->chosen);
+    check_alone(a);
+    check_alone(b);
 }
 
 // What finds no pages is refused, and nothing has changed.

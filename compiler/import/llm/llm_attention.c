@@ -85,6 +85,7 @@ static NodeId mix(LlmBuild *b, NodeId q, NodeId k, NodeId v)
     node_float(&n, A_attention_scale, score_scale(b));
     node_float(&n, A_attention_softcap, b->number[LLM_KEY_softcap]);
     node_int(&n, A_attention_causal, !llm_has(b, LLM_ENCODER) && !is_masked);
+    node_int(&n, A_attention_sparse, b->slots != 0);
     if (llm_is_window(b) && !is_masked)
         node_int(&n, A_attention_left, llm_count(b, LLM_KEY_window) - 1);
     const NodeId y = llm_end(b, &n);

@@ -15,6 +15,7 @@ typedef struct Attention {
     NodeId q, k, v, mask; // mask 0 = none
     KRef live;            // keys that count: a constant, or (has_live) a number of the run
     bool has_live, is_guarded;
+    bool is_sparse; // attention_few.c skips blocks of keys that the mask hides
     uint32_t rank;
     int64_t heads, kv_heads, queries, keys, size, value_size;
     int64_t left, right; // keys that a query sees before and behind its place; -1: all
@@ -57,6 +58,7 @@ KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
 // hides the key. In place of a bool there may be what it allows, inf or -inf: a NaN becomes that, and inf
 // makes NaN of the weights as a NaN does.
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
+KRef attention_mask_index(Lower *l, const AttRow *r, KRef key);
 KRef attention_masked(Lower *l, const Attention *a, KRef score, KRef v);
 // y, or 0 where the attribute `guard` asks for that: `sum`, of the row's weights, or 1 / sum, is NaN.
 KRef attention_guarded(Lower *l, const Attention *a, KRef y, KRef sum);
@@ -93,6 +95,8 @@ KRef attention_exp(Lower *l, bool is_half, KRef x);
 uint8_t attention_fetch_width(const Lower *l, NodeId id);
 // Bits of the axes of the result that a run may cut.
 uint32_t attention_live_axes(const Attention *a);
+// Does the mask hide most keys of each query, in blocks, by its attribute and its form?
+bool attention_is_sparse(const Graph *g, const Node *n);
 // Into how many parts attention_few.c would split the keys; 1: into none.
 int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n);
 // Stores the sums of a row's part: attention_part's, or with splits 0 the result.

@@ -5,6 +5,11 @@
 // of keys is read by as many threads as it has fetches, by the next such team the next row, and so on: every
 // team keeps a running maximum and its sums in registers, and the group joins them in shared memory at the
 // end. Keys and values are read where they are, up to a length that the device knows.
+//
+// Where a mask hides most keys of each query (the attribute `sparse`: pages of other sequences), a group has
+// one query. It looks which blocks of keys have any that the query sees, and reads these alone. Parts then
+// have every so many-th block, so that those of one sequence go to all of them.
+#include "ir/shape/forms.h"
 #include "passes/lower/attention/attention.h"
 #include <math.h>
 
@@ -22,7 +27,12 @@ enum {
     AT_ONCE = 4,
     MAX_AT_ONCE = 8,  // where that are all, or there is one row
     MAX_FLOATS = 128, // of queries and sums of a thread
-    MAX_SHARED_FLOATS = 4096
+    MAX_SHARED_FLOATS = 4096,
+    BLOCK = 64, // keys that are read, or not, where a mask hides most of them
+    MAX_SPARSE_QUERIES = 512, // of a run of a language model
+    SPARSE_GROUPS = 2 * PROCESSOR_GROUPS, // some have little to do
+    TURN = 1024,                          // blocks whose flags are there at a time
+    FLAGS = 8                             // of blocks that are looked at together
 };
 
 // Rows of keys or values as a team reads them: fetch number `thread + i * lanes` of `width` elements.
@@ -39,6 +49,7 @@ typedef struct Few {
     const Attention *a;
     Stream k, v;
     int64_t all_rows, rows, lanes, teams; // rows: of a group; lanes: threads of a team
+    int64_t stride;                       // from one row of a group to the next, among those of a key head
     int64_t at_once;                      // keys that a team reads before it uses them
     KRef thread, lane, team;
     KRef lo, hi; // keys of the group
@@ -65,8 +76,26 @@ static int64_t divisor_up_to(int64_t n, int64_t most)
 
 static bool has_few(const Attention *a)
 {
-    return a->queries >= 1 && a->queries <= MAX_QUERIES && a->keys >= 1 && a->value_size >= 1 &&
-           a->type == DTYPE_f32;
+    return a->queries >= 1 && a->queries <= (a->is_sparse ? MAX_SPARSE_QUERIES : MAX_QUERIES) &&
+           a->keys >= 1 && a->value_size >= 1 && a->type == DTYPE_f32;
+}
+
+// One mask of bools for all heads, which alone decides, and teams that a block has enough keys for.
+bool attention_is_sparse(const Graph *g, const Node *n)
+{
+    const AttentionForm form = attention_form(n);
+    if (!form.is_sparse || form.is_causal || form.left >= 0 || form.right >= 0 || n->n_src < 4 ||
+        n->src[3] == 0 || (n->n_src > 4 && n->src[4] != 0))
+        return false;
+    const Node *k = graph_node(g, n->src[1]), *mask = graph_node(g, n->src[3]);
+    const int64_t keys = k->shape->dim[k->shape->rank - 2], size = k->shape->dim[k->shape->rank - 1];
+    const uint32_t rank = mask->shape->rank;
+    for (uint32_t i = 0; i + 2 < rank; i++)
+        if (mask->shape->dim[i] != 1)
+            return false;
+    const int64_t lanes = size > 0 ? power_of_two(ceil_div(size, k_fetch_width(k->dtype))) : 1;
+    return mask->dtype == DTYPE_bool && rank >= 1 && mask->shape->dim[rank - 1] == keys && keys > 0 &&
+           keys % BLOCK == 0 && THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM) <= BLOCK;
 }
 
 int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n)
@@ -77,6 +106,7 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
     const Attention a = {.queries = q->dim[rank - 2],
                          .keys = k->dim[rank - 2],
                          .value_size = v->dim[rank - 1],
+                         .is_sparse = attention_is_sparse(g, n),
                          .type = operand_sum_type(n->dtype)};
     if (caps->shared_bytes == 0 || rank == SHAPE_MAX_RANK || !has_few(&a))
         return 1;
@@ -86,11 +116,15 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
     const int64_t lanes =
         power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(graph_node(g, n->src[1])->dtype)));
     const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
-    const int64_t by_keys = ceil_div(a.keys, MIN_AT_ONCE * teams),
-                  by_groups = PROCESSOR_GROUPS * caps->gpu->processors / (groups > 0 ? groups : 1);
+    groups *= a.is_sparse ? a.queries : 1;
+    const int64_t by_keys = a.is_sparse ? a.keys / BLOCK : ceil_div(a.keys, MIN_AT_ONCE * teams);
+    const int64_t wanted = (a.is_sparse ? SPARSE_GROUPS : PROCESSOR_GROUPS) * caps->gpu->processors;
+    const int64_t by_groups = wanted / (groups > 0 ? groups : 1);
     const int64_t by_merge = a.keys >= MAX_SPLITS * MANY_KEYS ? MAX_SPLITS : FEW_SPLITS;
     int64_t most = by_keys < by_groups ? by_keys : by_groups;
     most = most < by_merge ? most : by_merge;
+    if (a.is_sparse && a.queries > MAX_QUERIES && most < 2)
+        return 2; // parts are never cut to what a run has, which this schedule does not do
     return most < 2 ? 1 : power_of_two(most / 2 + 1);
 }
 
@@ -196,7 +230,7 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
     KRef weight[MAX_AT_ONCE], top = old, sum = 0;
     for (int64_t u = 0; u < x->at_once; u++) {
         const KRef score = score_of(x, r, u, key[u]);
-        weight[u] = k_select(k, is_seen(x, r, key[u], given[u]), score, lowest);
+        weight[u] = x->a->is_sparse ? score : k_select(k, is_seen(x, r, key[u], given[u]), score, lowest);
         top = k_max(k, top, weight[u]);
     }
     const KRef base = k_select(k, k_eq(k, top, lowest), zero, top);
@@ -223,10 +257,9 @@ static void emit_step(const Few *x, KRef first)
 {
     Kernel *k = x->l->k;
     KRef key[MAX_AT_ONCE], given[MAX_AT_ONCE];
-    const KRef last = k_expr(k, "$ + -1", x->hi);
     for (int64_t u = 0; u < x->at_once; u++) {
         given[u] = k_expr(k, "$ + ($ + #)", first, x->team, u * x->teams);
-        key[u] = k_min(k, given[u], last);
+        key[u] = x->a->is_sparse ? given[u] : k_min(k, given[u], k_expr(k, "$ + -1", x->hi));
     }
     for (int64_t u = 0; u < x->at_once; u++)
         fetch_keys(x, &x->k, x->keys, u * x->k.floats, key[u]);
@@ -287,7 +320,7 @@ static void join_element(const Few *x, const Joint *j, int64_t first, KRef n, Po
     const KRef element = k_aload(k, j->mixes, k_expr(k, "$ * # + $", t, j->rows * a->value_size, n), 1);
     k_set(k, mix, k_fma(k, factor, element, k_get(k, mix)));
     k_end(k);
-    const KRef number = k_add(k, at.idx[a->rank - 3], r); // of the row among those of the key head
+    const KRef number = k_expr(k, "$ + $ * #", at.idx[a->rank - 3], r, x->stride); // in the key head
     const KRef queries = k_index(k, a->queries);
     at.idx[a->rank - 2] = k_rem(k, number, queries);
     at.idx[a->rank - 3] =
@@ -340,9 +373,13 @@ static void open_groups(Few *x, Point *at)
     const KRef block = k_for_group(k, x->all_rows / x->rows, "g");
     at->idx[a->rank - 1] = a->splits > 0 ? k_for_group(k, a->splits, "s") : k_index(k, 0);
     at->idx[a->rank - 3] = k_expr(k, "$ * #", block, x->rows);
+    if (a->is_sparse)
+        at->idx[a->rank - 3] = k_expr(k, "$ / # * # + $ % #", block, a->queries, x->rows * a->queries, block,
+                                      a->queries);
     for (int64_t r = 0; r < x->rows; r++) {
         Point p = *at;
-        const KRef number = k_expr(k, "$ + #", at->idx[a->rank - 3], r), n = k_index(k, a->queries);
+        const KRef number = k_expr(k, "$ + #", at->idx[a->rank - 3], r * x->stride);
+        const KRef n = k_index(k, a->queries);
         p.idx[a->rank - 2] = k_rem(k, number, n);
         p.idx[a->rank - 3] = k_expr(k, "$ * # + $ / $", kv_head, a->heads / a->kv_heads, number, n);
         x->row[r] = attention_row(l, a, p);
@@ -373,6 +410,87 @@ static void share_keys(Few *x, KRef split)
     x->hi = k_expr(k, "min($ + $, $)", x->lo, share, end);
 }
 
+// --- blocks that a mask leaves -------------------------------------------------------------------
+
+// Does the query see a key of block `number`? As i32. It is 1 or 0, also of a block behind the last one: 0.
+static KRef sees_block(const Few *x, KRef number)
+{
+    enum { WORD = 4 }; // bools
+    Lower *l = x->l;
+    Kernel *k = l->k;
+    const int64_t blocks = x->a->keys / BLOCK;
+    const uint8_t width = attention_fetch_width(l, x->a->mask), words = width / WORD;
+    const KRef none = k_integer(k, DTYPE_i32, 0), one = k_integer(k, DTYPE_i32, 1);
+    const KRef is_there = k_expr(k, "$ < #", number, blocks);
+    const KRef first = k_expr(k, "min($, #) * #", number, blocks - 1, BLOCK);
+    KRef seen = 0;
+    if (words == 0) {
+        const KRef found = k_var(k, none, "found"), i = k_loop(k, BLOCK, KFOR_SERIAL, "i");
+        const KRef is_seen = attention_mask_at(l, &x->row[0], k_add(k, first, i));
+        k_set(k, found, k_select(k, is_seen, one, k_get(k, found)));
+        k_end(k);
+        seen = k_ne(k, k_get(k, found), none);
+    } else {
+        const uint32_t param = lower_param_words(l, x->a->mask, DTYPE_u32);
+        const KRef array = k_array(k, DTYPE_u32, BLOCK / WORD);
+        for (int64_t i = 0; i < BLOCK / WORD; i += words) {
+            const KRef from = attention_mask_index(l, &x->row[0], k_expr(k, "$ + #", first, i * WORD));
+            k_fetch(k, param, k_expr(k, "$ / #", from, WORD), array, k_index(k, i), words);
+        }
+        KRef most = k_aload(k, array, k_index(k, 0), 1);
+        for (int64_t i = 1; i < BLOCK / WORD; i++)
+            most = k_max(k, most, k_aload(k, array, k_index(k, i), 1));
+        seen = k_ne(k, most, k_integer(k, DTYPE_u32, 0));
+    }
+    return k_select(k, k_and(k, is_there, seen), one, none);
+}
+
+// Number `i` of the blocks of a part.
+static KRef block_of(const Few *x, KRef i, KRef split)
+{
+    return x->a->splits == 0 ? i : k_expr(x->l->k, "$ * # + $", i, x->a->splits, split);
+}
+
+// The blocks from `begin` to `begin` + FLAGS of those whose flags are there.
+static void emit_seen(Few *x, KRef flags, KRef turn, KRef begin, KRef split)
+{
+    Kernel *k = x->l->k;
+    const KRef none = k_integer(k, DTYPE_i32, 0);
+    KRef any = k_aload(k, flags, begin, 1);
+    for (int64_t i = 1; i < FLAGS; i++)
+        any = k_max(k, any, k_aload(k, flags, k_expr(k, "$ + #", begin, i), 1));
+    k_if(k, k_ne(k, any, none));
+    const KRef i = k_add(k, begin, k_loop(k, FLAGS, KFOR_SERIAL, "f"));
+    k_if(k, k_ne(k, k_aload(k, flags, i, 1), none));
+    const KRef number = block_of(x, k_add(k, turn, i), split);
+    const int64_t step = x->at_once * x->teams;
+    KRef first = k_expr(k, "$ * #", number, BLOCK);
+    if (step < BLOCK)
+        first = k_add(k, first, k_for(k, k_index(k, 0), k_index(k, BLOCK), step, KFOR_SERIAL, "j"));
+    emit_step(x, first);
+    k_ends(k, 3 + (step < BLOCK));
+}
+
+// Threads look at the mask of a block each, or of some; then the group goes over those with a key that is seen.
+static void emit_blocks(Few *x, KRef split)
+{
+    Kernel *k = x->l->k;
+    const int64_t parts = x->a->splits > 0 ? x->a->splits : 1, n = ceil_div(x->a->keys / BLOCK, parts);
+    const int64_t each = ceil_div(n < TURN ? n : TURN, THREADS), flagged = each * THREADS;
+    const int64_t most = n < flagged ? ceil_div(n, FLAGS) * FLAGS : flagged;
+    const KRef flags = k_shared(k, DTYPE_i32, flagged);
+    const KRef turn = k_expr(k, "$ * #", k_loop(k, ceil_div(n, flagged), KFOR_SERIAL, "t"), flagged);
+    const KRef own = k_expr(k, "$ + $ * #", x->thread, k_loop(k, each, KFOR_UNROLL, "u"), THREADS);
+    k_astore(k, flags, own, sees_block(x, block_of(x, k_add(k, turn, own), split)));
+    k_end(k);
+    k_barrier(k);
+    emit_seen(x, flags, turn, k_for(k, k_index(k, 0), k_index(k, most), FLAGS, KFOR_SERIAL, "g"), split);
+    k_end(k);
+    if (n > flagged)
+        k_barrier(k); // before the flags of the next turn
+    k_end(k);
+}
+
 static void emit_group(Few *x)
 {
     Lower *l = x->l;
@@ -383,7 +501,8 @@ static void emit_group(Few *x)
     x->thread = k_thread(k);
     x->lane = k_expr(k, "$ % #", x->thread, x->lanes);
     x->team = k_expr(k, "$ / #", x->thread, x->lanes);
-    share_keys(x, at.idx[x->a->rank - 1]);
+    if (!x->a->is_sparse)
+        share_keys(x, at.idx[x->a->rank - 1]);
     fetch_queries(x);
     x->keys = k_array(k, lower_node(l, x->a->k)->dtype, x->at_once * x->k.floats);
     x->values = k_array(k, lower_node(l, x->a->v)->dtype, x->at_once * x->v.floats);
@@ -394,9 +513,12 @@ static void emit_group(Few *x)
         x->top[r] = k_var(k, k_number(k, x->a->type, -(double)INFINITY), "top");
         x->sum[r] = k_var(k, zero, "sum");
     }
-    const KRef first = k_for(k, x->lo, x->hi, x->at_once * x->teams, KFOR_SERIAL, "j");
-    emit_step(x, first);
-    k_end(k);
+    if (x->a->is_sparse) {
+        emit_blocks(x, at.idx[x->a->rank - 1]);
+    } else {
+        emit_step(x, k_for(k, x->lo, x->hi, x->at_once * x->teams, KFOR_SERIAL, "j"));
+        k_end(k);
+    }
     join_teams(x, at);
     lower_close(l, x->a->rank - 1 + (x->a->splits > 0));
 }
@@ -404,6 +526,8 @@ static void emit_group(Few *x)
 // share: keys of a team.
 static int64_t keys_at_once(const Few *x, int64_t share)
 {
+    if (x->a->is_sparse) // all of a block, or a part of it
+        return share < MAX_AT_ONCE ? share : MAX_AT_ONCE;
     if (share < AT_ONCE)
         return MIN_AT_ONCE;
     const bool has_room = x->rows == 1 || share <= MAX_AT_ONCE;
@@ -426,9 +550,10 @@ bool attention_lower_few(Lower *l, const Attention *a)
     const int64_t floats = x.k.floats + x.v.floats, most = MAX_FLOATS / floats;
     if (most < 1)
         return false;
-    x.rows = divisor_up_to(x.all_rows, most < MAX_ROWS ? most : MAX_ROWS);
+    x.stride = a->is_sparse ? a->queries : 1;
+    x.rows = divisor_up_to(x.all_rows / x.stride, most < MAX_ROWS ? most : MAX_ROWS);
     const int64_t share = a->keys / (a->splits > 0 ? a->splits : 1);
-    x.at_once = keys_at_once(&x, ceil_div(share, x.teams));
+    x.at_once = keys_at_once(&x, ceil_div(a->is_sparse ? BLOCK : share, x.teams));
     x.has_ends = a->queries > 1 && (a->left >= 0 || a->right >= 0);
     x.is_half = k_is_half(lower_node(l, a->q)->dtype);
     k_set_group(l->k, THREADS);

@@ -48,6 +48,7 @@ static Attention attention_of(Lower *l)
     a.has_live = n->n_src > 4 && n->src[4] != 0;
     if (a.has_live)
         a.live = operand_clamped(l, n->src[4], k_index(l->k, 0), 0, a.keys);
+    a.is_sparse = attention_is_sparse(l->g, n);
     a.first = k_index(l->k, a.keys - a.queries);
     if (n->n_src > 5 && n->src[5] != 0 && (a.left >= 0 || a.right >= 0))
         a.first = operand_clamped(l, n->src[5], k_index(l->k, 0), -MOST_AHEAD, MOST_AHEAD);
@@ -181,17 +182,22 @@ KRef attention_masked(Lower *l, const Attention *a, KRef score, KRef v)
     return k_select(k, v, score, k_splat(k, lowest, k_inst(k, score)->lanes));
 }
 
-KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
+KRef attention_mask_index(Lower *l, const AttRow *r, KRef key)
 {
     rlx_assert(r->a->mask != 0);
-    Kernel *k = l->k;
     const Attention *a = r->a;
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i + 1 < a->rank; i++)
         idx[i] = r->at.idx[i];
     idx[a->rank - 1] = key;
-    return k_load(k, lower_param(l, a->mask, PARAM_READ),
-                  operand_broadcast_index(l, a->mask, idx, a->rank), 1, 1);
+    return operand_broadcast_index(l, a->mask, idx, a->rank);
+}
+
+KRef attention_mask_at(Lower *l, const AttRow *r, KRef key)
+{
+    rlx_assert(key != 0);
+    const uint32_t param = lower_param(l, r->a->mask, PARAM_READ);
+    return k_load(l->k, param, attention_mask_index(l, r, key), 1, 1);
 }
 
 KRef attention_score(Lower *l, const Attention *a, KRef dot)

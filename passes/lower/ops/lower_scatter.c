@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // scatter: copies data (not where the result lives in data's own bytes), then applies the updates one after
-// the other. On GPUs, where only one thread keeps an order, the elements of a row are the grid.
+// the other. On GPUs, where only one thread keeps an order, a row that is replaced in data's own bytes gets
+// the last of its updates from a team of threads, which sees that no later one has the same row. In all other
+// cases the elements of a row are the grid, and each thread goes over all updates.
 #include "passes/lower/operand.h"
+
+enum {
+    TEAM = 32,           // threads of an update
+    GROUP = 128,
+    MOST_UPDATES = 32768 // each is compared with all behind it
+};
 
 typedef struct Scatter {
     NodeId data, indices, updates;
@@ -36,14 +44,14 @@ static void copy_data(Lower *l, Scatter *s)
     lower_close(l, opened);
 }
 
-// The row that update i goes to, with `inside` = it is one of data's. 64-bit indices are compared in their
+// The row that an update goes to, with `inside` = it is one of data's. 64-bit indices are compared in their
 // own type: an index may be narrower on the target.
-static KRef find_row(Lower *l, const Scatter *s, KRef *inside)
+static KRef find_row(Lower *l, const Scatter *s, KRef update, KRef *inside)
 {
     Kernel *k = l->k;
     const int dtype = lower_node(l, s->indices)->dtype;
     const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
-    const KRef v = operand_scalar(l, s->indices, operand_index(l, s->indices, &s->update), type);
+    const KRef v = operand_scalar(l, s->indices, operand_index(l, s->indices, &update), type);
     const KRef n = k_integer(k, type, s->shape->dim[0]), below = k_lt(k, v, n);
     if (dtype_info[dtype].cls == DCLASS_UINT) {
         *inside = below;
@@ -89,7 +97,7 @@ static void apply_update(Lower *l, Scatter *s, Point at, bool is_one)
     Domain row = {.rank = s->shape->rank - 1};
     for (uint32_t i = 0; i < row.rank; i++)
         row.extent[i] = s->shape->dim[i + 1];
-    s->row = find_row(l, s, &inside);
+    s->row = find_row(l, s, s->update, &inside);
     k_if(l->k, inside);
     if (is_one || row.rank == 0) {
         update_point(l, &row, at, s);
@@ -130,6 +138,54 @@ static void scatter_column(Lower *l, Scatter *s, Point at)
     apply_updates(l, s, at, true);
 }
 
+// Does a later update replace the row again? The threads of a team look at different ones.
+static KRef is_replaced(Lower *l, const Scatter *s, KRef lane, int64_t count)
+{
+    Kernel *k = l->k;
+    const KRef none = k_integer(k, DTYPE_i32, 0), found = k_var(k, none, "found");
+    const KRef first = k_expr(k, "$ + $ + 1", s->update, lane);
+    const KRef later = k_for(k, first, k_index(k, count), TEAM, KFOR_SERIAL, "v");
+    KRef inside = 0;
+    const KRef row = find_row(l, s, later, &inside), is_same = k_and(k, inside, k_eq(k, row, s->row));
+    k_set(k, found, k_select(k, is_same, k_integer(k, DTYPE_i32, 1), k_get(k, found)));
+    k_end(k);
+    return k_ne(k, k_team(k, KOP_max, k_get(k, found), TEAM), none);
+}
+
+// A group has some updates, each with a team of its own.
+static void scatter_teams(Lower *l, Scatter *s, int64_t count)
+{
+    Kernel *k = l->k;
+    Domain row = {.rank = s->shape->rank - 1};
+    KRef inside = 0;
+    Point at = {.lanes = 1, .count = 1};
+    k_set_group(k, GROUP);
+    const KRef group = k_for_group(k, ceil_div(count, GROUP / TEAM), "u"), thread = k_thread(k);
+    const KRef number = k_expr(k, "$ * # + $ / #", group, GROUP / TEAM, thread, TEAM);
+    const KRef lane = k_expr(k, "$ % #", thread, TEAM);
+    s->update = k_expr(k, "min($, #)", number, count - 1);
+    s->row = find_row(l, s, s->update, &inside);
+    const KRef hidden = is_replaced(l, s, lane, count);
+    int64_t n = 1;
+    for (uint32_t i = 0; i < row.rank; i++)
+        n *= row.extent[i] = s->shape->dim[i + 1];
+    k_if(k, k_and(k, k_and(k, inside, k_not(k, hidden)), k_expr(k, "$ < #", number, count)));
+    KRef rest = k_for(k, lane, k_index(k, n), TEAM, KFOR_SERIAL, "c");
+    for (uint32_t i = row.rank; i-- > 0;) {
+        at.idx[i] = i == 0 ? rest : k_expr(k, "$ % #", rest, row.extent[i]);
+        rest = i == 0 ? rest : k_expr(k, "$ / #", rest, row.extent[i]);
+    }
+    update_point(l, &row, at, s);
+    k_ends(k, 2);
+    k_end(k); // of the groups
+}
+
+static bool has_teams(const Lower *l, const Scatter *s, int64_t count)
+{
+    return l->caps->is_gpu && l->caps->shared_bytes != 0 && s->is_in_place && s->join == OP_none &&
+           count > 0 && count <= MOST_UPDATES && shape_numel(s->shape) > 0;
+}
+
 void lower_scatter(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -141,6 +197,11 @@ void lower_scatter(Lower *l)
     if (!op_parse(reduction, &s.join))
         s.join = OP_none;
     Point at = {.lanes = 1, .count = 1};
+    const int64_t count = lower_node(l, s.indices)->shape->dim[0];
+    if (has_teams(l, &s, count)) {
+        scatter_teams(l, &s, count);
+        return;
+    }
     if (l->caps->is_gpu) {
         Domain columns = {.rank = s.shape->rank - 1};
         for (uint32_t i = 0; i < columns.rank; i++)
