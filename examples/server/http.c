@@ -97,6 +97,7 @@ static enum MHD_Result begin_answer(struct MHD_Connection *c, Call *call, int is
     snprintf(r->id, sizeof r->id, "%s-%lx-%u", is_chat ? "chatcmpl" : "cmpl", (unsigned long)time(NULL),
              n_requests++);
     int status = request_read(r, call->body.n == 0 ? "" : call->body.data, call->body.n, &why);
+    call->client->since = now(); // of the answer: tools and schemas may take seconds to read
     if (status == 200 && !engine_add(r)) {
         status = 503;
         why = "too many requests wait; try again later";

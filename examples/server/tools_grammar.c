@@ -147,6 +147,7 @@ static void add_answers(Text *g, int has_to, int one_only)
 typedef struct Schemas {
     rlxc_schema of[MOST_TOOLS];
     char name[MOST_TOOLS][8];
+    unsigned char is_sure[MOST_TOOLS]; // it asks for an object
     size_t n;
 } Schemas;
 
@@ -162,39 +163,65 @@ static void read_schemas(Schemas *s, const cJSON *tools)
             abort(); // no memory
         snprintf(s->name[s->n], sizeof s->name[0], "T%zu", s->n);
         s->of[s->n] = (rlxc_schema){s->name[s->n], text, strlen(text)};
+        const char *type = cJSON_GetStringValue(member(parameters, "type"));
+        s->is_sure[s->n] = parameters == NULL || (type != NULL && strcmp(type, "object") == 0);
         s->n++;
     }
 }
 
 enum { SCHEMA_SECONDS = 2 }; // others wait so long, or a little longer
 
-// Schemas that no grammar can keep to count as those of any object, unless the tool is strict. 0: one is.
-static int replace_others(Schemas *s, const cJSON *tools, char *why, size_t room)
+// Arguments are an object, whatever else a schema allows.
+static int takes_other(const rlxc_grammar *g)
+{
+    static const char begins[] = "[\"-0123456789tfn";
+    static RLX_ALIGNED unsigned char memory[RLX_PARSE_BYTES(MOST_NESTED)];
+    for (const char *c = begins; *c != '\0'; c++) {
+        rlx_parse p;
+        rlx_parse_start(&p, rlxc_grammar_tables(g), memory, sizeof memory);
+        if (rlx_parse_feed(&p, (const uint8_t *)c, 1) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static void count_as_any(rlxc_schema *of)
 {
     static const char any[] = "{\"type\":\"object\"}";
+    char *text = (char *)malloc(sizeof any);
+    if (text == NULL)
+        abort(); // no memory
+    memcpy(text, any, sizeof any);
+    cJSON_free((void *)(uintptr_t)of->text);
+    of->text = text;
+    of->n = sizeof any - 1;
+}
+
+// Schemas that no grammar can keep to, or that allow other values than objects, count as those of any object,
+// unless the tool is strict. all: also those that ask for an object are looked at. 0: one is strict.
+static int replace_others(Schemas *s, const cJSON *tools, int all, char *why, size_t room)
+{
     const cJSON *tool = tools->child;
     const time_t begin = now();
     for (size_t i = 0; i < s->n; i++, tool = tool->next) {
+        char root[24];
+        if (!all && s->is_sure[i])
+            continue;
         if (now() - begin > SCHEMA_SECONDS) {
             snprintf(why, room, "the schemas of the tools take too long to read");
             return 0;
         }
-        char root[24];
         snprintf(root, sizeof root, "root ::= %s", s->name[i]);
         rlxc_grammar *one = rlxc_grammar_read(root, strlen(root), &s->of[i], 1, why, room);
-        const int is_good = one != NULL;
+        if (one != NULL && takes_other(one))
+            snprintf(why, room, "expected 'parameters' of the type object");
+        const int is_good = one != NULL && !takes_other(one);
         rlxc_grammar_free(one);
         if (!is_good && cJSON_IsTrue(member(member(tool, "function"), "strict")))
             return 0;
-        if (is_good)
-            continue;
-        cJSON_free((void *)(uintptr_t)s->of[i].text);
-        char *text = (char *)malloc(sizeof any);
-        if (text == NULL)
-            abort(); // no memory
-        memcpy(text, any, sizeof any);
-        s->of[i].text = text;
-        s->of[i].n = sizeof any - 1;
+        if (!is_good)
+            count_as_any(&s->of[i]);
+        s->is_sure[i] = 1;
     }
     return 1;
 }
@@ -205,8 +232,9 @@ static rlxc_grammar *compile(const Text *g, const cJSON *tools, char *why, size_
     if (s == NULL)
         abort(); // no memory
     read_schemas(s, tools);
-    rlxc_grammar *made = rlxc_grammar_read(g->data, g->n, s->of, s->n, why, room);
-    if (made == NULL && replace_others(s, tools, why, room))
+    const int ok = replace_others(s, tools, 0, why, room);
+    rlxc_grammar *made = ok ? rlxc_grammar_read(g->data, g->n, s->of, s->n, why, room) : NULL;
+    if (ok && made == NULL && replace_others(s, tools, 1, why, room))
         made = rlxc_grammar_read(g->data, g->n, s->of, s->n, why, room);
     for (size_t i = 0; i < s->n; i++)
         cJSON_free((void *)(uintptr_t)s->of[i].text);
