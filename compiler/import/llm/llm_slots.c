@@ -44,19 +44,21 @@ void llm_make_slots(LlmBuild *b)
         b->window_mask = make_mask(b, position, base, window);
 }
 
-// The rows of all heads where a state [kv heads * rows, size] has them: i64[kv heads * T].
+// The rows of all heads where a state [kv heads * rows, size] has them: i64[T * kv heads].
 static NodeId head_rows(LlmBuild *b, int64_t heads)
 {
-    const Dim column[] = {heads, 1}, flat[] = {dim_mul(b->graph->dims, b->t, heads)};
+    const Dim line[] = {1, heads}, column[] = {b->t, 1}, flat[] = {dim_mul(b->graph->dims, b->t, heads)};
     int64_t *first = ARENA_ARRAY(b->arena, int64_t, (size_t)heads);
     for (int64_t i = 0; i < heads; i++)
         first[i] = i * b->rows;
-    const NodeId begin = llm_const(b, DTYPE_i64, 2, column, first);
-    return llm_reshape(b, llm_op2(b, OP_add, begin, b->row), 1, flat);
+    const NodeId begin = llm_const(b, DTYPE_i64, 2, line, first), row = llm_reshape(b, b->row, 2, column);
+    return llm_reshape(b, llm_op2(b, OP_add, begin, row), 1, flat);
 }
 
+// Tokens come first in what is written, as products leave them: nothing is turned for it.
 NodeId llm_slots_append(LlmBuild *b, NodeId rows, const char *name)
 {
+    static const int64_t perm[] = {1, 0, 2};
     Graph *g = b->graph;
     const NodeId stored = llm_cast(b, rows, b->cache);
     if (b->failed)
@@ -68,6 +70,6 @@ NodeId llm_slots_append(LlmBuild *b, NodeId rows, const char *name)
     const Dim flat[] = {dim_mul(g->dims, b->t, heads), size};
     const Shape state = shape_of(2, all);
     const NodeId cache = llm_cache(b, name, &state);
-    const NodeId index = head_rows(b, heads), updates = llm_reshape(b, stored, 2, flat);
+    const NodeId index = head_rows(b, heads), updates = llm_reshape(b, llm_turn(b, stored, perm), 2, flat);
     return llm_reshape(b, llm_cache_put(b, OP_scatter, cache, index, updates), 3, by_head);
 }

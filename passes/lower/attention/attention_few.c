@@ -471,7 +471,7 @@ static void emit_seen(Few *x, KRef flags, KRef turn, KRef begin, KRef split)
     k_ends(k, 3 + (step < BLOCK));
 }
 
-// Threads look at the mask of a block each, or of some; then the group goes over those with a key that is seen.
+// Threads look at the mask of one block or some; then the group goes over those with a key that is seen.
 static void emit_blocks(Few *x, KRef split)
 {
     Kernel *k = x->l->k;
