@@ -22,6 +22,22 @@ static rlx_status begin(rlx_ctx *ctx, uint32_t number)
                        NULL, 0);
 }
 
+// The output of a second run stays on the device until it is fetched.
+static void check_left(rlx_ctx *ctx)
+{
+    const void *in[1] = {x};
+    const float *y = (const float *)rlx_output(ctx, DEVICES_OUTPUT_y);
+    ctx->left = 1u << DEVICES_OUTPUT_y;
+    CHECK(rlx_run_slots(ctx, in, NULL) == RLX_OK);
+    CHECK(rlx_fetch_output(ctx, DEVICES_OUTPUT_y, 4, 28) == RLX_OK && y[1] == 4 && y[7] == 16);
+    CHECK(rlx_fetch_output(ctx, DEVICES_OUTPUT_y, 0, 4) == RLX_OK && y[0] == 2);
+    CHECK(rlx_fetch_output(ctx, DEVICES_OUTPUT_y, 32, 0) == RLX_OK);
+    CHECK(rlx_fetch_output(ctx, DEVICES_OUTPUT_y, 4, 32) == RLX_ERR_RANGE);
+    CHECK(rlx_fetch_output(ctx, DEVICES_OUTPUT_y, 33, 0) == RLX_ERR_RANGE);
+    CHECK(rlx_fetch_output(ctx, 1, 0, 0) == RLX_ERR_RANGE && rlx_fetch_output(NULL, 0, 0, 0) == RLX_ERR_NULL);
+    ctx->left = 0;
+}
+
 static void check_context(rlx_ctx *ctx, const rlx_device_info *wanted)
 {
     rlx_device_info info;
@@ -32,6 +48,7 @@ static void check_context(rlx_ctx *ctx, const rlx_device_info *wanted)
     CHECK(rlx_clone(&copy, ctx, two.arena, sizeof two.arena, two.state, sizeof two.state) == RLX_OK);
     CHECK(rlx_context_device(&copy, &info) == RLX_OK && memcmp(&info, wanted, sizeof info) == 0);
     CHECK(devices(&copy, x, y) == RLX_OK && y[7] == 16 && rlx_close(&copy) == RLX_OK);
+    check_left(ctx);
     CHECK(rlx_close(ctx) == RLX_OK);
 }
 
