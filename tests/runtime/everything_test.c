@@ -213,6 +213,7 @@ static void call_runs(rlx_ctx *ctx)
     CHECK(rlx_read_output(ctx, 0, y, sizeof y) == RLX_OK);
     CHECK(rlx_read_output_row(ctx, 0, 3, y, COLUMNS * sizeof *y) == RLX_OK);
     CHECK(rlx_read_output_at(ctx, 0, row, 1, y, COLUMNS * sizeof *y) == RLX_OK);
+    CHECK(rlx_fetch_output(ctx, 0, 0, sizeof *y) == RLX_OK);
     sized[0].data = x, sized[0].bytes = sizeof x, sized[1].data = yes, sized[1].bytes = 1;
     CHECK(rlx_run_sized(ctx, sized, 2, slots) == RLX_OK && rlx_expect_inputs(ctx, 0) == RLX_OK);
     fill_slots(ctx, yes);
