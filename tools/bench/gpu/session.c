@@ -2,14 +2,7 @@
 // What a session of a generated language model on an NVIDIA GPU takes: session WEIGHTS N..., for
 // contexts of N tokens; prints lines of "what number". The model is m (tools/bench/gpu_session).
 #include "m.c" // also for what is no call of programs
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include "language.h"
 
 enum { ROUNDS = 40, LAUNCHES = 40, PREFILLS = 4 };
 
@@ -17,25 +10,9 @@ static rlx_session s;
 static int32_t list[M_CONTEXT];
 static double ms[ROUNDS];
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static void need(int64_t status, const char *what)
 {
-    if (status >= 0)
-        return;
-    fprintf(stderr, "%s: %s (%d)\n", what, rlx_session_text(status), (int)s.run_status);
-    exit(1);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    need_status(status, what, s.run_status);
 }
 
 static void show(const char *what, int context, int n)
@@ -165,16 +142,6 @@ static void time_save(int n)
     need(m_restore(&s, saved, (size_t)bytes), "restore");
     printf("restore %d median %.3f best %.1f\n", n, now_ms() - begin, (double)bytes / 1e6);
     free(saved);
-}
-
-static const void *map(const char *path, size_t *n)
-{
-    struct stat st;
-    const int file = open(path, O_RDONLY);
-    if (file < 0 || fstat(file, &st) != 0)
-        exit(1);
-    *n = (size_t)st.st_size;
-    return mmap(NULL, *n, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
 }
 
 int main(int n_args, char **args)

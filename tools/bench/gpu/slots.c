@@ -3,14 +3,7 @@
 // LENGTHS, where LENGTHS are the tokens that the sequences begin with, with commas. Prints lines of "what
 // number". The model is m (tools/bench/gpu_slots).
 #include "m.c"
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include "language.h"
 
 enum { ROUNDS = 24, WARM = 4 };
 
@@ -18,25 +11,9 @@ static m_slots all;
 static int32_t list[M_CONTEXT];
 static double ms[ROUNDS];
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static void need(int64_t status, const char *what)
 {
-    if (status >= 0)
-        return;
-    fprintf(stderr, "%s: %s (%d)\n", what, rlx_session_text(status), (int)all.all.run_status);
-    exit(1);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    need_status(status, what, all.all.run_status);
 }
 
 // A token of each sequence. One that ends texts is not added: another one comes in its place.
@@ -68,14 +45,13 @@ static void profile_rounds(void)
 int main(int argc, char **argv)
 {
     static RLX_ALIGNED unsigned char memory[M_SESSION_BYTES];
-    struct stat file;
-    const int fd = argc == 3 ? open(argv[1], O_RDONLY) : -1;
-    if (fd < 0 || fstat(fd, &file) != 0)
+    size_t n_mapped = 0;
+    if (argc != 3)
         return 2;
-    const void *weights = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    const void *mapped = map(argv[1], &n_mapped);
     for (int i = 0; i < M_CONTEXT; i++)
-        list[i] = 300 + i * 7919 % 700;
-    need(m_open(&all, memory, sizeof memory, weights, (size_t)file.st_size), "open");
+        list[i] = (int32_t)(((int64_t)7919 * i + 300) % M_TOKENS);
+    need(m_open(&all, memory, sizeof memory, mapped, n_mapped), "open");
     double begin = now_ms();
     char *at = argv[2];
     for (uint32_t i = 0; i < M_SLOTS; i++, at += *at == ',')
