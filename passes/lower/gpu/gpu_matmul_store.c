@@ -241,15 +241,24 @@ static void store_lines_of(const Block *b, KRef buffer, KRef block)
     k_end(k);
 }
 
-// 64 columns at a time: each warp puts its lines into shared memory, and stores them from there.
-static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
+// Opens a loop over blocks of 64 columns. buffer: the place in shared memory where a warp puts such a block.
+static Block open_columns(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums,
+                          KRef *buffer)
 {
     Kernel *k = e->k;
     if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
         k_device_with(k, KDEV_warp_sync, 0);
     const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    const KRef buffer = buffer_of(e, block, chunk);
-    Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+    *buffer = buffer_of(e, block, chunk);
+    return (Block){.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+}
+
+// 64 columns at a time: each warp puts its lines into shared memory, and stores them from there.
+static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
+{
+    Kernel *k = e->k;
+    KRef buffer = 0;
+    Block b = open_columns(e, at, f, block, sums, &buffer);
     begin_block(&b);
     put_block(&b, buffer);
     if (b.is_wide)
@@ -331,11 +340,8 @@ static void fetch_pieces(Block *b, KRef block)
 static void store_pieces(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
 {
     Kernel *k = e->k;
-    if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
-        k_device_with(k, KDEV_warp_sync, 0);
-    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    const KRef buffer = buffer_of(e, block, chunk);
-    Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
+    KRef buffer = 0;
+    Block b = open_columns(e, at, f, block, sums, &buffer);
     fetch_pieces(&b, block);
     put_block(&b, buffer);
     k_device_with(k, KDEV_warp_sync, 0);
