@@ -27,6 +27,21 @@ typedef struct WindowForm {
 WindowForm window_form(const Node *n); // a convolution of any kind, or a pool
 WindowForm conv_form(const Node *n);   // a conv
 bool conv_is_of_bytes(const Node *n);  // an int_conv
+// Of one spatial axis of a convolution.
+typedef struct WindowAxis {
+    int64_t out, in, kernel, stride, dilation, pad; // pad: at the begin
+} WindowAxis;
+WindowAxis conv_axis(const Graph *g, const Node *n, uint32_t axis); // axis: 0 is the first spatial one
+// Outputs that some tap reads outside of the input for, at the begin and at the end of the axis.
+int64_t window_low_edge(const WindowAxis *x);
+int64_t window_high_edge(const WindowAxis *x);
+// The conv `id` of its own graph with other operands (as many as it has) and other pads.
+NodeId conv_rebuild(Graph *g, NodeId id, const NodeId *src, const int64_t *pads);
+// Does each channel of the input have weights of its own?
+bool conv_is_depthwise(const Graph *g, const Node *n);
+// Kernels with more taps along the last axis, or whose taps lie further apart, have loops over them.
+enum { CONV_MAX_TAPS = 32, CONV_MAX_EDGES = 64 };
+enum { DEPTHWISE_MAX_TAPS = 7, DEPTHWISE_MAX_DILATION = 24, DEPTHWISE_MAX_STRIDE = 4 };
 
 // Of attention and attention_part.
 typedef struct AttentionForm {

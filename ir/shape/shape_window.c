@@ -251,3 +251,44 @@ WindowForm conv_form(const Node *n)
 {
     return n->op == OP_conv ? window_form(n) : (WindowForm){0};
 }
+
+WindowAxis conv_axis(const Graph *g, const Node *n, uint32_t axis)
+{
+    const WindowForm form = conv_form(n);
+    rlx_assert(n->op == OP_conv && axis + 2 < n->shape->rank);
+    return (WindowAxis){.out = n->shape->dim[axis + 2],
+                        .in = graph_node(g, n->src[0])->shape->dim[axis + 2],
+                        .kernel = graph_node(g, n->src[1])->shape->dim[axis + 2],
+                        .stride = form.stride[axis],
+                        .dilation = form.dilation[axis],
+                        .pad = form.pad[axis]};
+}
+
+int64_t window_low_edge(const WindowAxis *x)
+{
+    const int64_t outputs = (x->pad + x->stride - 1) / x->stride;
+    return outputs > 0 ? outputs : 0;
+}
+
+int64_t window_high_edge(const WindowAxis *x)
+{
+    const int64_t reach = x->in - 1 - (x->kernel - 1) * x->dilation + x->pad;
+    const int64_t last_inside = reach < 0 ? -1 : reach / x->stride, outputs = x->out - 1 - last_inside;
+    return outputs > 0 ? outputs : 0;
+}
+
+NodeId conv_rebuild(Graph *g, NodeId id, const NodeId *src, const int64_t *pads)
+{
+    const Node n = *graph_node(g, id);
+    rlx_assert(n.op == OP_conv);
+    NodeBuild b = node_copy_begin(g, g, id);
+    for (uint32_t i = 0; i < n.n_src; i++)
+        node_src(&b, src[i]);
+    node_ints(&b, A_conv_pads, pads, 2 * (n.shape->rank - 2));
+    return node_end(&b);
+}
+
+bool conv_is_depthwise(const Graph *g, const Node *n)
+{
+    return n->op == OP_conv && conv_form(n).group > 1 && graph_node(g, n->src[1])->shape->dim[1] == 1;
+}

@@ -71,13 +71,9 @@ static NodeId without_frame(Graph *g, NodeId id, const NodeId *src)
     const Node n = *graph_node(g, id);
     const uint32_t spatial = n.shape->rank - 2;
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
-    NodeBuild b = node_copy_begin(g, g, id);
-    for (uint32_t i = 0; i < n.n_src; i++)
-        node_src(&b, src[i]);
     for (uint32_t i = 0; i < 2 * spatial; i++)
         pads[i] = i % spatial + 1 == spatial ? 0 : conv_form(&n).pad[i];
-    node_ints(&b, A_conv_pads, pads, 2 * spatial);
-    return node_end(&b);
+    return conv_rebuild(g, id, src, pads);
 }
 
 static NodeId step_channels(Graph *g, NodeId id, void *ctx)

@@ -24,7 +24,7 @@ static const SimplifyFn ew_steps[] = {simplify_broadcast, simplify_weights, simp
                                       simplify_rows};
 
 // The functions for an op that is not elementwise, in the order in which they are tried.
-enum { MAX_FNS = 3 };
+enum { MAX_FNS = 4 };
 static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_reshape] = {simplify_reshape},
     [OP_transpose] = {simplify_transpose, simplify_transposes},
@@ -42,7 +42,7 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_gather] = {simplify_gather},
     [OP_pad] = {simplify_pad},
     [OP_block_decode] = {simplify_block_decode},
-    [OP_conv] = {simplify_window_pad, simplify_shuffle, simplify_scale_conv},
+    [OP_conv] = {simplify_window_pad, simplify_taps, simplify_shuffle, simplify_scale_conv},
     [OP_max_pool] = {simplify_window_pad, simplify_max_pool},
     [OP_avg_pool] = {simplify_window_pad},
     [OP_matmul] = {simplify_matmul, simplify_spelled_attention},

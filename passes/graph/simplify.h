@@ -40,6 +40,8 @@ NodeId simplify_block_decode(const Simplify *s, NodeId id);
 NodeId simplify_window_pad(const Simplify *s, NodeId id);
 // A convolution of one tap for each channel as a scale of these channels.
 NodeId simplify_scale_conv(const Simplify *s, NodeId id);
+// Taps of a convolution that never read inside of the image.
+NodeId simplify_taps(const Simplify *s, NodeId id);
 // A maximum over a wide window as maxima of smaller ones.
 NodeId simplify_max_pool(const Simplify *s, NodeId id);
 

@@ -60,10 +60,13 @@ void conv_read_pairs(const Lower *l, Conv *c);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
 // Has the convolution one input channel for each group, and one, two or four output channels, next to each
-// other, and few taps?
+// other, and either few taps or no border along the last axis?
+enum { DEPTHWISE_MAX_EACH = 4 }; // output channels of a group
 bool depthwise_fits(const Lower *l, const Conv *c);
 // Lowers it, if what stores its results takes vectors of channels. Channels are what src calls oc.
 void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx);
+// The same for few taps of rows and columns.
+void depthwise_emit_tiles(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx);
 // Lowers a convolution of 16-bit floats or of bytes for matrix units of GPUs; false when it does not fit.
 bool gpu_conv_lower(Lower *l, const Conv *c);
 // The same for all floats on every GPU; d: of the output.

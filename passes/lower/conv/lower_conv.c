@@ -34,17 +34,6 @@ int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, 
     return n_spatial == 1 && axis == 0 ? dflt : node_get_at(n, id, n_spatial + axis - 2, dflt);
 }
 
-static TileAxis axis_of(const Lower *l, const Node *n, uint32_t axis)
-{
-    const WindowForm form = conv_form(n);
-    return (TileAxis){.out = n->shape->dim[axis + 2],
-                      .in = lower_node(l, n->src[0])->shape->dim[axis + 2],
-                      .kernel = lower_node(l, n->src[1])->shape->dim[axis + 2],
-                      .stride = form.stride[axis],
-                      .dilation = form.dilation[axis],
-                      .pad = form.pad[axis]};
-}
-
 void conv_set_axes(Conv *c, const Loc *x, const TileAxis *axis, uint32_t spatial)
 {
     rlx_assert(spatial >= 1);
@@ -86,7 +75,7 @@ Conv conv_of(const Lower *l, NodeId id)
               .shuffle = node_get_int(n, A_conv_shuffle)};
     TileAxis axis[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i + 2 < x->rank; i++)
-        axis[i] = axis_of(l, n, i);
+        axis[i] = conv_axis(l->g, n, i);
     conv_set_axes(&c, lower_loc(l, n->src[0]), axis, x->rank - 2);
     c.s.n = x->dim[0];
     c.s.ic = w->dim[1];
@@ -151,7 +140,7 @@ static void taps_to_channels(Conv *c)
     TileShape *s = &c->s;
     const bool is_row = s->n_outer == 0 && s->h == 1 && s->in_h == 1 && s->kh == 1 && s->pad_h == 0;
     const bool fits = s->pad_w == 0 && (s->w - 1) * s->sw + (s->kw - 1) * s->dw < s->in_w;
-    if (!is_row || !fits || s->ic != 1 || c->group != 1 || tile_is_worthwhile(s))
+    if (!is_row || !fits || s->ic != 1 || c->group != 1 || s->kw <= CONV_MAX_TAPS)
         return;
     c->stride_c = c->stride_w * s->dw;
     c->stride_w *= s->sw;

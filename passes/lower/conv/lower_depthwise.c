@@ -3,15 +3,15 @@
 // every input vector of a tile loaded once and used for all the outputs that it touches; the weights stay in
 // registers where they fit. Where a channel has several results, each of these has accumulators of its own,
 // and the vectors that are stored have one lane of each in turns. Tiles at the left and right border have
-// text of their own that leaves out what falls outside; rows that may be outside are tested as a whole.
+// text of their own that leaves out what falls outside; rows that may be outside are tested as a whole. The
+// taps are text as well: depthwise_taps.c brings kernels that have many into this form.
 // Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, starting from the bias.
 #include "passes/lower/choice.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/packer.h"
 #include <string.h>
 
-enum { DW_MAX_KERNEL = 7, DW_MAX_ROWS = 2, DW_MAX_PIXELS = 14, DW_EPILOGUE_LOOP_COST = 8 };
-enum { DW_MAX_STRIDE = 4, DW_MAX_DILATION = 24, DW_MAX_EACH = 4 };
+enum { DW_MAX_ROWS = 2, DW_MAX_PIXELS = 14, DW_EPILOGUE_LOOP_COST = 8 };
 
 // Which loops are inside which.
 typedef enum DwOrder {
@@ -231,7 +231,7 @@ static void interleave(const Depthwise *s, KRef *v)
 {
     const int64_t half = s->each / 2;
     for (int64_t turn = 1; turn < s->each; turn *= 2) {
-        KRef from[DW_MAX_EACH];
+        KRef from[DEPTHWISE_MAX_EACH];
         memcpy(from, v, sizeof from);
         for (int64_t i = 0; i < half; i++) {
             v[2 * i] = k_zip(s->l->k, KZIP_LOW, from[i], from[i + half]);
@@ -245,7 +245,7 @@ static void separate(const Depthwise *s, KRef *v)
 {
     const int64_t half = s->each / 2;
     for (int64_t turn = 1; turn < s->each; turn *= 2) {
-        KRef from[DW_MAX_EACH];
+        KRef from[DEPTHWISE_MAX_EACH];
         memcpy(from, v, sizeof from);
         for (int64_t i = 0; i < half; i++) {
             v[i] = k_zip(s->l->k, KZIP_EVEN, from[2 * i], from[2 * i + 1]);
@@ -293,7 +293,7 @@ static void emit_stores(const Depthwise *s, const DwRegisters *r)
     const bool is_looped = lower_epilogue_cost(s->l) >= DW_EPILOGUE_LOOP_COST;
     const KRef sums = is_looped ? k_array(k, DTYPE_f32, points * step) : 0;
     for (int64_t i = 0; i < points; i++) {
-        KRef v[DW_MAX_EACH] = {0};
+        KRef v[DEPTHWISE_MAX_EACH] = {0};
         for (int64_t n = 0; n < s->each; n++)
             v[n] = k_get(k, acc_of(s, r, n, i / pixels, i % pixels));
         interleave(s, v);
@@ -340,7 +340,7 @@ static void emit_tile(const Depthwise *s)
     const TileShape *t = &s->c->s;
     DwRegisters r;
     const int64_t pixels = s->run.pixels, points = s->tile_rows * pixels;
-    KRef init[DW_MAX_EACH] = {0};
+    KRef init[DEPTHWISE_MAX_EACH] = {0};
     load_bias(s, init);
     for (int64_t i = 0; i < points * s->each; i++)
         r.acc[i] = k_var(k, init[i / points],
@@ -540,22 +540,7 @@ static void choose_order(Depthwise *s)
     s->order = (DwOrder)choice_pick(s->l, question, list, 3);
 }
 
-bool depthwise_fits(const Lower *l, const Conv *c)
-{
-    const TileShape *s = &c->s;
-    const bool is_each = s->oc == 1 || s->oc == 2 || s->oc == DW_MAX_EACH;
-    if (l->caps->is_gpu || s->ic != 1 || !is_each || c->group < 4 ||
-        lower_node(l, l->anchor)->dtype != DTYPE_f32 || (s->oc > 1 && lower_fit_lanes(l, c->group) == 1))
-        return false;
-    if (s->kw > DW_MAX_KERNEL || s->kh > DW_MAX_KERNEL || s->sw > DW_MAX_STRIDE || s->sh > DW_MAX_STRIDE ||
-        s->dw > DW_MAX_DILATION || s->dh > DW_MAX_DILATION)
-        return false;
-    if (c->bias != 0 && lower_loc(l, c->bias)->stride[0] != 1)
-        return false;
-    return conv_can_pack(l, c->w) && c->stride_c == 1 && tile_is_worthwhile(s);
-}
-
-void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx)
+void depthwise_emit_tiles(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx)
 {
     rlx_assert(c->group >= 1 && store != NULL);
     Depthwise s = {.l = l,

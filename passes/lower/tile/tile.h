@@ -8,12 +8,10 @@
 #ifndef PASSES_LOWER_TILE_TILE_H
 #define PASSES_LOWER_TILE_TILE_H
 
+#include "ir/shape/forms.h"
 #include "passes/lower/lower.h"
 
-// One spatial axis of a convolution.
-typedef struct TileAxis {
-    int64_t out, in, kernel, stride, dilation, pad;
-} TileAxis;
+typedef WindowAxis TileAxis; // one spatial axis of a convolution
 
 enum { TILE_MAX_OUTER = SHAPE_MAX_RANK - 4 };
 
@@ -136,7 +134,8 @@ TileRuns tile_runs(Lower *l, const TileShape *s, int64_t most);
 // Opens the loop over a run (none for one tile) and gives the column of the tile; then close.
 KRef tile_open_run(Kernel *k, const TileRun *run);
 void tile_close_run(Kernel *k, const TileRun *run);
-// Few enough taps and border columns that tiles with text of their own for the borders make sense.
+// No border columns, or so few of them and of taps that tiles with text of their own for the borders make
+// sense.
 bool tile_is_worthwhile(const TileShape *s);
 // Taps that fall inside the input: [lo, hi). start: input position of tap 0, may be negative.
 void tile_clip_taps(Kernel *k, const TileAxis *x, KRef start, KRef *lo, KRef *hi);

@@ -3,8 +3,6 @@
 // read inside the input for the same pixels.
 #include "passes/lower/tile/tile_part.h"
 
-enum { TILE_MAX_TAPS = 32, TILE_MAX_EDGES = 64 }; // of an axis: every edge tile is text of its own
-
 int64_t tile_outer_points(const TileShape *s)
 {
     int64_t n = 1;
@@ -38,22 +36,9 @@ static int64_t last_inside(const TileAxis *x)
     return reach < 0 ? -1 : reach / x->stride;
 }
 
-// Outputs that some tap reads outside the input for, at the beginning and at the end of the axis.
-static int64_t low_edge(const TileAxis *x)
-{
-    const int64_t outputs = ceil_div(x->pad, x->stride);
-    return outputs > 0 ? outputs : 0;
-}
-
-static int64_t high_edge(const TileAxis *x)
-{
-    const int64_t outputs = x->out - 1 - last_inside(x);
-    return outputs > 0 ? outputs : 0;
-}
-
 static int64_t edge_outputs(const TileAxis *x)
 {
-    return low_edge(x) + high_edge(x);
+    return window_low_edge(x) + window_high_edge(x);
 }
 
 bool tile_axis_has_border(const TileAxis *x)
@@ -63,13 +48,13 @@ bool tile_axis_has_border(const TileAxis *x)
 
 bool tile_axis_has_many_edges(const TileAxis *x)
 {
-    return edge_outputs(x) > TILE_MAX_EDGES;
+    return edge_outputs(x) > CONV_MAX_EDGES;
 }
 
 bool tile_is_worthwhile(const TileShape *s)
 {
     const TileAxis x = tile_column_axis(s);
-    return s->kw <= TILE_MAX_TAPS && !tile_axis_has_many_edges(&x);
+    return !tile_axis_has_border(&x) || (s->kw <= CONV_MAX_TAPS && !tile_axis_has_many_edges(&x));
 }
 
 // The outputs of the tile at the low border, of those between the borders, and of the one at the high border.
@@ -84,7 +69,7 @@ typedef struct BorderCut {
 static bool cut_at_borders(const TileAxis *x, int64_t most, BorderCut *best)
 {
     const int64_t n = ceil_div(x->out, most), base = x->out / n;
-    const int64_t low = low_edge(x), high = high_edge(x), borders = (low > 0) + (high > 0);
+    const int64_t low = window_low_edge(x), high = window_high_edge(x), borders = (low > 0) + (high > 0);
     int64_t longest_short = base / 2; // the shortest tile of the best cut
     for (int64_t between = base; borders > 0 && n > borders && between <= most && between <= base + 1;
          between++) {
