@@ -25,6 +25,7 @@ typedef struct IntConv {
     NodeId id, x, w, bias, x_zero, w_zero;
     Shape ws;          // of the weights
     const int32_t *wv; // weights less their zero points, when these are constants
+    int64_t shift;     // what is taken off them besides, so that they are bytes (shifted)
     int64_t most_x;    // largest magnitude of an input less its zero point
     int64_t group;
 } IntConv;
@@ -83,13 +84,19 @@ static NodeId flipped(Graph *g, NodeId id, DType to)
     return graph_cast(g, graph_op2(g, OP_add, wide, step), to);
 }
 
+// With a shift, one more output channel sums the inputs.
 static NodeId byte_weights(const IntConv *c)
 {
     const uint64_t n = (uint64_t)shape_numel(&c->ws);
-    int8_t *v = ARENA_ARRAY(c->g->arena, int8_t, n + 1);
+    const uint64_t sums = c->shift != 0 ? n / (uint64_t)c->ws.dim[0] : 0;
+    int8_t *v = ARENA_ARRAY(c->g->arena, int8_t, n + sums + 1);
+    Shape s = c->ws;
+    s.dim[0] += c->shift != 0;
     for (uint64_t i = 0; i < n; i++)
-        v[i] = (int8_t)c->wv[i];
-    return graph_const(c->g, DTYPE_i8, &c->ws, v, n, node_span(c->g, c->w));
+        v[i] = (int8_t)(c->wv[i] - c->shift);
+    for (uint64_t i = 0; i < sums; i++)
+        v[n + i] = 1;
+    return graph_const(c->g, DTYPE_i8, &s, v, n + sums, node_span(c->g, c->w));
 }
 
 // A product of matrices, as images of one pixel.
@@ -99,19 +106,30 @@ static bool is_product(const IntConv *c)
     return shape_numel(s) == s->dim[0] * s->dim[1];
 }
 
+// Weights less their zero points may be no bytes, though they are at most 255 apart: what they are less a
+// number are bytes, and that number times the sum of the inputs is added (with_shift).
+static bool shift_weights(IntConv *c)
+{
+    const int64_t n = shape_numel(&c->ws);
+    int64_t least = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        least = c->wv[i] < least ? c->wv[i] : least;
+        most = c->wv[i] > most ? c->wv[i] : most;
+    }
+    c->shift = most > INT8_MAX ? most - INT8_MAX : least < INT8_MIN ? least - INT8_MIN : 0;
+    return most - c->shift <= INT8_MAX && least - c->shift >= INT8_MIN && (c->shift == 0 || c->group == 1);
+}
+
 // Can vectors of output channels take four input channels at a time? Made of parts, dot products are worth it
 // for products, whose weights are read once: pixels of images are many, and as floats may be transformed.
-static bool fits_dot(const IntConv *c, const TargetCaps *caps)
+static bool fits_dot(IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
     const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && is_product(c));
     if (!has_dot || n == 0 || c->ws.rank > 4 || (c->ws.dim[1] < 4 && c->group > 1) ||
         c->ws.dim[0] / c->group < 4)
         return false;
-    for (int64_t i = 0; i < n; i++)
-        if (c->wv[i] < INT8_MIN || c->wv[i] > INT8_MAX)
-            return false;
-    return true;
+    return shift_weights(c);
 }
 
 // Are they multiplied by units of a GPU, or as depthwise ones? Weights in a file are read where they are.
@@ -123,10 +141,38 @@ static bool fits_units(const IntConv *c, const PassOptions *o)
             units_take_depthwise(o->caps, &c->ws, c->group, c->wv));
 }
 
+static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
+{
+    if (from == 0 && to == graph_node(g, id)->shape->dim[1])
+        return id;
+    NodeBuild b = node_begin(g, OP_slice, node_span(g, id), g->labels.data[id]);
+    node_slice(&b, id, 1, from, to, 1);
+    return node_end(&b);
+}
+
+// The bias goes along the channels.
+static NodeId add_bias(const IntConv *c, NodeId sum)
+{
+    if (c->bias == 0)
+        return sum;
+    Shape s = {.rank = c->ws.rank - 1, .dim = {c->ws.dim[0], 1, 1, 1}};
+    return graph_op2(c->g, OP_add, sum, graph_reshape(c->g, c->bias, &s));
+}
+
+// The sums of shifted weights, and behind them that of the inputs, as the sums of the weights.
+static NodeId with_shift(const IntConv *c, NodeId id)
+{
+    Graph *g = c->g;
+    const int64_t n = c->ws.dim[0];
+    const NodeId shift = graph_scalar(g, DTYPE_i32, (double)c->shift, node_span(g, c->id));
+    const NodeId inputs = graph_op2(g, OP_mul, slice_channels(g, id, n, n + 1), shift);
+    return add_bias(c, graph_op2(g, OP_add, slice_channels(g, id, 0, n), inputs));
+}
+
 static NodeId as_dot(const IntConv *c)
 {
     Graph *g = c->g;
-    NodeId src[5] = {c->x, c->w, c->bias, c->x_zero, 0};
+    NodeId src[5] = {c->x, c->w, c->shift != 0 ? 0 : c->bias, c->x_zero, 0};
     if (graph_node(g, c->w)->dtype != DTYPE_i8 || c->w_zero != 0)
         src[1] = byte_weights(c);
     if (graph_node(g, c->x)->dtype == DTYPE_i8) {
@@ -138,7 +184,8 @@ static NodeId as_dot(const IntConv *c)
     bool is_same = n.n_src == 5;
     for (uint32_t i = 0; i < n.n_src; i++)
         is_same = is_same && src[i] == n.src[i];
-    return is_same ? c->id : graph_clone_with(g, c->id, src, 5);
+    const NodeId id = is_same ? c->id : graph_clone_with(g, c->id, src, 5);
+    return c->shift != 0 ? with_shift(c, id) : id;
 }
 
 // --- as floats -----------------------------------------------------------------------------------
@@ -186,15 +233,6 @@ static int64_t count_parts(const IntConv *c)
             return parts;
     }
     return 0;
-}
-
-static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
-{
-    if (from == 0 && to == graph_node(g, id)->shape->dim[1])
-        return id;
-    NodeBuild b = node_begin(g, OP_slice, node_span(g, id), g->labels.data[id]);
-    node_slice(&b, id, 1, from, to, 1);
-    return node_end(&b);
 }
 
 static NodeId float_conv(const IntConv *c, NodeId x, NodeId w)
@@ -284,12 +322,7 @@ static NodeId float_sums(const IntConv *c)
 
 static NodeId as_floats(const IntConv *c)
 {
-    Graph *g = c->g;
-    const NodeId sum = float_sums(c);
-    if (c->bias == 0)
-        return sum;
-    Shape s = {.rank = c->ws.rank - 1, .dim = {c->ws.dim[0], 1, 1, 1}};
-    return graph_op2(g, OP_add, sum, graph_reshape(g, c->bias, &s));
+    return add_bias(c, float_sums(c));
 }
 
 // --- rows of 8 bits ------------------------------------------------------------------------------
@@ -378,11 +411,11 @@ static NodeId conv_of_images(Graph *g, NodeId id)
 // An int_conv of bytes in the form that the target wants.
 static NodeId formed(Graph *g, NodeId id, const PassOptions *o)
 {
-    const IntConv c = int_conv_of(g, id);
+    IntConv c = int_conv_of(g, id);
     if (fits_units(&c, o))
         return id;
     if (o->caps->has_dot8 && !o->caps->is_gpu && o->file == NULL && bytes_volume_fits(g, id)) {
-        const IntConv as_images = int_conv_of(g, conv_of_images(g, id));
+        IntConv as_images = int_conv_of(g, conv_of_images(g, id));
         if (fits_dot(&as_images, o->caps))
             return bytes_volume_of(g, id, as_dot(&as_images));
     }

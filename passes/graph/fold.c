@@ -19,6 +19,7 @@ typedef struct Fold {
     Arena *perm, *scratch;
     const uint8_t *is_weight; // by NodeId below n_marked: see mark_weights
     uint32_t n_marked;
+    NodeId visited; // what the node at hand was before its operands changed
     bool keeps_eighths;    // products may read constants of 8-bit floats as they are
     const bool *is_kept;   // the same: casts that such products read
 } Fold;
@@ -40,27 +41,37 @@ static NodeId weights_of(const Graph *g, const Node *n)
     return n->src[1];
 }
 
-// An expand of a constant that something reads as its weights, as it is or in another form: without its
-// values a convolution is a plain loop, and every run spreads the weights anew.
+// What constants come to that something reads as its weights: without its values a convolution packs them in
+// every run, or is a plain loop, and every run computes the weights anew. So they become constants however
+// much larger than their parts they are: spread numbers, filters that a model computes from frequencies.
 static void mark_weights(const Graph *g, Fold *f)
 {
     uint8_t *mark = ARENA_ARRAY(f->scratch, uint8_t, g->nodes.len);
     for (NodeId id = g->nodes.len; id-- > 1;) { // operands come before what reads them
         const Node *n = graph_node(g, id);
-        const bool is_form = (op_info[n->op].flags & (OPFLAG_VIEW | OPFLAG_POINT)) != 0;
-        const NodeId weights = mark[id] && is_form ? n->src[0] : weights_of(g, n);
+        const NodeId weights = weights_of(g, n);
         if (weights)
             mark[weights] = 1;
+        const bool is_form = (op_info[n->op].flags & OPFLAG_VIEW) != 0;
+        const uint32_t passed = is_form ? 1 : op_is_pointwise((OpId)n->op) ? n->n_src : 0;
+        for (uint32_t i = 0; mark[id] && i < passed; i++)
+            mark[n->src[i]] = 1;
     }
     f->is_weight = mark;
     f->n_marked = g->nodes.len;
 }
 
-static bool is_spread_weight(const Graph *g, const Fold *f, NodeId id)
+static bool is_spread_weight(const Node *n, const Fold *f)
 {
-    const Node *n = graph_node(g, id);
-    return (op_info[n->op].flags & OPFLAG_VIEW) != 0 && id < f->n_marked && f->is_weight[id] &&
-           shape_numel(n->shape) > shape_numel(graph_node(g, n->src[0])->shape);
+    return ((op_info[n->op].flags & OPFLAG_VIEW) != 0 || op_is_pointwise((OpId)n->op)) &&
+           f->visited < f->n_marked && f->is_weight[f->visited];
+}
+
+static void note_visit(NodeId old, NodeId rebuilt, void *ctx)
+{
+    Fold *f = ctx;
+    (void)rebuilt;
+    f->visited = old;
 }
 
 // --- 8-bit floats --------------------------------------------------------------------------------
@@ -116,7 +127,7 @@ static bool is_foldable(Graph *g, NodeId id, const Fold *f)
     if (n->op == OP_block_decode && out > FOLD_ALWAYS_BYTES) // blocks are there because they are small
         return false;
     return (out <= FOLD_ALWAYS_BYTES || (out <= fold_max_bytes && (out / FOLD_GROWTH <= in || in == 0)) ||
-            is_spread_weight(g, f, id)) &&
+            (out <= fold_max_bytes && is_spread_weight(n, f))) &&
            eval_spend(g, id);
 }
 
@@ -195,7 +206,7 @@ static bool fold_all(Pass *p, bool (*find_eighths)(const Graph *, NodeId, NodeId
     if (f.keeps_eighths)
         mark_eighths(p->graph, &f, find_eighths);
     const uint32_t errors = p->diag->n_errors;
-    bool changed = graph_rewrite(p->graph, step_fold, &f);
+    bool changed = graph_rewrite_watched(p->graph, note_visit, step_fold, &f);
     changed = bodies_tidy(p) || changed;
     p->failed = !graph_settle_checks(p->graph) || p->diag->n_errors != errors;
     return changed;

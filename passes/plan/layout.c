@@ -209,6 +209,16 @@ static bool has_byte_units(const Graph *g, const Layout *l, const Node *n)
            k_is_byte(graph_node(g, n->src[0])->dtype);
 }
 
+// A filter of several taps to few channels sums vectors of input channels (tile_take_dots), which makes
+// up for a copy of the image.
+static bool sums_channels(const Graph *g, const Node *n)
+{
+    enum { FEW_RESULTS = 4, DOT_CHANNELS = 8, DOT_TAPS = 4 };
+    const Shape *x = graph_node(g, n->src[0])->shape, *w = graph_node(g, n->src[1])->shape;
+    return window_form(n).group == 1 && n->shape->dim[1] <= FEW_RESULTS && x->dim[1] >= DOT_CHANNELS &&
+           shape_is_const(w) && shape_numel(w) >= DOT_TAPS * x->dim[1] * n->shape->dim[1];
+}
+
 // A convolution over few channels reads any order; one that loads vectors of channels needs them next to each
 // other.
 static bool wants_channels_last_operand(const Graph *g, const Layout *l, const Node *n)
@@ -220,7 +230,7 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
     if (has_byte_units(g, l, n) && x->shape->dim[1] >= MANY_CHANNELS)
         return true;
     if (l->has_vectors && x->dtype == DTYPE_f32)
-        return is_grouped || may_be_transformed(g, l, n) ||
+        return is_grouped || sums_channels(g, n) || may_be_transformed(g, l, n) ||
                (n->op == OP_conv && waits_for_rows(g, l, n));
     return is_grouped && conv_form(n).group > 1;
 }

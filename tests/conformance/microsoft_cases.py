@@ -139,6 +139,15 @@ def quantised():
                [bytes_of(4, 8), bytes_of(8, 5), scalar(0.02), scalar(0.1)])
     yield Case("dynamic_quantize_matmul", "DynamicQuantizeMatMul",
                [floats(2, 4, 8), weights(8, 5), scalar(0.03), scalar(3, np.int8), floats(5)])
+    rounded = {"tolerance": 3e-2, "constants": (1, 2, 3, 8, 9, 10, 11), "results": (0, 1, 2)}
+    for dirs, dtype, columns in ((1, np.int8, False), (2, np.uint8, False), (1, np.int8, True)):
+        scales = [np.full((dirs, 24) if columns else dirs, v, np.float32) for v in (0.004, 0.005)]
+        zeros = [np.full(scales[0].shape, v, dtype) for v in ((0, 0) if columns else (3, 100))]
+        name = f"dynamic_quantize_lstm_{dirs}_{np.dtype(dtype)}{'_columns' * columns}"
+        yield Case(name, "DynamicQuantizeLSTM",
+                   [floats(5, 2, 8), bytes_of(dirs, 8, 24, dtype=dtype), bytes_of(dirs, 6, 24, dtype=dtype),
+                    floats(dirs, 48), None, None, None, None, scales[0], zeros[0], scales[1], zeros[1]],
+                   {"hidden_size": 6, "direction": "bidirectional" if dirs == 2 else "forward"}, **rounded)
     yield Case("qgemm", "QGemm",
                [bytes_of(4, 8), scalar(0.02), scalar(100, np.uint8), weights(5, 8),
                        scalar(0.03),

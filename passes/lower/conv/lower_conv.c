@@ -3,9 +3,9 @@
 // the register-tiled core, depthwise ones with a vector of channels, those of GPUs as products
 // (gpu_conv.c, gpu_window_conv.c), 1x1 ones between rows as products of CPUs (conv_rows.c), everything
 // else as plain loops. Weights that are not constant are packed by a kernel of their own. Accumulation:
-// f32 fused multiply-adds in the order of taps, then channels, starting from the bias; 1x1 convolutions to
-// one channel by lanes of channels that are joined pairwise, then the bias. Products of GPUs have orders
-// of their own.
+// f32 fused multiply-adds in the order of taps, then channels, starting from the bias; convolutions to few
+// channels by lanes of input channels that are joined pairwise, then the bias. Products of GPUs have
+// orders of their own.
 #include "passes/lower/conv/conv.h"
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"
@@ -171,6 +171,24 @@ static bool join_axis(Conv *c, Domain *d, uint32_t axis, const TileAxis *x, int6
     return true;
 }
 
+// Images of one pixel each are the pixels of one row, so that a tile has several of them.
+static void join_images(Conv *c, Domain *d)
+{
+    const uint32_t last = d->rank - 1;
+    TileShape *s = &c->s;
+    const TileAxis row = tile_row_axis(s), column = tile_column_axis(s);
+    bool is_pixel = is_pointwise(&row) && is_pointwise(&column) && s->h == 1 && s->w == 1;
+    for (uint32_t i = 0; i < s->n_outer; i++)
+        is_pixel = is_pixel && is_pointwise(&s->outer[i]) && s->outer[i].out == 1;
+    if (!is_pixel || s->n == 1 || c->images != 0)
+        return;
+    s->w = s->in_w = d->extent[last] = s->n;
+    s->n = d->extent[0] = 1;
+    c->stride_w = c->stride_n;
+    for (uint32_t i = 0; i < d->access.len; i++)
+        d->access.data[i].stride[last] = d->access.data[i].stride[0];
+}
+
 // Pixels of a 1x1 convolution without padding form one run when rows follow each other evenly everywhere.
 static void join_rows(Conv *c, Domain *d)
 {
@@ -258,6 +276,7 @@ static Tile conv_tile(Lower *l, const Conv *c, ConvStore *store)
     t.in = conv_tile_input(l, c);
     if (c->shuffle != 1)
         shuffle_input(l, c, &t.in);
+    tile_take_dots(&t);
     t.has_bias = c->bias != 0;
     if (t.has_bias)
         t.bias = lower_param(l, c->bias, PARAM_READ);
@@ -409,51 +428,6 @@ static KRef plain_conv(Lower *l, const Domain *d, Point at, void *ctx)
     return k_get(k, acc);
 }
 
-// --- one output channel --------------------------------------------------------------------------
-
-enum { DOT_MIN_CHANNELS = 8 };
-
-// A 1x1 convolution to one channel has no vectors of output channels: every pixel is a dot product along the
-// input's channels, which lie next to each other.
-static bool is_dot(const Lower *l, const Conv *c)
-{
-    const TileShape *s = &c->s;
-    return !l->caps->is_gpu && l->caps->f32_lanes > 1 && s->n_outer == 0 && c->group == 1 && s->oc == 1 &&
-           s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0 && c->shuffle == 1 &&
-           s->ic >= DOT_MIN_CHANNELS && c->stride_c == 1 && lower_node(l, l->anchor)->dtype == DTYPE_f32 &&
-           (s->h - 1) * s->sh < s->in_h && (s->w - 1) * s->sw < s->in_w && lower_loc(l, c->w)->stride[1] == 1;
-}
-
-static void add_products(Lower *l, const Conv *c, KRef acc, KRef x, KRef channel, uint8_t lanes,
-                         uint8_t count)
-{
-    Kernel *k = l->k;
-    const KRef xv = k_load(k, lower_param(l, c->x, PARAM_READ), k_add(k, x, channel), lanes, count);
-    const KRef wv = k_load(k, lower_param(l, c->w, PARAM_READ), channel, lanes, count);
-    k_set(k, acc, k_fma(k, xv, wv, k_get(k, acc)));
-}
-
-static KRef dot_conv(Lower *l, const Domain *d, Point at, void *ctx)
-{
-    const Conv *c = ctx;
-    Kernel *k = l->k;
-    const uint8_t lanes = lower_fit_lanes(l, c->s.ic);
-    const int64_t whole = c->s.ic - c->s.ic % lanes;
-    KRef x = k_expr(k, "$ * #", at.idx[0], c->stride_n);
-    x = k_expr(k, "$ * # + $", at.idx[d->rank - 1], c->s.sw * c->stride_w, x);
-    if (d->rank > 3)
-        x = k_expr(k, "$ * # + $", at.idx[2], c->s.sh * c->stride_h, x);
-    const KRef acc = k_var(k, k_splat(k, k_number(k, DTYPE_f32, 0), lanes), "acc");
-    const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "c");
-    add_products(l, c, acc, x, i, lanes, lanes);
-    k_end(k);
-    if (whole < c->s.ic)
-        add_products(l, c, acc, x, k_index(k, whole), lanes, (uint8_t)(c->s.ic - whole));
-    const KRef sum = k_hreduce(k, KOP_add, k_get(k, acc));
-    return c->bias == 0 ? sum
-                        : k_add(k, sum, k_load(k, lower_param(l, c->bias, PARAM_READ), k_index(k, 0), 1, 1));
-}
-
 bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n)
 {
     return n->op == OP_conv && o->caps->has_matrix && conv_is_of_bf16(g, n);
@@ -478,10 +452,6 @@ void lower_conv(Lower *l)
         emit_depthwise(l, &c, &d);
         return;
     }
-    if (l->strip.window == NULL && is_dot(l, &c)) {
-        lower_map(l, dot_conv, &c, MAP_SCALAR);
-        return;
-    }
     taps_to_channels(&c);
     c.has_pairs = conv_takes_pairs(l, &c);
     const bool is_whole = l->whole[l->anchor], has_tiles = can_tile(l, &c, &d);
@@ -494,8 +464,10 @@ void lower_conv(Lower *l)
         lower_map(l, plain_conv, &p, MAP_SCALAR);
         return;
     }
-    if (is_free)
+    if (is_free) {
         join_rows(&c, &d);
+        join_images(&c, &d);
+    }
     ConvStore store = {.d = d};
     if (has_matrix && in_order && is_free)
         emit_matrix_groups(l, &c, &store);

@@ -160,6 +160,7 @@ static void emit_tiles(Lower *l, const Conv *conv, const TileSource *src, PhaseS
     Tile tile = tile_new(l, c->s);
     tile.in = conv_tile_input(l, c);
     tile.in.param = c->has_pairs ? s->t->pairs : tile.in.param;
+    tile_take_dots(&tile);
     tile.w = node_is_const(l->g, c->w) ? tile_pack(&tile, src, node_name(l->g, c->w))
                                        : tile_pack_stored(&tile, src, c->w);
     tile.has_bias = c->bias != 0;

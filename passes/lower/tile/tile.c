@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One register tile: accumulators, the loops over kernel rows, kernel columns and channels, and the stores.
 // See tile.h. Accumulators are named variables, for compilers that keep no array in registers; taps with the
-// same valid pixels share one loop.
+// same valid pixels share one loop. Where there are too few output channels for a vector (tile_take_dots),
+// the lanes of an accumulator are input channels, which are joined pairwise at the end.
 #include "passes/lower/tile/tile_part.h"
 
 enum { EPILOGUE_LOOP_COST = 8, UNROLL_CHANNELS = 4 };
@@ -41,9 +42,9 @@ static void begin_accs(const Tile *t, const TileAt *at, Accs *a)
     Kernel *k = t->l->k;
     KRef init[TILE_MAX_VECTORS];
     for (int64_t v = 0; v < at->nv; v++) {
-        const uint8_t lanes = tile_vector_lanes(t, at->channels, v);
+        const uint8_t lanes = t->dot > 0 ? t->dot : tile_vector_lanes(t, at->channels, v);
         const KRef index = k_expr(k, "$ + ($ + #)", t->bias_base, at->channel, v * t->lanes);
-        init[v] = t->has_bias ? k_load(k, t->bias, index, lanes, real_lanes(t, at, v))
+        init[v] = t->has_bias && t->dot == 0 ? k_load(k, t->bias, index, lanes, real_lanes(t, at, v))
                               : k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
     }
     for (int64_t p = 0; p < at->rows * at->columns; p++)
@@ -98,6 +99,21 @@ static void emit_step(const Tile *t, const TileAt *at, const Accs *a, Cursor c, 
         }
 }
 
+// The same for `count` channels of a vector: these are the lanes.
+static void emit_dot(const Tile *t, const TileAt *at, const Accs *a, Cursor c, uint8_t count,
+                     const Window *in)
+{
+    Kernel *k = t->l->k;
+    const KRef w = k_load(k, t->w.param, c.w, t->dot, count);
+    for (int64_t row = in->row_lo; row < in->row_hi; row++)
+        for (int64_t column = in->column_lo; column < in->column_hi; column++) {
+            const int64_t from = row * t->s.sh * t->in.stride_h + column * t->s.sw * t->in.stride_w;
+            const KRef x = k_load(k, t->in.param, k_expr(k, "$ + #", c.x, from), t->dot, count);
+            const KRef acc = a->var[row * at->columns + column];
+            k_set(k, acc, k_fma(k, x, w, k_get(k, acc)));
+        }
+}
+
 static Cursor at_channel(const Tile *t, const TileAt *at, Cursor c, KRef channel)
 {
     Kernel *k = t->l->k;
@@ -109,11 +125,30 @@ static Cursor at_channel(const Tile *t, const TileAt *at, Cursor c, KRef channel
     return to;
 }
 
+// The sum over n channels by vectors, of which the last may be partial.
+static void emit_dots(const Tile *t, const TileAt *at, const Accs *a, Cursor c, int64_t n, const Window *in)
+{
+    Kernel *k = t->l->k;
+    const int64_t whole = n - n % t->dot;
+    rlx_assert(at->nv == 1 && at->width == 1 && t->in.stride_c == 1);
+    if (whole > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), t->dot, KFOR_SERIAL, "c");
+        emit_dot(t, at, a, at_channel(t, at, c, i), t->dot, in);
+        k_end(k);
+    }
+    if (whole < n)
+        emit_dot(t, at, a, at_channel(t, at, c, k_index(k, whole)), (uint8_t)(n - whole), in);
+}
+
 // The sum over n channels. Very few are unrolled: a loop of three costs more than its body.
 static void emit_channels(const Tile *t, const TileAt *at, const Accs *a, Cursor c, int64_t n,
                           const Window *in)
 {
     Kernel *k = t->l->k;
+    if (t->dot > 0) {
+        emit_dots(t, at, a, c, n, in);
+        return;
+    }
     if (n <= UNROLL_CHANNELS && t->s.kh * t->s.kw > 1) {
         for (int64_t i = 0; i < n; i++)
             emit_step(t, at, a, at_channel(t, at, c, k_index(k, i)), in);
@@ -269,6 +304,17 @@ static void store_vector(const Tile *t, const TileAt *at, KRef row, KRef column,
     t->store(t->l, &out, value, t->ctx);
 }
 
+// What an accumulator comes to.
+static KRef sum_of(const Tile *t, const TileAt *at, KRef var)
+{
+    Kernel *k = t->l->k;
+    const KRef v = k_get(k, var);
+    if (t->dot == 0)
+        return v;
+    const KRef sum = k_hreduce(k, KOP_add, v);
+    return t->has_bias ? k_add(k, sum, k_load(k, t->bias, k_add(k, t->bias_base, at->channel), 1, 1)) : sum;
+}
+
 static void emit_plain_stores(const Tile *t, const TileAt *at, const Accs *a)
 {
     Kernel *k = t->l->k;
@@ -276,7 +322,7 @@ static void emit_plain_stores(const Tile *t, const TileAt *at, const Accs *a)
         for (int64_t column = 0; column < at->columns; column++)
             for (int64_t v = 0; v < at->nv; v++)
                 store_vector(t, at, k_index(k, row), k_index(k, column), v,
-                             k_get(k, a->var[(row * at->columns + column) * at->nv + v]));
+                             sum_of(t, at, a->var[(row * at->columns + column) * at->nv + v]));
 }
 
 // Costly epilogues go through a small buffer and loops over the pixels, so that their text appears once a
@@ -291,7 +337,8 @@ static void emit_stores(const Tile *t, const TileAt *at, const Accs *a)
     }
     const KRef sums = k_array(k, DTYPE_f32, pixels * pitch);
     for (int64_t i = 0; i < pixels * at->nv; i++)
-        k_astore(k, sums, k_index(k, i / at->nv * pitch + i % at->nv * t->lanes), k_get(k, a->var[i]));
+        k_astore(k, sums, k_index(k, i / at->nv * pitch + i % at->nv * t->lanes),
+                 sum_of(t, at, a->var[i]));
     uint32_t opened = 0;
     const KRef row = open_loop(k, k_index(k, 0), k_index(k, at->rows), KFOR_ROLL, "r", &opened);
     const KRef column = open_loop(k, k_index(k, 0), k_index(k, at->columns), KFOR_ROLL, "p", &opened);

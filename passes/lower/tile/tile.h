@@ -82,6 +82,7 @@ typedef struct Tile {
     KRef bias_base;
     uint8_t lanes;
     uint8_t max_acc; // accumulators that fit the register file
+    uint8_t dot;     // lanes of input channels, see tile_take_dots; 0: none
     TilePlan plan;
     TileStore store;
     void *ctx;
@@ -104,6 +105,9 @@ typedef struct TileBlocks {
 TileShape tile_shape_of_window(const Lower *l, const TileShape *s);
 // A tile of this shape with the plan that the cost model (or a measurement) prefers.
 Tile tile_new(Lower *l, TileShape s);
+// Once the input of a tile is set: where there are too few output channels for vectors of them, and input
+// channels lie next to each other, sums have vectors of these.
+void tile_take_dots(Tile *t);
 TileBlocks tile_blocks(const Tile *t);
 // Most pixels that tiles take beside nv vectors of channels.
 int64_t tile_pixels(const Tile *t, int64_t nv);

@@ -280,3 +280,31 @@ TilePlan tile_choose(const Tile *given)
         list[i] = (Candidate){plan_name(&t, &p.plan[i]), p.cycles[i]};
     return p.plan[choice_pick(t.l, question(&t), list, p.n)];
 }
+
+enum { DOT_PIXELS = 8, DOT_JOIN = 10 };
+
+// Does it take fewer instructions to sum vectors of n input channels, and to join their lanes for each
+// result?
+static bool dots_are_less(const Tile *t, int64_t n)
+{
+    const TileShape *s = &t->s;
+    const int64_t lanes = lower_fit_lanes(t->l, n), taps = tile_steps(s) / n;
+    const int64_t tile = tile_steps(s) * (t->lanes == 1 ? s->oc : 1);
+    const int64_t dot = s->oc * (taps * ceil_div(n, lanes) + DOT_JOIN);
+    return lanes > 1 && s->oc < t->l->caps->f32_lanes && dot + dot / 4 < tile;
+}
+
+void tile_take_dots(Tile *t)
+{
+    const TileShape *s = &t->s;
+    const int64_t w = s->w < 1 ? 1 : s->w, parts = ceil_div(w, DOT_PIXELS);
+    const bool is_run = s->dw * t->in.stride_w == s->ic; // neighbouring taps
+    const int64_t channels = is_run ? s->kw * s->ic : s->ic;
+    rlx_assert(t->plan.nv >= 1 && s->ic >= 0);
+    if (t->l->caps->f32_lanes == 1 || t->in.has_table || t->in.stride_c != 1 || s->paired > 0 ||
+        channels < 1 ||  !dots_are_less(t, channels))
+        return;
+    t->lanes = 1;
+    t->dot = lower_fit_lanes(t->l, channels);
+    t->plan = (TilePlan){.nv = 1, .rows = 1, .columns = ceil_div(w, parts), .pixels_outside = s->oc > 1};
+}

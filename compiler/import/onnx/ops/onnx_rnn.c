@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers. A plain LSTM, and a GRU that resets after the product, are ops of ours; all others are
 // loops over the steps, with the products of the inputs computed for all steps before.
+#include "compiler/import/onnx/onnx_quant.h"
 #include "compiler/import/onnx/ops/onnx_rnn.h"
 
 #include <string.h>
@@ -84,11 +85,11 @@ static void read_lengths(OnnxNode *n, Rnn *r)
         r->lengths = onnx_cast(n, onnx_src(n, 4), DTYPE_i64);
 }
 
-static bool read_rnn(OnnxNode *n, Rnn *r, const RnnCell *cell)
+// w, r: the weights, in the shapes of LSTM and its like.
+static bool read_rnn_of(OnnxNode *n, Rnn *r, const RnnCell *cell, NodeId w, NodeId recurrent)
 {
     static const int64_t swapped[] = {1, 0, 2};
-    *r = (Rnn){
-        .cell = cell, .x = onnx_src(n, 0), .w = onnx_src(n, 1), .r = onnx_src(n, 2), .b = onnx_opt(n, 3)};
+    *r = (Rnn){.cell = cell, .x = onnx_src(n, 0), .w = w, .r = recurrent, .b = onnx_opt(n, 3)};
     for (uint32_t i = 0; i < cell->states; i++)
         r->state[i] = onnx_opt(n, 5 + i);
     r->is_batch_major = onnx_int(n, "layout", 0) != 0;
@@ -108,6 +109,11 @@ static bool read_rnn(OnnxNode *n, Rnn *r, const RnnCell *cell)
     r->hidden = onnx_const_dim(n, r->r, 2);
     read_lengths(n, r);
     return !n->failed;
+}
+
+static bool read_rnn(OnnxNode *n, Rnn *r, const RnnCell *cell)
+{
+    return read_rnn_of(n, r, cell, onnx_src(n, 1), onnx_src(n, 2));
 }
 
 // --- one direction ---
@@ -245,11 +251,11 @@ static bool is_plain(const Rnn *r)
 
 static void import_plain(OnnxNode *n, const Rnn *r)
 {
-    static const uint32_t operands[] = {0, 1, 2, 3, 5, 6, 7};
     const bool is_gru = r->cell == &rnn_cell_gru;
+    const NodeId operands[] = {onnx_opt(n, 0), r->w, r->r, r->b, onnx_opt(n, 5), onnx_opt(n, 6), r->p};
     NodeBuild b = onnx_begin(n, is_gru ? OP_gru : OP_lstm, NULL, 0);
     for (uint32_t i = 0; i < (is_gru ? 5 : 7); i++)
-        node_src(&b, onnx_opt(n, operands[i]));
+        node_src(&b, operands[i]);
     node_str(&b, is_gru ? A_gru_direction : A_lstm_direction,
              r->dirs == 2     ? "bidirectional"
              : r->is_backward ? "reverse"
@@ -273,12 +279,12 @@ void onnx_import_gru(OnnxNode *n)
         run_rnn(n, &r);
 }
 
-void onnx_import_lstm(OnnxNode *n)
+static void import_lstm_of(OnnxNode *n, NodeId w, NodeId recurrent)
 {
     Rnn r;
     const bool couples = onnx_flag(n, "input_forget", 0);
     const NodeId p = onnx_opt(n, 7);
-    if (!read_rnn(n, &r, &rnn_cell_lstm))
+    if (!read_rnn_of(n, &r, &rnn_cell_lstm, w, recurrent))
         return;
     r.couples = couples;
     for (uint32_t i = 0; i < r.dirs; i++)
@@ -288,4 +294,32 @@ void onnx_import_lstm(OnnxNode *n)
         import_plain(n, &r);
     else
         run_rnn(n, &r);
+}
+
+void onnx_import_lstm(OnnxNode *n)
+{
+    import_lstm_of(n, onnx_src(n, 1), onnx_src(n, 2));
+}
+
+// Weights of bytes, [directions, inputs, gates * hidden], as LSTM has them, in f32. Scale and zero point are
+// those of a direction, or of each of its columns.
+static NodeId bytes_as_weights(OnnxNode *n, uint32_t operand, uint32_t scale)
+{
+    static const int64_t turned[] = {0, 2, 1};
+    NodeId of[2] = {onnx_src(n, scale), onnx_opt(n, scale + 1)};
+    const NodeId w = onnx_src(n, operand);
+    for (uint32_t i = 0; i < 2 && !n->failed; i++)
+        if (of[i] != 0)
+            of[i] = onnx_shape(n, of[i])->rank == 2 ? onnx_unsqueeze(n, of[i], (const int64_t[]){1}, 1)
+                                                    : onnx_unsqueeze(n, of[i], (const int64_t[]){1, 2}, 2);
+    return onnx_transpose(n, quant_to_f32(n, w, of[0], of[1]), turned);
+}
+
+// ONNX Runtime rounds the input and the hidden values to bytes before each product; here they stay f32, which
+// is what that rounding approximates.
+void onnx_import_ms_dynamic_quantize_lstm(OnnxNode *n)
+{
+    const NodeId w = bytes_as_weights(n, 1, 8), recurrent = bytes_as_weights(n, 2, 10);
+    if (!n->failed)
+        import_lstm_of(n, w, recurrent);
 }
