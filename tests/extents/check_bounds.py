@@ -176,6 +176,10 @@ FREE = [
      "  to = Constant <value_ints = [1, 8]> ()  r = Reshape (x, to)"
      "  z = If (is_one) <then_branch = t () => (float[a] u) { u = Squeeze (r, first) },"
      " else_branch = f () => (float[b, c] w) { w = Identity (r) }>  y0 = Add (z, z)"),
+    ("If with a number, or a list of it", {"two": X - 2, "seven": X},
+     "s = ReduceSum <keepdims = 0> (x)  d = Constant <value_float = 20.0> ()  is_more = Less (d, s)"
+     "  z = If (is_more) <then_branch = t () => (float u) { u = ReduceMax <keepdims = 0> (x) },"
+     " else_branch = f () => (float[1] w) { w = Slice (x, first, unit1) }>  y0 = Add (z, x)"),
 ]
 
 # What ONNX Runtime refuses, so does the generated code. Name, runs, text of the nodes, part of the message,

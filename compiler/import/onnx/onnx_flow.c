@@ -229,6 +229,22 @@ static bool is_tensor(OnnxValue v)
     return (v.kind == ONNX_NODE || v.kind == ONNX_DIMS) && !v.is_text;
 }
 
+// A number and a list of one number (exporters that give the one where the other was declared): both become
+// lists, which broadcast in the same way.
+static void list_numbers(OnnxNode *n, Branch *a, Branch *b)
+{
+    for (uint32_t i = 0; i < n->n_out && !n->failed; i++) {
+        if (a->out[i].kind != ONNX_NODE || b->out[i].kind != ONNX_NODE)
+            continue;
+        const Shape s = result_shape(a, a->out[i]), t = result_shape(b, b->out[i]);
+        const Shape list = shape_of(1, (const Dim[]){1});
+        if (s.rank + t.rank != 1 || !(s.rank == 0 ? shape_equal(&t, &list) : shape_equal(&s, &list)))
+            continue;
+        Branch *number = s.rank == 0 ? a : b;
+        number->out[i].node = graph_reshape(number->scope.graph, number->out[i].node, &list);
+    }
+}
+
 typedef enum Difference { DIFFER_NOT, DIFFER_SIZE, DIFFER_RANK } Difference;
 
 static Difference compare_results(const OnnxNode *n, const Branch *a, const Branch *b)
@@ -372,6 +388,7 @@ static bool import_both(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_p
     for (uint32_t i = 0; i < n->n_out && !n->failed; i++)
         if (!is_alike(then_branch.out[i], else_branch.out[i]))
             return false;
+    list_numbers(n, &then_branch, &else_branch);
     const Difference d = n->failed ? DIFFER_NOT : compare_results(n, &then_branch, &else_branch);
     if (d == DIFFER_RANK)
         import_fitting(n, cond, &then_branch, &else_branch);
