@@ -54,7 +54,8 @@ static OpsCases cases;
 static Graph **graphs; // of the cases, or NULL: not read yet
 static VEC(Job) jobs;
 static Map texts; // {hash, length} of the text to its number
-static Kept kept; // of earlier runs: {hash of the case, hash of the job}; of TEST_VALIDATE, hashes of a unit
+static Kept kept; // of earlier runs: {hash of the case, hash of the job}; of TEST_VALIDATE, hashes of a unit,
+                  // and its loops
 static Unit units[MAX_UNITS];
 static uint32_t n_units, n_failed, n_loops, n_kept;
 
@@ -131,21 +132,24 @@ static void validate_unit(Arena *a, const char *prelude, const char *body, const
     const uint64_t key[] = {hash_bytes64(text, file.len, 0),
                             hash_bytes64(in.cc_flags, strlen(in.cc_flags), file.len)};
     ValidateReport report;
-    if (kept_has(&kept, key)) {
+    uint64_t loops = 0;
+    if (kept_get(&kept, key, &loops)) {
         n_kept++;
+        n_loops += (uint32_t)loops;
         return;
     }
     const bool ok = validate_run(a, &in, &report);
     rlx_assert(ok);
+    loops = report.n_loops[LOOP_CONSTANT] + report.n_loops[LOOP_VALUE];
     if (report.findings.len == 0)
-        kept_put(&kept, key);
+        kept_put(&kept, key, loops);
     for (uint32_t i = 0; i < report.findings.len; i++) {
         const ValidateFinding *f = &report.findings.data[i];
         printf("# %s, unit %u, line %u, %s: %s\n", validate_rule_name(f->rule), n_units, f->line, f->function,
                f->text);
     }
     n_failed += report.findings.len;
-    n_loops += report.n_loops[LOOP_CONSTANT] + report.n_loops[LOOP_VALUE];
+    n_loops += (uint32_t)loops;
 }
 
 // body: of so many jobs of one config; is empty afterwards.
@@ -379,7 +383,7 @@ static bool run_one(const Job *j, const Reference *ref)
     rlx_assert(fn != NULL);
     const bool is_right = run_all_ways(j, fn, ref);
     if (is_right)
-        kept_put(&kept, j->key);
+        kept_put(&kept, j->key, 1);
     return is_right;
 }
 
@@ -433,5 +437,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s stays behind\n", dir);
     printf("# %u cases, %u programs, of which %u %spassed before, %u failures\n", cases.len, jobs.len, n_kept,
            is_validating() ? "units " : "", n_failed);
+    if (!is_emitting())
+        kept_say(n_kept);
     return n_failed == 0 && cases.len > 0 ? 0 : 1;
 }
