@@ -215,8 +215,8 @@ static void set_key(Job *j, const uint64_t text[2])
 }
 
 // Adds the text of a job to the body of a unit, unless some job before has the same: half of them have, and C
-// compilers take most of this test's time. number: of the text in the unit. Names count the texts of a unit, so
-// that the compiler is given what it was given before where nothing in a unit has changed (kept_cc.c).
+// compilers take most of this test's time. number: of the text in the unit. Names count the texts of a unit,
+// so that the compiler is given what it was given before where nothing in a unit has changed (kept_cc.c).
 static bool add_text(Job *j, uint32_t number, Str *body)
 {
     Str text = str_new(&scratch);
