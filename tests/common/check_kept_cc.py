@@ -54,6 +54,8 @@ def check_sanitizers(folder):
     """They find what is wrong, and say it where that is wanted."""
     checked = ["-g", "-fsanitize=address,undefined"]
     assert build_and_run(folder, *checked) == "43 3\n", "a program that is checked is not optimised"
+    before = hits(folder)
+    assert build_and_run(folder, *checked) == "43 3\n" and hits(folder) == before + 2, "and is kept"
     for expression, trace in ("argc << 31", "shift"), ("((char *)malloc(4))[argc + 3]", "heap-buffer"), \
             ("((char[4]){0})[argc + 5]", "index 7"):
         text = "#include <stdlib.h>\nint main(int argc, char **argv)\n{\n    (void)argv;\n" + \

@@ -46,11 +46,13 @@ static const Option beginnings[] = {
     {"-l", ONLY_LINK},      {"-L", ONLY_LINK},    {"-Wl,", ONLY_LINK},      {"-shared", ONLY_LINK},
     {"-static", ONLY_LINK}, {"-r", ONLY_LINK},    {"-nostdlib", ONLY_LINK}, {"-fuse-ld", ONLY_LINK},
 };
-// Beginnings of options with which a command is the compiler's alone.
+// Beginnings of options with which a command is the compiler's alone, but for those that ccache knows.
 static const char *const alone[] = {
     "-E",        "-S", "-fsyntax-only",    "-save-temps",   "--save-temps", "-fwhole", "-flto",
     "-###",      "-v", "-dumpm",           "-print",        "--",           "-dumpv",  "-Xclang",
     "-fprofile", "@",  "-fcallgraph-info", "-fstack-usage", "-fdump"};
+
+static const char *const known[] = {"--param", "--target=", "--sysroot=", "--specs=", "--std="};
 
 // A command that compiles and links.
 typedef struct Line {
@@ -177,12 +179,18 @@ static int run(const Words *words, FILE *said, const char *folder)
 
 // --- reading a command ------------------------------------------------------------------------------
 
+static bool begins_one_of(const char *word, const char *const *beginning, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (begins(word, beginning[i]))
+            return true;
+    return false;
+}
+
 static bool is_alone(const char *word)
 {
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
-        if (begins(word, alone[i]))
-            return true;
-    return str_equal(word, "-");
+    return str_equal(word, "-") || (begins_one_of(word, alone, sizeof alone / sizeof *alone) &&
+                                    !begins_one_of(word, known, sizeof known / sizeof *known));
 }
 
 static bool is_source(const Line *l, const char *word)

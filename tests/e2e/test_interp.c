@@ -57,6 +57,8 @@ typedef struct Job {
     OpsTolerance tolerance;
     InterpRun run;
     bool has_wgmma, has_coop, has_strips;
+    uint64_t steps;       // of its runs
+    uint64_t planted, found; // faults
     uint32_t number;      // for turns
     uint64_t begin_steps; // before the case
     uint32_t threads;
@@ -72,9 +74,9 @@ typedef struct Slow {
 static Arena perm;
 static OpsCases cases;
 static Map seen;  // {case, hash of its kernels}
-static Kept kept; // of earlier runs of this program: {hash of the case, hash of the job}
+static Kept kept; // of earlier runs of this program: {hash of the case, hash of the job}, and its steps
 static uint32_t n_failed, n_jobs, n_run, n_custom, n_lacking, n_kept, n_later;
-static uint64_t n_steps;
+static uint64_t n_steps, n_run_steps; // n_steps: with those of what passed before
 static double run_seconds, plan_seconds;
 static Slow slowest[SLOWEST];
 
@@ -208,7 +210,8 @@ static const char *run_job(Job *j, const Reference *ref)
         if (wrong == NULL)
             wrong = ops_check_results(&j->scratch, j->plan, &j->run.memory, ref, run, j->tolerance);
     }
-    n_steps += j->run.steps;
+    j->steps += j->run.steps;
+    n_run_steps += j->run.steps;
     return wrong;
 }
 
@@ -221,6 +224,11 @@ typedef struct Faults {
 } Faults;
 
 static Faults all_faults;
+
+static bool is_planting(void)
+{
+    return getenv("TEST_FAULTS") != NULL;
+}
 
 // Runs as small as these do not need all: loops go around once, so that nothing waits for the end of a turn,
 // and slots of a queue are free.
@@ -292,11 +300,33 @@ static const char *check_new(Job *j, Reference *ref)
     wrong = run_job(j, ref);
     run_seconds += now() - begin;
     note_time(j, now() - begin);
-    all_faults.job = j;
-    all_faults.ref = ref;
-    if (wrong == NULL && getenv("TEST_FAULTS") != NULL)
-        plan_walk(j->plan, plant, &all_faults);
+    if (wrong == NULL && is_planting()) {
+        Faults f = {j, ref, 0, 0};
+        plan_walk(j->plan, plant, &f);
+        j->planted = f.planted;
+        j->found = f.found;
+    }
     return wrong;
+}
+
+// What is kept of a job: its steps, and the faults in it.
+enum { FAULT_BITS = 12 };
+
+static void keep(const Job *j)
+{
+    if (j->steps >> (64 - 2 * FAULT_BITS) == 0 && j->planted >> FAULT_BITS == 0)
+        kept_put(&kept, j->key, j->steps << (2 * FAULT_BITS) | j->planted << FAULT_BITS | j->found);
+}
+
+static bool is_known(Job *j)
+{
+    uint64_t value = 0;
+    const bool is = kept_get(&kept, j->key, &value);
+    const uint64_t mask = (1 << FAULT_BITS) - 1;
+    j->steps = value >> (2 * FAULT_BITS);
+    j->planted = value >> FAULT_BITS & mask;
+    j->found = value & mask;
+    return is;
 }
 
 static bool has_turn(const Job *j)
@@ -312,12 +342,15 @@ static bool finish_job(Job *j, Reference *ref)
     if (wrong == NULL && j->has_strips && !ops_has_stages(j->plan))
         wrong = "no kernel has stages";
     if (wrong == NULL && is_new(j)) {
-        const bool is_kept = kept_has(&kept, j->key), is_later = !is_kept && !has_turn(j);
+        const bool is_later = !has_turn(j), is_kept = !is_later && is_known(j);
         n_kept += is_kept;
         n_later += is_later;
         wrong = is_kept || is_later ? NULL : check_new(j, ref);
         if (wrong == NULL && !is_kept && !is_later)
-            kept_put(&kept, j->key);
+            keep(j);
+        n_steps += j->steps; // where it is kept, too: others have their turns as if it had run
+        all_faults.planted += (uint32_t)j->planted;
+        all_faults.found += (uint32_t)j->found;
     }
     if (wrong != NULL)
         fail_job(j, wrong);
@@ -345,7 +378,7 @@ static bool run_case(uint32_t i)
         Job j = {.c = c, .config = config != NULL ? config->name : gpu->name, .number = i + k,
                  .begin_steps = begin_steps, .threads = 1};
         CpuInfo cpu;
-        if (!is_wanted(j.config) || (config != NULL && getenv("TEST_FAULTS") != NULL) ||
+        if (!is_wanted(j.config) || (config != NULL && is_planting()) ||
             (config != NULL && (!ops_config_takes(config, i, c->name) || !cpu_find(config->cpu, &cpu))))
             continue;
         ops_running = arena_printf(&a, "%s [%s]", c->name, j.config);
@@ -366,6 +399,15 @@ static bool run_case(uint32_t i)
     return is_right;
 }
 
+static bool end_faults(uint32_t number)
+{
+    const Faults *f = &all_faults;
+    const bool finds = f->planted != 0 && f->found * 100 >= f->planted * FOUND_PERCENT;
+    printf("# %u barriers, waits and fences left out, %u of them found\n%s %u - planted faults\n", f->planted,
+           f->found, finds ? "ok" : "not ok", number);
+    return finds;
+}
+
 int main(int argc, char **argv)
 {
     const char *shard = getenv("TEST_SHARD");
@@ -375,10 +417,10 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         ops_read_cases(&perm, argv[i], getenv("TEST_OPS"), &cases);
     ops_name_crashes();
-    if (getenv("TEST_FAULTS") == NULL)
-        kept_open(&kept, arena_printf(&perm, "interp_%u_%u", first, every), "UNCHANGED_CORE");
+    kept_open(&kept, arena_printf(&perm, "interp%s_%u_%u", is_planting() ? "_faults" : "", first, every),
+              "UNCHANGED_CORE");
     const uint32_t n = cases.len > first ? (cases.len - first - 1) / every + 1 : 0;
-    printf("1..%u\n", n + (getenv("TEST_FAULTS") != NULL));
+    printf("1..%u\n", n + is_planting());
     for (uint32_t i = first; i < cases.len; i += every) {
         const bool is_right = run_case(i);
         printf("%s %u - %s\n", is_right ? "ok" : "not ok", ++number, cases.data[i].name);
@@ -388,19 +430,16 @@ int main(int argc, char **argv)
         printf("# %.2f s: %s\n", slowest[i].seconds, slowest[i].what);
     printf("# %u programs planned in %.1f s, %u of them passed before\n", n_jobs, plan_seconds, n_kept);
     printf("# %u of them run in %.1f s: %llu steps, %.2f ns each\n", n_run, run_seconds,
-           (unsigned long long)n_steps, n_steps != 0 ? run_seconds * 1e9 / (double)n_steps : 0);
+           (unsigned long long)n_run_steps,
+           n_run_steps != 0 ? run_seconds * 1e9 / (double)n_run_steps : 0);
     if (n_later != 0) {
         ops_say_sample(TURNS);
         printf("# %u of long cases have their turn another day\n", n_later);
     }
-    const bool plants = getenv("TEST_FAULTS") != NULL;
-    const bool finds =
-        !plants || (all_faults.planted != 0 && all_faults.found * 100 >= all_faults.planted * FOUND_PERCENT);
-    if (getenv("TEST_FAULTS") != NULL)
-        printf("# %u barriers, waits and fences left out, %u of them found\n%s %u - planted faults\n",
-               all_faults.planted, all_faults.found, finds ? "ok" : "not ok", number + 1);
+    const bool finds = !is_planting() || end_faults(number + 1);
     printf("# %u cases, %u programs with text that only a compiler can run, %u that targets cannot run, "
            "%u failures\n",
            number, n_custom, n_lacking, n_failed);
+    kept_say(n_kept);
     return n_failed == 0 && finds && number > 0 ? 0 : 1;
 }

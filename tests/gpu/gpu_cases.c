@@ -160,7 +160,7 @@ void gpu_run(GpuCases *g, GpuRun run, void *ctx)
             const Reference ref = ops_evaluate(&a, j->c);
             is_right = run(ctx, j, &ref);
             if (is_right)
-                kept_put(&g->kept, j->key);
+                kept_put(&g->kept, j->key, 1);
         }
         printf("%s %u - %s\n", is_right ? "ok" : "not ok", i + 1, j->c->name);
         arena_free(&a);
@@ -177,5 +177,6 @@ int gpu_end(GpuCases *g, const char *more)
     printf("# cases of each op:%s\n", str_text(&s));
     printf("# %u cases, %u left out, %u passed before, %u kernels, %s, %u failures\n", g->jobs.len,
            g->n_left_out, g->n_kept, g->n_kernels, more, g->n_failed);
+    kept_say(g->n_kept);
     return g->n_failed == 0 && g->jobs.len > g->n_left_out ? 0 : 1;
 }

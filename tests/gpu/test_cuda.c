@@ -46,7 +46,7 @@ static OpsCases cases;
 static TargetCaps caps;
 static PassOptions options;
 static const char *dir;
-static uint32_t n_failed;
+static uint32_t n_failed, n_kept;
 static Kept kept; // texts that NVRTC has compiled before
 
 static void result(bool ok, uint32_t number, const char *name, const char *why)
@@ -178,11 +178,13 @@ static bool compile_unit(uint32_t first, uint32_t end, const char *gpu, Map *see
     str_add(&all, str_text(&body));
     const uint64_t key[] = {hash_bytes64(str_text(&all), all.len, 0),
                             hash_bytes64(gpu, strlen(gpu), all.len)};
-    if (ok && !kept_has(&kept, key)) {
+    const bool is_kept = ok && kept_has(&kept, key);
+    n_kept += is_kept;
+    if (ok && !is_kept) {
         ok = nvrtc_compile(&nvrtc, str_text(&all), NULL, 0, &images) && images.len == 2 &&
              images.data[0].len > 0;
         if (ok)
-            kept_put(&kept, key);
+            kept_put(&kept, key, 1);
     }
     diag_print(&d, stderr, DIAG_PLAIN);
     *n_kernels += t.n;
@@ -208,7 +210,7 @@ static int test_kernels(void)
         printf("1..0 # SKIP no NVRTC (tools/setup installs it)\n");
         return SKIPPED;
     }
-    kept_open(&kept, "cuda_kernels", "UNCHANGED_DATA");
+    kept_open(&kept, "cuda_kernels", "UNCHANGED_BUT_PASSES"); // the options are in compiler/
     printf("1..%u\n", n);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t end = (i + 1) * CASES_PER_UNIT < cases.len ? (i + 1) * CASES_PER_UNIT : cases.len;
@@ -216,6 +218,7 @@ static int test_kernels(void)
         result(compile_unit(i * CASES_PER_UNIT, end, gpu, &seen[i % 2], &n_kernels), i + 1, gpu, "");
     }
     printf("# %u cases, %u kernels, %u units failed\n", cases.len, n_kernels, n_failed);
+    kept_say(n_kept);
     return n_failed != 0;
 }
 

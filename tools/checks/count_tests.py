@@ -15,6 +15,7 @@ from unchanged import MARK as unchanged_mark
 
 CASE = re.compile(r"^(ok|not ok)\b([^#\n]*)(# *skip\b)?", re.IGNORECASE | re.MULTILINE)
 PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
+KEPT = re.compile(r"^# kept: (\d+)$", re.MULTILINE)  # of tests/common/kept.h
 OUTCOMES = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}
 
 
@@ -38,9 +39,14 @@ def read_log(path):
         return [json.loads(line) for line in f if line.strip()]
 
 
+def say_unchanged(unchanged, kept):
+    runs = f" and {kept} programs of cases of others" if kept else ""
+    return f"{unchanged} of those that pass{runs} did not run: nothing they depend on has changed since"
+
+
 def summarize(folders):
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    unchanged = 0
+    unchanged = kept = 0
     for folder in folders:
         log = pathlib.Path(folder) / "meson-logs" / "testlog-unchanged.py.json"
         tests = read_log(log) if log.exists() else []
@@ -48,15 +54,19 @@ def summarize(folders):
             tests = [{"name": f"{folder}: no test ran", "result": "ERROR"}]
         for test in tests:
             cases = count_cases(test)
-            unchanged += len(cases) if unchanged_mark in (test.get("stdout") or "") else 0
+            said = test.get("stdout") or ""
+            if unchanged_mark in said:
+                unchanged += len(cases)
+            else:
+                kept += sum(map(int, KEPT.findall(said)))
             for outcome, name in cases:
                 counts[outcome] += 1
                 if outcome != "passed":
                     print(f"{outcome.upper()}: {folder}: {name}")
             if any(outcome == "failed" for outcome, _ in cases):
                 print(((test.get("stdout") or "") + (test.get("stderr") or "")).rstrip()[-6000:])
-    if unchanged:
-        print(f"{unchanged} of those that pass did not run: nothing they depend on has changed since")
+    if unchanged or kept:
+        print(say_unchanged(unchanged, kept))
     tail = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{tail}")
     return 1 if counts["failed"] or not counts["passed"] else 0
@@ -72,6 +82,9 @@ def self_test():
     assert count_cases({"name": "t", "result": "SKIP", "stdout": ""}) == [("skipped", "t")]
     assert count_cases({"name": "t", "result": "OK", "stdout": "not ok, but no TAP\n"}) == [("passed", "t")]
     assert summarize(["no-such-folder"]) == 1
+    assert KEPT.findall("ok 1\n# kept: 12\n# not kept: 3\n") == ["12"]
+    assert say_unchanged(2, 0).startswith("2 of those that pass did not run: ")
+    assert say_unchanged(2, 12).startswith("2 of those that pass and 12 programs of cases of others did not")
 
 
 if __name__ == "__main__":
