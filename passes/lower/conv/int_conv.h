@@ -94,7 +94,7 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for windows of 3 x 3 of one channel (dsp_taps), and for any others.
 bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values);
-// The same in tiles of pixels and channels, for targets without such products.
+// The same in tiles of pixels and channels, for targets without such products, and of 16-bit inputs.
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same with sums of 16 products of bytes.
 bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
@@ -172,7 +172,7 @@ void int_conv_turn(IntConv *c);
 int64_t int_conv_step(int64_t n, int64_t most);
 // Can four channels be read as a word?
 bool int_conv_has_words(const IntConv *c);
-// The input, where its channels are words, as i32: four channels to an element.
+// The input, where its channels are words, as i32: four channels to an element, or two of 16 bits.
 uint32_t int_conv_words(const IntConv *c);
 
 // --- pixels whose windows are copied for device functions (int_conv_window.c) --------------------
