@@ -119,14 +119,24 @@ static bool fits_i32(const Tensor *w, const Tensor *bias)
 
 // --- what they become ----------------------------------------------------------------------------
 
+// Are two sums of bytes faster? Their vectors need some channels and some products for each of them, more
+// where the other way multiplies pairs.
+static bool has_fast_bytes(const Node *conv, const Tensor *w, const TargetCaps *caps)
+{
+    enum { CHANNELS = 4, PRODUCTS = 12, BESIDE_PAIRS = 20 };
+    const int64_t products = w->dim[0] > 0 ? w->numel / w->dim[0] : 0;
+    return caps->byte_vectors != BYTE_VECTORS_NONE && node_get_int(conv, A_int_conv_group) == 1 &&
+           w->dim[1] > 1 && w->dim[0] >= CHANNELS &&
+           products >= (caps->has_dsp ? BESIDE_PAIRS : PRODUCTS);
+}
+
 static NodeId join_bytes(Graph *g, const HalfSums *s, const TargetCaps *caps)
 {
     const Node conv = *graph_node(g, s->high);
     const Tensor w = tensor_of_const(g, conv.src[1]);
-    const bool has_one_channel = w.dim[1] == 1; // of the input, in each group
     if (!fits_i32(&w, NULL))
         return 0;
-    if (has_one_channel || caps->byte_vectors == BYTE_VECTORS_NONE)
+    if (!has_fast_bytes(&conv, &w, caps))
         return graph_clone_with(g, s->high, (const NodeId[]){s->x, conv.src[1]}, 2);
     const NodeId bits = graph_scalar(g, DTYPE_i32, BITS, node_span(g, s->high));
     return graph_op2(g, OP_add, graph_op2(g, OP_shift_left, s->high, bits), s->low);
@@ -294,18 +304,29 @@ static NodeId raised(Graph *g, const Scaled *s, const Tensor *from, int64_t comm
     return numbers(g, DTYPE_i64, from, v, at);
 }
 
-// What is left of the shifts behind the common one, of an i64 that holds an i32 by then.
-static NodeId with_rest(Graph *g, const Scaled *s, NodeId id, int64_t common, Span at)
+// What the shifts leave: they are `common` at least. Where the upper words of halves are all that matters, they
+// are added behind the first word that is shifted.
+static NodeId shifted(Graph *g, const Scaled *s, NodeId product, int64_t common, Span at)
 {
-    int64_t *rest = ARENA_ARRAY(g->arena, int64_t, s->shift.numel), any = 0;
+    int64_t *rest = ARENA_ARRAY(g->arena, int64_t, s->shift.numel);
+    int64_t *high = ARENA_ARRAY(g->arena, int64_t, s->shift.numel), any = 0;
+    bool is_high = true;
     for (int64_t i = 0; i < s->shift.numel; i++) {
-        const int64_t here = tensor_get_i64(&s->shift, i);
-        any |= rest[i] = here > common ? here - common : 0;
+        const int64_t up = bits_up(s, i, common);
+        const int64_t half = tensor_get_i64(&s->half, i) * (INT64_C(1) << up);
+        any |= rest[i] = tensor_get_i64(&s->shift, i) + up - WORD;
+        high[i] = half / (INT64_C(1) << WORD);
+        is_high = is_high && half % (INT64_C(1) << WORD) == 0;
     }
-    if (any == 0)
-        return id;
-    const NodeId by = numbers(g, DTYPE_i32, &s->shift, rest, at);
-    return graph_cast(g, graph_op2(g, OP_shift_right, graph_cast(g, id, DTYPE_i32), by), DTYPE_i64);
+    if (!is_high)
+        product = graph_op2(g, OP_add, product, raised(g, s, &s->half, common, at));
+    const NodeId by = graph_scalar(g, DTYPE_i64, WORD, at);
+    NodeId v = graph_cast(g, graph_op2(g, OP_shift_right, product, by), DTYPE_i32);
+    if (is_high)
+        v = graph_op2(g, OP_add, v, numbers(g, DTYPE_i32, &s->half, high, at));
+    if (any != 0)
+        v = graph_op2(g, OP_shift_right, v, numbers(g, DTYPE_i32, &s->shift, rest, at));
+    return graph_cast(g, v, DTYPE_i64);
 }
 
 static NodeId with_common_shift(Graph *g, NodeId id)
@@ -315,13 +336,11 @@ static NodeId with_common_shift(Graph *g, NodeId id)
     if (!find_scaled(g, id, &s))
         return id;
     const int64_t common = common_shift(&s);
-    if (common == 0 || (s.shift.numel == 1 && tensor_get_i64(&s.shift, 0) == common))
+    if (common == 0 || (s.shift.numel == 1 && tensor_get_i64(&s.shift, 0) == WORD))
         return id;
     const NodeId product =
         graph_op2(g, OP_mul, graph_cast(g, s.sum, DTYPE_i64), raised(g, &s, &s.factor, common, at));
-    const NodeId moved = graph_op2(g, OP_add, product, raised(g, &s, &s.half, common, at));
-    const NodeId word = graph_op2(g, OP_shift_right, moved, graph_scalar(g, DTYPE_i64, (double)common, at));
-    return with_rest(g, &s, word, common, at);
+    return shifted(g, &s, product, common, at);
 }
 
 // --- the clamp behind it -------------------------------------------------------------------------

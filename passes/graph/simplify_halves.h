@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of 16-bit operands by bytes, where integers are cheap. Importers write them as two sums of
 // bytes, of which the upper one counts 256 times, in i64. Where the weights show that i32 holds the sum, it
-// is computed in i32, and as a single one of 16-bit operands with one input channel in each group, or where there
-// are no vectors of bytes.
+// is computed in i32; and as a single one of 16-bit operands, unless vectors of bytes are faster.
 #ifndef PASSES_GRAPH_SIMPLIFY_HALVES_H
 #define PASSES_GRAPH_SIMPLIFY_HALVES_H
 
