@@ -117,8 +117,11 @@ typedef struct IntScales {
     int64_t n_exceptions;                      // of a channel, at most
     RequantEnds ends;
     bool has_even;                             // channels have RequantScale.even
+    bool has_choice;                           // two values: all channels start at `start`, none has own numbers
+    int64_t start;
+    RequantChoice choice;
     uint32_t factors, own, starts, exceptions; // params
-    uint32_t evens;
+    uint32_t evens, choices;
 } IntScales;
 // False: there are none, or they need more than that.
 bool int_scales_find(const IntConv *c, IntScales *s);
@@ -128,6 +131,7 @@ KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel);
 // The numbers of a channel, as variables; start is 0 if it has none of its own.
 typedef struct IntScale {
     KRef factor, start, even, exception[REQUANT_MOST], added[REQUANT_MOST];
+    KRef choices; // index of the channel's words
 } IntScale;
 // own: as above; 0 also where it is known to be 0.
 IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own);
