@@ -168,6 +168,16 @@ static inline uint64_t num_sat8_u64(uint64_t a)
     return a > 127 ? 127 : a;
 }
 
+static inline int64_t num_sat16_i64(int64_t a)
+{
+    return a < -32768 ? -32768 : a > 32767 ? 32767 : a;
+}
+
+static inline uint64_t num_sat16_u64(uint64_t a)
+{
+    return a > 32767 ? 32767 : a;
+}
+
 static inline int64_t num_satu8_i64(int64_t a)
 {
     return a < 0 ? 0 : a > 255 ? 255 : a;
@@ -216,6 +226,7 @@ static inline double num_pair_bf16(double a, double b)
 #define num_shl(a, b)     K_INT(shl, a, b)
 #define num_shr(a, b)     K_INT(shr, a, b)
 #define num_sat8(a)       _Generic((a), int64_t : num_sat8_i64, uint64_t : num_sat8_u64)(a)
+#define num_sat16(a)      _Generic((a), int64_t : num_sat16_i64, uint64_t : num_sat16_u64)(a)
 #define num_satu8(a)      _Generic((a), int64_t : num_satu8_i64, uint64_t : num_satu8_u64)(a)
 
 #endif

@@ -188,7 +188,7 @@ KRef k_cast(Kernel *k, KRef a, int type)
     if (n->dtype == type)
         return a;
     const KRef folded = n->lanes > 1                           ? kernel_fold_cast(k, a, type)
-                        : k->has_dsp && type == (int)DTYPE_i32 ? kernel_fold_high(k, a)
+                        : (k->has_dsp || k->is_narrow) && type == (int)DTYPE_i32 ? kernel_fold_high(k, a)
                                                                : 0;
     if (folded)
         return folded;

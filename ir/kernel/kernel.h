@@ -187,7 +187,8 @@ typedef struct Kernel {
     uint16_t resident;     // groups that wait for each other (grid_sync): all of them run at once; 0: none
     uint8_t places;        // groups that a processor has room for: bounds registers; 0: any number
     uint8_t max_lanes;
-    bool has_sat, has_dsp; // builders make sat8 and satu8, mulh and mulh_add, of longer expressions
+    bool has_sat, has_dsp; // builders make sat8, satu8 and sat16, mulh and its like, of longer expressions;
+    bool is_narrow;        // mulh and mulh_near too
     uint16_t group; // threads of a group; 0: threads have nothing to do with each other (see k_set_group)
     struct KScopes *scopes; // the builders' own: open blocks and the expressions that can be reused
 } Kernel;
@@ -389,7 +390,7 @@ typedef struct TargetCaps {
     bool counts_up;        // indices of elements are never negative
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     bool prefers_ints;     // integers are cheap, floats are not: microcontrollers
-    bool has_sat;          // sat8 and satu8 (kops.def) are one instruction
+    bool has_sat;          // sat8, satu8 and sat16 (kops.def) are one instruction
     bool has_dsp;          // so are those on halves and mulh, mulh_add; device functions (ir/kernel/dsp.h)
                            // for one thread
     bool has_mla;          // a product of integers and its addition are one instruction

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single instructions of CPUs with Arm's DSP extension, found in longer expressions while a kernel is built:
-// the upper half of a product, with an addition, and shifts that saturate to a byte. C compilers find few of
-// them.
+// the upper half of a product, with an addition, and shifts that saturate to 8 or 16 bits. C compilers find
+// few of them. The upper half is found for CPUs without such products too, which make it of halves.
 #include "ir/kernel/kernel_fold.h"
 
 static bool is_op(const Kernel *k, KRef r, KOp op)
@@ -19,23 +19,32 @@ static KRef as_i32(Kernel *k, KRef r)
     return n->kind == KI_cast && n->imm == KCAST_VALUE && k_inst(k, n->a)->dtype == DTYPE_i32 ? n->a : 0;
 }
 
-// i32(i64(a) * i64(b) >> 32)
-KRef kernel_fold_high(Kernel *k, KRef a)
-{
-    const KInst shift = *k_inst(k, a);
-    int64_t bits = 0;
-    if (shift.dtype != DTYPE_i64 || !is_op(k, a, KOP_shr) || !k_is_const(k, shift.b, &bits) || bits != 32 ||
-        !is_op(k, shift.a, KOP_mul))
-        return 0;
-    const KInst product = *k_inst(k, shift.a);
-    const KRef x = as_i32(k, product.a), y = as_i32(k, product.b);
-    return x != 0 && y != 0 ? k_mulh(k, x, y) : 0;
-}
-
 // One operand of an operation if the other one is a constant, which *v gets; or 0.
 static KRef beside_const(const Kernel *k, KRef a, KRef b, int64_t *v)
 {
     return k_is_const(k, a, v) ? b : k_is_const(k, b, v) ? a : 0;
+}
+
+// i32(i64(a) * i64(b) + start >> 32), where the lower half of the start is 0 or 2^31.
+KRef kernel_fold_high(Kernel *k, KRef a)
+{
+    const KInst shift = *k_inst(k, a);
+    int64_t bits = 0, start = 0;
+    if (shift.dtype != DTYPE_i64 || !is_op(k, a, KOP_shr) || !k_is_const(k, shift.b, &bits) || bits != 32)
+        return 0;
+    const KRef moved =
+        is_op(k, shift.a, KOP_add) ? beside_const(k, k_inst(k, shift.a)->a, k_inst(k, shift.a)->b, &start) : 0;
+    const KRef both = moved != 0 ? moved : shift.a;
+    const uint32_t low = (uint32_t)(uint64_t)start;
+    if (!is_op(k, both, KOP_mul) || (low != 0 && low != UINT32_C(1) << 31))
+        return 0;
+    const KInst product = *k_inst(k, both);
+    const KRef x = as_i32(k, product.a), y = as_i32(k, product.b);
+    if (x == 0 || y == 0)
+        return 0;
+    const KRef high = low != 0 ? k_mulh_near(k, x, y) : k_mulh(k, x, y);
+    const int64_t rest = (start - (int64_t)low) / (INT64_C(1) << 32);
+    return rest == 0 ? high : k_add(k, high, k_integer(k, DTYPE_i32, rest));
 }
 
 // min(most, max(least, x >> bits))
@@ -46,13 +55,18 @@ static KRef saturated(Kernel *k, KRef a, KRef b)
     if (low == 0 || !is_op(k, low, KOP_max))
         return 0;
     const KRef x = beside_const(k, k_inst(k, low)->a, k_inst(k, low)->b, &least);
-    const bool is_signed = least == -128 && most == 127;
-    if (x == 0 || (!is_signed && (least != 0 || most != 255)))
+    static const struct {
+        int64_t least, most;
+        KOp op;
+    } ends[] = {{-128, 127, KOP_sat8}, {0, 255, KOP_satu8}, {-32768, 32767, KOP_sat16}};
+    uint32_t i = 0;
+    while (i < sizeof ends / sizeof *ends && (ends[i].least != least || ends[i].most != most))
+        i++;
+    if (x == 0 || i == sizeof ends / sizeof *ends)
         return 0;
     const KInst shift = *k_inst(k, x);
     const bool is_shift = is_op(k, x, KOP_shr) && k_is_const(k, shift.b, &bits) && bits >= 0 && bits < 32;
-    return k_op(k, is_signed ? KOP_sat8 : KOP_satu8, is_shift ? shift.a : x,
-                is_shift ? shift.b : k_integer(k, DTYPE_i32, 0), 0);
+    return k_op(k, ends[i].op, is_shift ? shift.a : x, is_shift ? shift.b : k_integer(k, DTYPE_i32, 0), 0);
 }
 
 KRef kernel_fold_dsp(Kernel *k, KOp op, const KRef src[3])

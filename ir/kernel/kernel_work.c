@@ -316,7 +316,8 @@ static WorkKind kind_of_op(const Walk *w, const KInst *n)
     static const bool is_product[KOP_COUNT] = {
         [KOP_mul] = true,    [KOP_fma] = true,    [KOP_mad] = true,    [KOP_dot8] = true,
         [KOP_pair8] = true,  [KOP_dot16] = true,  [KOP_mad_bb] = true, [KOP_mad_bt] = true,
-        [KOP_mad_tt] = true, [KOP_mulh] = true,   [KOP_mulh_add] = true};
+        [KOP_mad_tt] = true, [KOP_mulh] = true,   [KOP_mulh_add] = true,
+        [KOP_mulh_near] = true};
     const int of = k_inst(w->k, n->a)->dtype;
     if (n->dtype == KT_INDEX || of == KT_INDEX)
         return WORK_index;

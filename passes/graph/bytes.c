@@ -461,7 +461,7 @@ static NodeId step_bytes(Graph *g, NodeId id, void *ctx)
     if (graph_node(g, id)->op == OP_qmatmul)
         return step_product(g, id, caps);
     if (caps->prefers_ints) {
-        const NodeId sum = simplify_halves(g, id);
+        const NodeId sum = simplify_halves(g, id, caps);
         return sum != id ? sum : simplify_shifts(g, id);
     }
     if (graph_node(g, id)->op == OP_reduce_sum)

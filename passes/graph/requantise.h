@@ -25,6 +25,19 @@ typedef struct RequantEnds {
 
 // Of each channel (axis 1) of the node `sum`, if `root` is that; else NULL.
 RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum, RequantEnds *ends);
+// What decides between two values that differ by 1: the upper one counts if bit (value - least) of the channel's
+// words is set, value being the lower one, kept between least and most; or, without words (NULL), if value +
+// odd is odd.
+typedef struct RequantChoice {
+    int64_t width; // the values differ where less than that is left of sum * factor + start, by 2^(32 + shift)
+    int64_t odd, least, most;
+    int32_t *upper; // of each channel as many words as choices.h says
+} RequantChoice;
+
+// The same where such a choice follows the sums: starts are those of the upper value, and there are no
+// exceptions. All have the same start and width.
+RequantScale *requantise_match_choice(Arena *a, const Graph *g, NodeId root, NodeId sum, RequantEnds *ends,
+                                      RequantChoice *c);
 // What an i32 can be that is made of bytes by casts, products, sums and differences. False: it is made of
 // something else.
 bool requantise_range(const Graph *g, NodeId id, int64_t *least, int64_t *most);

@@ -303,23 +303,36 @@ static bool find_in_way(const Steps *f, RequantChannel *channel, uint32_t n, Req
     return true;
 }
 
-static bool find_any_way(const Steps *f, RequantChannel *channel, uint32_t n, Requant *r)
+// Products of floats are off by up to 2^-17 where results are bytes; by nothing for factors that are powers
+// of 2.
+static const int32_t zones[] = {0, 18, 17, 19, 20, 64};
+enum { ZONES = sizeof zones / sizeof *zones };
+
+// Zones from `first` on, in which the even or the odd value counts, with `exceptions` beside a zone.
+static bool find_with_parity(const Steps *f, RequantChannel *channel, uint32_t n, Requant *r, uint32_t first,
+                             uint32_t exceptions)
 {
-    // Products of floats are off by up to 2^-17 where results are bytes; by nothing for factors that are
-    // powers of 2.
-    static const int32_t zones[] = {0, 18, 17, 19, 20, 64};
     const int64_t odd = (int64_t)rint(channel[0].offset) & 1;
-    for (uint32_t z = 0; z < sizeof zones / sizeof *zones; z++)
+    for (uint32_t z = first; z < ZONES; z++) {
+        r->exceptions = z == 0 ? f->exceptions : exceptions;
         for (uint32_t own = 0; own < 2; own++)
             for (int64_t flip = 0; flip < (zones[z] == 0 ? 1 : 2); flip++)
                 if (find_in_way(f, channel, n, r, (Way){own != 0, zones[z], odd ^ flip, false}))
                     return true;
+    }
+    return false;
+}
+
+static bool find_any_way(const Steps *f, RequantChannel *channel, uint32_t n, Requant *r)
+{
+    if (find_with_parity(f, channel, n, r, 0, f->prefers_choices ? 0 : f->exceptions))
+        return true;
     // Round decimals: some products of floats are halves, and others next to a half are not rounded to one.
-    for (uint32_t z = 1; z < sizeof zones / sizeof *zones; z++)
+    for (uint32_t z = 1; z < ZONES; z++)
         for (uint32_t own = 0; own < 2; own++)
             if (find_in_way(f, channel, n, r, (Way){own != 0, zones[z], 0, true}))
                 return true;
-    return false;
+    return f->prefers_choices && find_with_parity(f, channel, n, r, 1, f->exceptions);
 }
 
 bool requant_find(Arena *a, const Steps *f, RequantChannel *channel, uint32_t n, Requant *out)

@@ -24,6 +24,7 @@ typedef struct Steps {
     void *ctx;
     int64_t least, most;
     uint32_t exceptions; // of each kind that a channel may have, at most REQUANT_MAX_EXCEPTIONS
+    bool prefers_choices; // to exceptions beside a zone
     int64_t max_shift;   // up to REQUANT_MAX_SHIFT, with which start and the steps of a byte stay below 2^62
 } Steps;
 
@@ -51,7 +52,7 @@ typedef struct Requant {
     int64_t least, most;
     int64_t shift, odd; // of all channels that have none of their own; of all channels
     bool has_zone, has_choices; // choices: `upper` says what counts in a zone
-    uint32_t exceptions; // those of Steps
+    uint32_t exceptions; // that a channel may have
     int64_t max_shift;
 } Requant;
 // False: none was found for some channel. Shifts are equal where possible.

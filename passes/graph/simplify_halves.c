@@ -40,15 +40,23 @@ static NodeId plain_sum(const Graph *g, NodeId id)
     return cast->src[0];
 }
 
-// x of cast(op(x, v), t), the upper or the lower byte of 16-bit values, which may be transposed.
+static bool is_view(const Graph *g, NodeId id)
+{
+    return graph_node(g, id)->op == OP_transpose || graph_node(g, id)->op == OP_reshape;
+}
+
+// x of cast(op(x, v), t), the upper or the lower byte of 16-bit values, behind which there may be a view.
 static NodeId byte_of(const Graph *g, NodeId id, OpId op, double v, DType t)
 {
-    if (graph_node(g, id)->op == OP_transpose)
+    if (is_view(g, id))
         id = graph_node(g, id)->src[0];
     const Node *cast = computed(g, id, OP_cast);
     const Node *part = cast != NULL ? computed(g, cast->src[0], op) : NULL;
-    const bool fits = part != NULL && cast->dtype == t && part->dtype == DTYPE_i16;
-    return fits && is_number(g, part->src[1], v) ? part->src[0] : 0;
+    if (part == NULL || cast->dtype != t || !is_number(g, part->src[1], v))
+        return 0;
+    const Node *wide = part->dtype == DTYPE_i32 ? computed(g, part->src[0], OP_cast) : NULL;
+    const NodeId x = wide != NULL ? wide->src[0] : part->src[0];
+    return graph_node(g, x)->dtype == DTYPE_i16 ? x : 0;
 }
 
 static bool are_windows_equal(const Node *a, const Node *b, uint32_t spatial)
@@ -62,7 +70,7 @@ static bool are_windows_equal(const Node *a, const Node *b, uint32_t spatial)
 // x in the order of a value.
 static NodeId in_order_of(Graph *g, NodeId id, NodeId x)
 {
-    return graph_node(g, id)->op == OP_transpose ? graph_clone_node(g, g, id, &x) : x;
+    return is_view(g, id) ? graph_clone_node(g, g, id, &x) : x;
 }
 
 static bool find_bytes(Graph *g, NodeId upper, NodeId lower, HalfSums *s)
@@ -111,14 +119,24 @@ static bool fits_i32(const Tensor *w, const Tensor *bias)
 
 // --- what they become ----------------------------------------------------------------------------
 
-static NodeId join_bytes(Graph *g, const HalfSums *s)
+// Are two sums of bytes faster? Their vectors need some channels and some products for each of them, more
+// where the other way multiplies pairs.
+static bool has_fast_bytes(const Node *conv, const Tensor *w, const TargetCaps *caps)
+{
+    enum { CHANNELS = 4, PRODUCTS = 12, BESIDE_PAIRS = 20 };
+    const int64_t products = w->dim[0] > 0 ? w->numel / w->dim[0] : 0;
+    return caps->byte_vectors != BYTE_VECTORS_NONE && node_get_int(conv, A_int_conv_group) == 1 &&
+           w->dim[1] > 1 && w->dim[0] >= CHANNELS &&
+           products >= (caps->has_dsp ? BESIDE_PAIRS : PRODUCTS);
+}
+
+static NodeId join_bytes(Graph *g, const HalfSums *s, const TargetCaps *caps)
 {
     const Node conv = *graph_node(g, s->high);
     const Tensor w = tensor_of_const(g, conv.src[1]);
-    const bool has_one_channel = w.dim[1] == 1; // of the input, in each group
     if (!fits_i32(&w, NULL))
         return 0;
-    if (has_one_channel)
+    if (!has_fast_bytes(&conv, &w, caps))
         return graph_clone_with(g, s->high, (const NodeId[]){s->x, conv.src[1]}, 2);
     const NodeId bits = graph_scalar(g, DTYPE_i32, BITS, node_span(g, s->high));
     return graph_op2(g, OP_add, graph_op2(g, OP_shift_left, s->high, bits), s->low);
@@ -140,18 +158,34 @@ static NodeId conv_of_sum(const Graph *g, NodeId sum)
                : 0;
 }
 
+// Is a constant one number for each channel of a convolution, behind which there may be a reshape that leaves
+// its channels the last axis?
+static bool is_by_channel(const Node *conv, const Node *reshape, const Tensor *b)
+{
+    const int64_t n = conv->shape->dim[1];
+    if (reshape != NULL) {
+        const Shape *to = reshape->shape;
+        return b->numel == n && b->rank > 0 && b->rank <= to->rank && b->dim[b->rank - 1] == n &&
+               to->rank > 0 && to->dim[to->rank - 1] == n &&
+               shape_numel(conv->shape) == conv->shape->dim[0] * n;
+    }
+    const uint32_t from = b->rank + 1 - conv->shape->rank; // of the channels among its axes
+    return b->rank + 1 >= conv->shape->rank && b->rank <= conv->shape->rank && b->numel == n &&
+           b->dim[from] == n;
+}
+
 // A bias for a sum of 16-bit values that has none yet, if i32 holds both.
 static NodeId with_bias(Graph *g, NodeId sum, NodeId bias)
 {
-    const Node *cast = computed(g, sum, OP_cast);
+    const Node *reshape = computed(g, sum, OP_reshape);
+    const Node *cast = computed(g, reshape != NULL ? reshape->src[0] : sum, OP_cast);
     const NodeId whole = cast != NULL ? cast->src[0] : 0, conv = whole != 0 ? conv_of_sum(g, whole) : 0;
     if (conv == 0 || !node_is_const(g, bias))
         return 0;
+    const bool is_reshaped = reshape != NULL;
     const Node found = *graph_node(g, conv);
     const Tensor w = tensor_of_const(g, found.src[1]), b = tensor_of_const(g, bias);
-    const uint32_t from = b.rank + 1 - found.shape->rank; // of the channels among its axes
-    if (found.n_src > 2 || b.rank + 1 < found.shape->rank || b.rank > found.shape->rank ||
-        b.numel != w.dim[0] || b.dim[from] != w.dim[0] || !fits_i32(&w, &b))
+    if (found.n_src > 2 || !is_by_channel(&found, reshape, &b) || !fits_i32(&w, &b))
         return 0;
     int32_t *v = ARENA_ARRAY(g->arena, int32_t, b.numel + 1);
     for (int64_t o = 0; o < b.numel; o++)
@@ -159,10 +193,11 @@ static NodeId with_bias(Graph *g, NodeId sum, NodeId bias)
     const Shape s = {.rank = 1, .dim = {b.numel}};
     const NodeId narrow = graph_const(g, DTYPE_i32, &s, v, type_bytes(DTYPE_i32, &s), node_span(g, bias));
     const NodeId more = graph_clone_with(g, conv, (const NodeId[]){found.src[0], found.src[1], narrow}, 3);
-    return conv == whole ? more : graph_op2(g, OP_add, graph_node(g, whole)->src[0], more);
+    const NodeId made = conv == whole ? more : graph_op2(g, OP_add, graph_node(g, whole)->src[0], more);
+    return is_reshaped ? graph_clone_node(g, g, sum, &made) : made;
 }
 
-NodeId simplify_halves(Graph *g, NodeId id)
+NodeId simplify_halves(Graph *g, NodeId id, const TargetCaps *caps)
 {
     const Node n = *graph_node(g, id);
     HalfSums s;
@@ -170,7 +205,7 @@ NodeId simplify_halves(Graph *g, NodeId id)
         return id;
     NodeId sum = 0;
     if (find_bytes(g, n.src[0], n.src[1], &s) || find_bytes(g, n.src[1], n.src[0], &s))
-        sum = join_bytes(g, &s);
+        sum = join_bytes(g, &s, caps);
     else
         for (uint32_t i = 0; i < 2 && sum == 0; i++)
             sum = with_bias(g, n.src[i], n.src[1 - i]);
@@ -213,7 +248,27 @@ static bool find_scaled(const Graph *g, NodeId id, Scaled *s)
            memcmp(s->half.dim, s->shift.dim, s->shift.rank * sizeof *s->shift.dim) == 0;
 }
 
-// The shift that all can have: at least a word. 0: factors become too large.
+// How many bits the shift of element i is below one that is a word at least.
+static int64_t bits_up(const Scaled *s, int64_t i, int64_t common)
+{
+    const int64_t here = tensor_get_i64(&s->shift, i);
+    return here < common ? common - here : 0;
+}
+
+// Can shifts be raised to that?
+static bool can_raise(const Scaled *s, int64_t common)
+{
+    for (int64_t i = 0; i < s->shift.numel; i++) {
+        const int64_t up = bits_up(s, i, common);
+        const int64_t factor = tensor_get_i64(&s->factor, i), half = tensor_get_i64(&s->half, i);
+        if (up >= WORD || factor < 0 || factor > INT32_MAX >> up || half < 0 ||
+            half > INT64_C(1) << MOST_HALF >> up)
+            return false;
+    }
+    return true;
+}
+
+// The shift that all can have, at least a word; or a word, where larger shifts stay. 0: neither.
 static int64_t common_shift(const Scaled *s)
 {
     int64_t most = WORD;
@@ -223,28 +278,55 @@ static int64_t common_shift(const Scaled *s)
             return 0;
         most = here > most ? here : most;
     }
-    for (int64_t i = 0; i < s->shift.numel; i++) {
-        const int64_t up = most - tensor_get_i64(&s->shift, i);
-        const int64_t factor = tensor_get_i64(&s->factor, i), half = tensor_get_i64(&s->half, i);
-        if (up >= WORD || factor < 0 || factor > INT32_MAX >> up || half < 0 ||
-            half > INT64_C(1) << MOST_HALF >> up)
-            return 0;
-    }
-    return most;
+    return can_raise(s, most) ? most : can_raise(s, WORD) ? WORD : 0;
 }
 
-// `from` times the powers of two that its shifts are below the common one; a scalar where all are equal.
+// Numbers in the shape of a constant, or a scalar where all are equal.
+static NodeId numbers(Graph *g, DType t, const Tensor *like, const int64_t *v, Span at)
+{
+    bool is_one = true;
+    for (int64_t i = 0; i < like->numel; i++)
+        is_one = is_one && v[i] == v[0];
+    Shape shape = {.rank = is_one ? 0 : like->rank};
+    memcpy(shape.dim, like->dim, shape.rank * sizeof *shape.dim);
+    Tensor made = tensor_new(g->arena, t, shape.rank, shape.dim);
+    for (int64_t i = 0; i < made.numel; i++)
+        tensor_set_i64(&made, i, v[i]);
+    return graph_const(g, t, &shape, made.data, type_bytes(t, &shape), at);
+}
+
+// `from` times the powers of two that its shifts are raised by.
 static NodeId raised(Graph *g, const Scaled *s, const Tensor *from, int64_t common, Span at)
 {
     int64_t *v = ARENA_ARRAY(g->arena, int64_t, from->numel);
-    bool is_one = true;
-    for (int64_t i = 0; i < from->numel; i++) {
-        v[i] = tensor_get_i64(from, i) * (INT64_C(1) << (common - tensor_get_i64(&s->shift, i)));
-        is_one = is_one && v[i] == v[0];
+    for (int64_t i = 0; i < from->numel; i++)
+        v[i] = tensor_get_i64(from, i) * (INT64_C(1) << bits_up(s, i, common));
+    return numbers(g, DTYPE_i64, from, v, at);
+}
+
+// What the shifts leave: they are `common` at least. Where the upper words of halves are all that matters, they
+// are added behind the first word that is shifted.
+static NodeId shifted(Graph *g, const Scaled *s, NodeId product, int64_t common, Span at)
+{
+    int64_t *rest = ARENA_ARRAY(g->arena, int64_t, s->shift.numel);
+    int64_t *high = ARENA_ARRAY(g->arena, int64_t, s->shift.numel), any = 0;
+    bool is_high = true;
+    for (int64_t i = 0; i < s->shift.numel; i++) {
+        const int64_t up = bits_up(s, i, common);
+        const int64_t half = tensor_get_i64(&s->half, i) * (INT64_C(1) << up);
+        any |= rest[i] = tensor_get_i64(&s->shift, i) + up - WORD;
+        high[i] = half / (INT64_C(1) << WORD);
+        is_high = is_high && half % (INT64_C(1) << WORD) == 0;
     }
-    Shape shape = {.rank = is_one ? 0 : from->rank};
-    memcpy(shape.dim, from->dim, shape.rank * sizeof *shape.dim);
-    return graph_const(g, DTYPE_i64, &shape, v, type_bytes(DTYPE_i64, &shape), at);
+    if (!is_high)
+        product = graph_op2(g, OP_add, product, raised(g, s, &s->half, common, at));
+    const NodeId by = graph_scalar(g, DTYPE_i64, WORD, at);
+    NodeId v = graph_cast(g, graph_op2(g, OP_shift_right, product, by), DTYPE_i32);
+    if (is_high)
+        v = graph_op2(g, OP_add, v, numbers(g, DTYPE_i32, &s->half, high, at));
+    if (any != 0)
+        v = graph_op2(g, OP_shift_right, v, numbers(g, DTYPE_i32, &s->shift, rest, at));
+    return graph_cast(g, v, DTYPE_i64);
 }
 
 static NodeId with_common_shift(Graph *g, NodeId id)
@@ -254,28 +336,36 @@ static NodeId with_common_shift(Graph *g, NodeId id)
     if (!find_scaled(g, id, &s))
         return id;
     const int64_t common = common_shift(&s);
-    if (common == 0 || (s.shift.numel == 1 && tensor_get_i64(&s.shift, 0) == common))
+    if (common == 0 || (s.shift.numel == 1 && tensor_get_i64(&s.shift, 0) == WORD))
         return id;
     const NodeId product =
         graph_op2(g, OP_mul, graph_cast(g, s.sum, DTYPE_i64), raised(g, &s, &s.factor, common, at));
-    const NodeId moved = graph_op2(g, OP_add, product, raised(g, &s, &s.half, common, at));
-    return graph_op2(g, OP_shift_right, moved, graph_scalar(g, DTYPE_i64, (double)common, at));
+    return shifted(g, &s, product, common, at);
 }
 
 // --- the clamp behind it -------------------------------------------------------------------------
 
-// cast(clamp(x >> 32 or more, a, b)): what is left of x is an i32.
+// An i64 that holds an i32: x >> 32 or more, or a cast of one.
+static bool holds_i32(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    double shift = 0;
+    if (n->op == OP_cast)
+        return graph_node(g, n->src[0])->dtype == DTYPE_i32;
+    return n->op == OP_shift_right && node_is_scalar_const(g, n->src[1], &shift) && shift >= WORD;
+}
+
+// cast(clamp(x, a, b)) of such a value.
 static NodeId clamped_narrow(Graph *g, NodeId id)
 {
     const Node cast = *graph_node(g, id);
     const Node clamp = *graph_node(g, cast.src[0]);
-    double shift = 0, least = 0, most = 0;
+    double least = 0, most = 0;
     if (cast.op != OP_cast || clamp.op != OP_clamp || clamp.dtype != DTYPE_i64)
         return id;
-    const Node *shifted = graph_node(g, clamp.src[0]);
-    if (shifted->op != OP_shift_right || !node_is_scalar_const(g, shifted->src[1], &shift) || shift < WORD ||
-        !node_is_scalar_const(g, clamp.src[1], &least) || !node_is_scalar_const(g, clamp.src[2], &most) ||
-        least < (double)INT32_MIN || most > (double)INT32_MAX || least > most)
+    if (!holds_i32(g, clamp.src[0]) || !node_is_scalar_const(g, clamp.src[1], &least) ||
+        !node_is_scalar_const(g, clamp.src[2], &most) || least < (double)INT32_MIN ||
+        most > (double)INT32_MAX || least > most)
         return id;
     const Span at = node_span(g, id);
     const NodeId v = graph_op3(g, OP_clamp, graph_cast(g, clamp.src[0], DTYPE_i32),

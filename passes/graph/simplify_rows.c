@@ -62,7 +62,7 @@ static NodeId as_images(const Simplify *s, NodeId id, const Shape *rows, const S
 NodeId simplify_rows(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
-    if (!s->caps->has_mma || n.n_src < 1 || n.n_src > 3)
+    if ((!s->caps->has_mma && !s->caps->prefers_ints) || n.n_src < 1 || n.n_src > 3)
         return id;
     NodeId images = 0;
     for (uint32_t i = 0; i < n.n_src && images == 0; i++)

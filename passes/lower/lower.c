@@ -417,6 +417,7 @@ static bool lower_kernel(const Facts *f, PlanKernel *pk, uint32_t index, Way way
     l.k = kernel_new(p->perm, "");
     l.k->has_sat = l.caps->has_sat;
     l.k->has_dsp = l.caps->has_dsp;
+    l.k->is_narrow = l.caps->is_narrow;
     describe(&l, index);
     lower_begin_sizes(&l);
     lower_body(&l);

@@ -94,7 +94,7 @@ bool int_conv_bytes(IntConv *c, const Domain *d);
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same for windows of 3 x 3 of one channel (dsp_taps), and for any others.
 bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values);
-// The same in tiles of pixels and channels, for targets without such products.
+// The same in tiles of pixels and channels, for targets without such products, and of 16-bit inputs.
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
 // The same with sums of 16 products of bytes.
 bool int_conv_mve(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside);
@@ -117,8 +117,11 @@ typedef struct IntScales {
     int64_t n_exceptions;                      // of a channel, at most
     RequantEnds ends;
     bool has_even;                             // channels have RequantScale.even
+    bool has_choice;                           // two values: all channels start at `start`, none has own numbers
+    int64_t start;
+    RequantChoice choice;
     uint32_t factors, own, starts, exceptions; // params
-    uint32_t evens;
+    uint32_t evens, choices;
 } IntScales;
 // False: there are none, or they need more than that.
 bool int_scales_find(const IntConv *c, IntScales *s);
@@ -128,6 +131,7 @@ KRef int_scales_own(const IntConv *c, const IntScales *s, KRef channel);
 // The numbers of a channel, as variables; start is 0 if it has none of its own.
 typedef struct IntScale {
     KRef factor, start, even, exception[REQUANT_MOST], added[REQUANT_MOST];
+    KRef choices; // index of the channel's words
 } IntScale;
 // own: as above; 0 also where it is known to be 0.
 IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRef own);
@@ -172,7 +176,7 @@ void int_conv_turn(IntConv *c);
 int64_t int_conv_step(int64_t n, int64_t most);
 // Can four channels be read as a word?
 bool int_conv_has_words(const IntConv *c);
-// The input, where its channels are words, as i32: four channels to an element.
+// The input, where its channels are words, as i32: four channels to an element, or two of 16 bits.
 uint32_t int_conv_words(const IntConv *c);
 
 // --- pixels whose windows are copied for device functions (int_conv_window.c) --------------------

@@ -235,12 +235,13 @@ static bool stays_inside(int64_t out, int64_t stride, int64_t kernel, int64_t di
     return pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < in;
 }
 
-// A schedule with device functions, planes or groups of pixels. Planes take operands of 16 bits; all others
-// take bytes.
+// A schedule with device functions, planes or groups of pixels. Planes and tiles take operands of 16 bits; all
+// others take bytes.
 static bool lower_fast(const IntConv *c, const Domain *d, const Bytes *b)
 {
     if (int_conv_is_wide(c) || c->l->maker != NULL)
-        return int_conv_planes(c, d, b->values);
+        return int_conv_planes(c, d, b->values) ||
+               (c->l->maker == NULL && int_conv_grid(c, d, b->values, b->is_inside));
     return int_conv_pool(c, d, b->values, b->is_inside) || int_conv_mve_deep(c, d, b->values) ||
            int_conv_rvv_deep(c, d, b->values, b->is_inside) || int_conv_rvv(c, d, b->values, b->is_inside) ||
            int_conv_joined(c, d, b->values, b->is_inside) || int_conv_taps(c, d, b->values) ||

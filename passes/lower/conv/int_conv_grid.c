@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// int_conv for microcontrollers without the DSP extension: tiles of pixels of a row by channels, whose sums
-// are in registers, so that an input serves all channels of a tile and a weight all pixels. Three pixels are
+// int_conv for microcontrollers without the DSP extension, and of 16-bit inputs for all of them: tiles of
+// pixels of a row by channels, whose sums are in registers, so that an input serves all channels of a tile and
+// a weight all pixels. With the DSP extension, 16-bit inputs are read as words of two channels. Three pixels are
 // packed into two words where their sums are proved to fit (int_conv_grid.h) and that takes less time. Else
 // windows are read in the input, where they are there as runs. How many pixels and channels a tile has
 // follows from the registers (ir/machine/machine.h).
@@ -10,25 +11,34 @@
 #include "passes/lower/conv/int_conv_grid.h"
 #include "ir/graph/tensor.h"
 
-enum { RAISE = 128, ADDRESSES = 2, UNROLLED = 32, LEAST_OF_GROUP = 4 };
+// PAIRED: compilers load what they can of a step before they multiply pairs, which takes registers.
+enum { RAISE = 128, ADDRESSES = 2, UNROLLED = 32, PAIRED = 8, LEAST_OF_GROUP = 4 };
 
 // --- weights -------------------------------------------------------------------------------------
+
+// Element i of the window of output channel o: one weight, or two of neighbouring channels.
+static int64_t weight_of(const Grid *g, int64_t o, int64_t i)
+{
+    const IntConv *c = g->of;
+    const int64_t taps = c->kh * c->kw, tap = i / g->c.ic;
+    const int32_t *w = &g->values[(o * c->ic + i % g->c.ic * (g->is_paired ? 2 : 1)) * taps + tap];
+    if (g->is_paired)
+        return (int32_t)((uint32_t)w[0] & 0xffff) | (int32_t)((uint32_t)w[taps] << 16);
+    return w[0] + (g->is_raised ? RAISE : 0);
+}
 
 // [group][block][row, column, input channel][output channel of the block]
 static void pack(const void *ctx, void *bytes)
 {
     const Grid *g = ctx;
     const IntConv *c = &g->c;
-    const int64_t taps = c->kh * c->kw;
     Tensor out = {.dtype = g->type, .data = bytes, .numel = c->group * c->oc * g->depth};
     int64_t at = 0;
     for (int64_t first = 0; first < c->group * c->oc;) {
         const int64_t left = c->oc - first % c->oc, width = left < g->width ? left : g->width;
         for (int64_t i = 0; i < g->depth; i++)
-            for (int64_t o = first; o < first + width; o++) {
-                const int64_t v = g->values[(o * c->ic + i % c->ic) * taps + i / c->ic];
-                tensor_set_i64(&out, at++, v + (g->is_raised ? RAISE : 0));
-            }
+            for (int64_t o = first; o < first + width; o++)
+                tensor_set_i64(&out, at++, weight_of(g, o, i));
         first += width;
     }
 }
@@ -81,8 +91,11 @@ static void add_products(const Grid *g, const GridPatch *t, const Block *b, cons
     for (int64_t j = 0; j < b->width; j++) {
         const KRef weight = k_cast(
             k, k_load(k, g->weights, k_expr(k, "$ + ($ * # + #)", w, i, b->width, j), 1, 1), DTYPE_i32);
-        for (int64_t p = 0; p < n; p++)
-            k_set(k, acc[j * n + p], k_mad(k, v[p], weight, k_get(k, acc[j * n + p])));
+        for (int64_t p = 0; p < n; p++) {
+            const KRef sum = k_get(k, acc[j * n + p]);
+            k_set(k, acc[j * n + p],
+                  g->is_paired ? k_dot16(k, v[p], weight, sum) : k_mad(k, v[p], weight, sum));
+        }
     }
 }
 
@@ -92,7 +105,8 @@ static void add_elements(const Grid *g, const GridPatch *t, const Block *b, cons
 {
     Kernel *k = g->c.l->k;
     uint32_t opened = 0;
-    const int64_t products = b->width * values_of(t), most = grid_is_rest(g, t) ? 1 : UNROLLED / products;
+    const int64_t products = b->width * values_of(t);
+    const int64_t most = grid_is_rest(g, t) ? 1 : (g->is_paired ? PAIRED : UNROLLED) / products;
     const int64_t step = int_conv_step(n, most < 1 ? 1 : most < GRID_MAX_STEP ? most : GRID_MAX_STEP);
     const KRef w = k_expr(k, "($ * # + $) * #", t->group, g->c.oc, b->first, g->depth);
     KRef i = lo;
@@ -395,7 +409,7 @@ static void choose_packing(Grid *g)
     const IntConv *c = &g->c;
     const int64_t made = g->is_copied ? MADE : MADE + MADE_ANYWAY;
     g->is_packed = false;
-    if (c->w_out < GRID_PACKED || !fits_registers(g, GRID_WORDS, 1))
+    if (int_conv_is_wide(c) || c->w_out < GRID_PACKED || !fits_registers(g, GRID_WORDS, 1))
         return;
     for (int64_t chunks = 1; g->depth / chunks >= LEAST_CHUNK || chunks == 1; chunks++) {
         if (g->depth % chunks != 0)
@@ -430,9 +444,28 @@ static bool fits(const Grid *g)
 {
     const IntConv *c = &g->c;
     const Lower *l = c->l;
-    return !l->caps->has_dsp && l->strip.window == NULL && int_conv_knows_bias(c) && int_conv_knows_zero(c) &&
-           !int_conv_has_live_axes(c, &g->d) && k_is_byte(lower_node(c->l, c->x)->dtype) &&
-           (c->stride_c == 1 || c->ic == 1) && c->oc > 1 && (c->group == 1 || c->oc >= LEAST_OF_GROUP);
+    const bool is_fit =
+        int_conv_is_wide(c) ||
+        (!l->caps->has_dsp && c->oc > 1 && (c->group == 1 || c->oc >= LEAST_OF_GROUP));
+    return is_fit && l->strip.window == NULL && int_conv_knows_bias(c) && int_conv_knows_zero(c) &&
+           !int_conv_has_live_axes(c, &g->d) && (c->stride_c == 1 || c->ic == 1);
+}
+
+// Could 16-bit inputs be read as words of two channels?
+static bool has_pairs(const IntConv *c)
+{
+    return c->l->caps->has_dsp && int_conv_is_wide(c) && c->ic % 2 == 0 && int_conv_zero_value(c) == 0 &&
+           (lower_loc(c->l, c->x)->offset | c->stride_n | c->stride_h | c->stride_w) % 2 == 0;
+}
+
+static void take_pairs(Grid *g)
+{
+    IntConv *c = &g->c;
+    g->is_paired = true;
+    c->ic /= 2;
+    c->stride_n /= 2;
+    c->stride_h /= 2;
+    c->stride_w /= 2;
 }
 
 // Elements of the windows of a tile.
@@ -453,13 +486,16 @@ static void add_params(Grid *g)
     Lower *l = c->l;
     const int64_t n = c->group * c->oc * g->depth;
     g->zero = int_conv_zero_value(c);
-    g->type = g->is_raised ? DTYPE_u8 : tensor_byte_type(g->values, n);
+    g->type = g->is_paired ? DTYPE_i32 : g->is_raised ? DTYPE_u8 : tensor_byte_type(g->values, n);
     Grid *packing = ARENA_NEW(l->pass->perm, Grid);
+    IntConv *of = ARENA_NEW(l->pass->perm, IntConv);
+    *of = *g->of;
     *packing = *g;
-    g->x = lower_param(l, c->x, PARAM_READ);
+    packing->of = of;
+    g->x = g->is_paired ? int_conv_words(c) : lower_param(l, c->x, PARAM_READ);
     g->weights = lower_param_filled(l, node_name(l->g, c->w), g->type, pack, packing,
                                     (uint64_t)n * dtype_info[g->type].bytes);
-    g->begin = int_conv_begin_param(c, g->values, g->zero, g->least * g->chunks);
+    g->begin = int_conv_begin_param(g->of, g->values, g->zero, g->least * g->chunks);
     if (window_of(g) > 0)
         g->window = lower_param_thread_scratch(l, "window", g->window_type, window_of(g), &g->first_window);
     g->sums = lower_param_thread_scratch(l, "sums", DTYPE_i32, sums_of(g), &g->first_sum);
@@ -474,7 +510,7 @@ static bool take_way(Grid *g, bool packs, bool joins)
     if (packs && !g->is_packed)
         return false;
     choose_tile(g);
-    g->window_type = g->is_packed ? DTYPE_i32 : lower_node(g->c.l, g->c.x)->dtype;
+    g->window_type = g->is_packed || g->is_paired ? DTYPE_i32 : lower_node(g->c.l, g->c.x)->dtype;
     return g->pixels != 0 && lower_take(g->c.l);
 }
 
@@ -496,10 +532,13 @@ static bool choose_way(Grid *g)
 
 bool int_conv_grid(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
-    Grid g = {.c = *c, .d = *d, .values = values, .is_inside = is_inside, .depth = c->ic * c->kh * c->kw};
+    Grid g = {.of = c, .c = *c, .d = *d, .values = values, .is_inside = is_inside};
     if (!fits(&g))
         return false;
-    g.is_joined = int_conv_is_joined(c);
+    if (has_pairs(c))
+        take_pairs(&g);
+    g.depth = g.c.ic * c->kh * c->kw;
+    g.is_joined = int_conv_is_joined(&g.c);
     g.is_raised = c->l->caps->is_narrow && int_conv_has_byte_weights(c, values);
     g.is_copied = !is_inside || c->kh > 1 || !g.is_joined;
     if (!choose_way(&g))

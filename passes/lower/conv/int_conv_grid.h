@@ -17,7 +17,8 @@ enum { GRID_SUM_BITS = 21, GRID_LOW_BITS = 32 - GRID_SUM_BITS, GRID_PACKED = 3, 
 enum { GRID_MAX_PIXELS = 4, GRID_MAX_WIDTH = 8, GRID_MAX_STEP = 4 };
 
 typedef struct Grid {
-    IntConv c;
+    const IntConv *of;                        // as it is; c: with words of two input channels, where
+    IntConv c;                                // is_paired: strides and channels then are of words
     Domain d;
     const int32_t *values;                    // of the weights, less their zero points
     const IntScales *scales;                  // NULL: nodes say what becomes of sums
@@ -25,6 +26,7 @@ typedef struct Grid {
     int64_t depth;                            // elements of a window
     int64_t chunks;                           // into which they are cut, where is_packed
     int64_t least;                            // of the sums of a chunk
+    bool is_paired;                           // inputs of 16 bits are multiplied two at a time
     bool is_packed;                           // tiles of GRID_PACKED pixels are
     bool is_raised;                           // weights are
     bool is_inside;                           // no tap can leave the input

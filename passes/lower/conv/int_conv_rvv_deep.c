@@ -4,11 +4,15 @@
 // of the input are read where they are; the windows of others, and of inputs without a sign, are copied
 // first, four at a time. Or the rows that a row of the result reads are copied, with borders, of 16 channels
 // at a time: then narrow images have no pixels of their own kind, and the result can take the input's place.
+// In copied rows, pixels of few channels that follow each other are one pixel of as many channels as there are
+// lanes.
 
 #include "ir/kernel/rvv.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv_byte_scale.h"
 #include "passes/lower/conv/int_conv_byte_windows.h"
+
+#include <string.h>
 
 enum { WINDOW_BYTES = 2304, SET = 64, HEADS = 2 };
 
@@ -23,6 +27,7 @@ typedef struct Deep {
     // Of copied rows: how many there are, how many columns each has, and how many of them are the input's. No
     // columns: windows are copied.
     int64_t rows, columns, there;
+    int64_t joined; // pixels whose channels are computed as one pixel's
 } Deep;
 
 // --- weights -------------------------------------------------------------------------------------
@@ -51,7 +56,7 @@ static int64_t column_pitch(const Deep *s)
 
 static int64_t window_step(const Deep *s)
 {
-    return s->columns != 0 ? s->c->sw * s->v.c.ic : s->v.to;
+    return s->columns != 0 ? s->joined * s->c->sw * s->v.c.ic : s->v.to;
 }
 
 static void pack_heads(const Deep *s, unsigned char **out)
@@ -61,7 +66,7 @@ static void pack_heads(const Deep *s, unsigned char **out)
                                        {row_pitch(s), column_pitch(s)}};
     for (uint32_t i = 0; i < HEADS; i++) {
         const int64_t words[RVV_HEAD] = {c->kh, c->kw, pitches[i][0], pitches[i][1],
-                                         byte_scales_high(&s->scales), s->v.c.oc / s->v.c.ic};
+                                         byte_scales_high(&s->scales), s->v.c.oc / (s->joined * s->v.c.ic)};
         for (uint32_t j = 0; j < RVV_HEAD; j++)
             byte_put_word(out, words[j]);
     }
@@ -149,10 +154,10 @@ static void emit_call(const Deep *s, const Row *r, const IntPixel *p, KRef pixel
 {
     const IntConv *c = s->c;
     Kernel *k = c->l->k;
-    const int64_t ic = s->v.c.ic, pitch = int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
+    const int64_t ic = s->v.c.ic, pitch = s->joined * int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
     const int64_t steps[HEADS] = {c->sw * c->stride_w, window_step(s)};
     const int64_t reach[HEADS] = {(c->kh - 1) * c->dh * c->stride_h + (c->kw - 1) * c->dw * c->stride_w + ic,
-                                  (c->kh - 1) * row_pitch(s) + (c->kw - 1) * column_pitch(s) + ic};
+                                  (c->kh - 1) * row_pitch(s) + (c->kw - 1) * column_pitch(s) + s->joined * ic};
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(&s->v.c, s->v.d, p, r->set, 0),
         head == 0 ? k_address(k, s->v.x, p->x) : k_address(k, s->v.window, k_index(k, 0)),
@@ -281,7 +286,7 @@ static void emit_rows(const Deep *s, Row *r)
                    k_expr(k, "$ * # + $ + #", r->y, c->sh, i, kept - c->pad_h));
     lower_close(c->l, inner);
     const IntPixel p = pixel_at(s, r, zero);
-    emit_call(s, r, &p, k_index(k, c->w_out), 1);
+    emit_call(s, r, &p, k_index(k, c->w_out / s->joined), 1);
     if (kept != 0)
         k_device(k, KDEV_byte_window_i8, place_of(s, zero, 0), place_of(s, k_index(k, more), 0),
                  k_index(k, kept * row), one, zero, one, zero, zero);
@@ -312,11 +317,31 @@ static int64_t set_of(int64_t inputs, int64_t shared, int64_t most)
 
 static bool fits(const Deep *s)
 {
-    enum { FEWEST = 4, MOST = 8192 }; // channels; bytes of a window
+    enum { FEWEST = 4, MOST = 8192 }; // lanes; bytes of a window
     const IntConv *c = s->c;
     return c->l->caps->byte_vectors == BYTE_VECTORS_RVV && byte_windows_fit(&s->v) && c->ic == 1 &&
-           c->oc <= RVV_MOST_SHARED && c->group > 1 && c->group * c->oc >= FEWEST && c->stride_c == 1 &&
+           c->oc <= RVV_MOST_SHARED && (c->group > 1 || s->joined > 1) &&
+           s->joined * c->group * c->oc >= FEWEST && (c->stride_c == 1 || c->group == 1) &&
            s->v.to <= MOST && !int_conv_has_live_axes(c, s->v.d) && int_conv_has_byte_weights(c, s->values);
+}
+
+// Channels of the pixels that are joined, pixel after pixel.
+static void repeat_channels(Deep *s)
+{
+    const int64_t n = s->c->group, all = s->joined * n;
+    Arena *a = s->c->l->pass->perm;
+    RequantScale *of = ARENA_ARRAY(a, RequantScale, (size_t)all);
+    int32_t *values = ARENA_ARRAY(a, int32_t, all * taps(s));
+    int64_t *begin = ARENA_ARRAY(a, int64_t, all);
+    for (int64_t i = 0; i < all; i++) {
+        of[i] = s->scales.of[i % n];
+        begin[i] = s->begin[i % n];
+        memcpy(values + i * taps(s), s->values + i % n * taps(s), (size_t)taps(s) * sizeof *values);
+    }
+    s->scales.of = of;
+    s->scales.channels = s->v.c.oc = all;
+    s->begin = begin;
+    s->values = values;
 }
 
 static void add_params(Deep *s)
@@ -328,6 +353,8 @@ static void add_params(Deep *s)
     else if (!s->v.is_inside || !int_conv_is_signed(s->c))
         s->v.window = lower_param_scratch(l, "window", DTYPE_i8, (uint64_t)(s->v.pixels * s->v.to));
     s->begin = int_conv_begins(s->c, s->values, s->v.zero);
+    if (s->joined > 1)
+        repeat_channels(s);
     s->set_at = ARENA_ARRAY(l->pass->perm, int64_t, (size_t)s->v.c.group + 1);
     for (int64_t i = 0; i < s->v.c.group; i++)
         s->set_at[i + 1] = s->set_at[i] + words_of_set(s, i);
@@ -356,16 +383,29 @@ static bool measure_rows(Deep *s)
     return s->there > 0 && s->rows * s->columns * s->v.c.ic <= MOST;
 }
 
+// How many pixels of a row can be one. Their channels follow each other in rows and in the result then.
+static int64_t pixels_to_join(const Deep *s)
+{
+    const IntConv *c = s->c;
+    const Access *y = int_conv_result(c, s->v.d);
+    const bool follow = y->stride[s->v.d->rank - 1] == c->group && (y->stride[1] == 1 || c->group == 1);
+    return s->columns != 0 && c->oc == 1 && c->sw == 1 && follow && c->group < RVV_LANES
+               ? int_conv_step(c->w_out, RVV_LANES / c->group)
+               : 1;
+}
+
 static bool lower_in_way(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside, Way way)
 {
     IntConv sets = *c;
     sets.ic = set_of(c->group, c->oc, way.channels);
     sets.oc = sets.ic * c->oc;
     sets.group = c->group / sets.ic;
-    Deep s = {.v = byte_windows_of(&sets, d, is_inside, 1), .c = c, .values = values};
+    Deep s = {.v = byte_windows_of(&sets, d, is_inside, 1), .c = c, .values = values, .joined = 1};
     s.scales = (ByteScales){.groups = sets.group, .channels = sets.oc, .block = RVV_LANES};
-    if ((way.pixels == 0 && !measure_rows(&s)) || !fits(&s) || !byte_scales_find(c, d, &s.scales) ||
-        !lower_take(c->l))
+    if (way.pixels == 0 && !measure_rows(&s))
+        return false;
+    s.joined = pixels_to_join(&s);
+    if (!fits(&s) || !byte_scales_find(c, d, &s.scales) || !lower_take(c->l))
         return false;
     s.v.to = byte_windows_length(&s.v);
     const int64_t fit = WINDOW_BYTES / s.v.to;

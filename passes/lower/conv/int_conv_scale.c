@@ -4,6 +4,7 @@
 // own, or sums that are exceptions, are marked in a table, and have their numbers in tables of such
 // channels: a loop over the pixels of a channel is in the text twice then, and what these numbers cost is
 // paid where they matter.
+#include "passes/graph/choices.h"
 #include "passes/lower/conv/int_conv.h"
 
 enum { MAX_OWN = 255, FAR = 16 };
@@ -96,20 +97,33 @@ static void add_evens(const IntConv *c, IntScales *s)
     s->evens = lower_param_data(l, "evens", DTYPE_i32, even, (uint64_t)s->n * 4);
 }
 
+// What follows the sums; false: something else.
+static bool match(const IntConv *c, IntScales *s)
+{
+    const Lower *l = c->l;
+    Arena *a = l->pass->perm;
+    s->of = requantise_match(a, l->g, l->root, l->anchor, &s->ends);
+    if (s->of != NULL)
+        return true;
+    s->of = requantise_match_choice(a, l->g, l->root, l->anchor, &s->ends, &s->choice);
+    s->has_choice = s->of != NULL;
+    return s->has_choice && s->of[0].shift >= 0;
+}
+
 bool int_scales_find(const IntConv *c, IntScales *s)
 {
     Lower *l = c->l;
     const int64_t n = c->group * c->oc;
     *s = (IntScales){.n = n};
-    s->of = requantise_match(l->pass->perm, l->g, l->root, l->anchor, &s->ends);
-    if (s->of == NULL)
+    if (!match(c, s))
         return false;
     s->shift = s->of[0].shift;
+    s->start = s->of[0].start;
     s->high = int_scales_high(s->of, n);
     int32_t *factor = ARENA_ARRAY(l->pass->perm, int32_t, (size_t)n);
     for (int64_t i = 0; i < n; i++) {
         const RequantScale *of = &s->of[i];
-        s->n_own += int_scale_is_own(of, s->high);
+        s->n_own += !s->has_choice && int_scale_is_own(of, s->high);
         s->has_even = s->has_even || of->even > 0;
         s->n_exceptions = of->n_exceptions > s->n_exceptions ? of->n_exceptions : s->n_exceptions;
         factor[i] = (int32_t)of->factor;
@@ -121,6 +135,8 @@ bool int_scales_find(const IntConv *c, IntScales *s)
     s->factors = lower_param_data(l, "factors", DTYPE_i32, factor, (uint64_t)n * 4);
     if (s->has_even)
         add_evens(c, s);
+    if (s->choice.upper != NULL)
+        s->choices = lower_param_data(l, "choices", DTYPE_i32, s->choice.upper, (uint64_t)n * CHOICE_WORDS * 4);
     if (s->n_own > 0)
         add_own(c, s);
     return true;
@@ -153,6 +169,8 @@ IntScale int_scales_load(const IntConv *c, const IntScales *s, KRef channel, KRe
     IntScale of = {.factor = k_var(k, k_load(k, s->factors, channel, 1, 1), "factor")};
     if (s->has_even)
         of.even = k_var(k, k_load(k, s->evens, channel, 1, 1), "even");
+    if (s->choice.upper != NULL)
+        of.choices = k_expr(k, "$ * #", channel, CHOICE_WORDS);
     if (own == 0)
         return of;
     const KRef at = k_expr(k, "$ - 1", own);
@@ -191,9 +209,48 @@ static KRef high_sum(Kernel *k, KRef a, KRef b, KRef start)
     return k_cast(k, k_shr(k, k_add(k, product, start), k_integer(k, DTYPE_i64, 32)), DTYPE_i32);
 }
 
+// Does the upper one of two values count? low: the other one.
+static KRef upper_counts(const IntConv *c, const IntScales *s, const IntScale *of, KRef low)
+{
+    Kernel *k = c->l->k;
+    const RequantChoice *by = &s->choice;
+    const KRef one = k_integer(k, DTYPE_i32, 1);
+    if (by->upper == NULL)
+        return k_and(k, by->odd != 0 ? k_add(k, low, one) : low, one);
+    const KRef inside = k_min(k, k_integer(k, DTYPE_i32, by->most),
+                              k_max(k, k_integer(k, DTYPE_i32, by->least), low));
+    const KRef step = k_sub(k, inside, k_integer(k, DTYPE_i32, by->least));
+    const KRef word = k_cast(k, k_shr(k, step, k_integer(k, DTYPE_i32, 5)), KT_INDEX);
+    const KRef bits = k_load(k, s->choices, k_expr(k, "$ + $", of->choices, word), 1, 1);
+    return k_and(k, k_shr(k, bits, k_and(k, step, k_integer(k, DTYPE_i32, 31))), one);
+}
+
+// The upper one of two values, from which 1 is taken where they differ and the other one counts: few sums are
+// near a step, so that is asked first.
+static KRef chosen(const IntConv *c, const IntScales *s, const IntScale *of, KRef sum)
+{
+    Kernel *k = c->l->k;
+    const KRef factor = k_get(k, of->factor), start = k_integer(k, DTYPE_i64, s->start);
+    const KRef shift = k_integer(k, DTYPE_i32, s->shift), one = k_integer(k, DTYPE_i32, 1);
+    const KRef rest = k_integer(k, DTYPE_i32, (INT64_C(1) << s->shift) - 1);
+    const KRef high = k_var(k, c->l->caps->is_narrow ? high_sum_of_halves(k, sum, factor, start)
+                                                     : high_sum(k, sum, factor, start), "high");
+    const KRef low = k_add(k, k_cast(k, k_mul(k, sum, factor), DTYPE_u32),
+                           k_integer(k, DTYPE_u32, (int64_t)((uint64_t)s->start & UINT32_MAX)));
+    const KRef v = k_var(k, k_shr(k, k_get(k, high), shift), "v");
+    const KRef is_near = k_eq(k, k_and(k, k_get(k, high), rest), k_integer(k, DTYPE_i32, 0));
+    k_if(k, k_and(k, is_near, k_lt(k, low, k_integer(k, DTYPE_u32, s->choice.width))));
+    const KRef below = k_sub(k, k_get(k, v), one);
+    k_set(k, v, k_add(k, below, upper_counts(c, s, of, below)));
+    k_end(k);
+    return saturated(c, k_get(k, v), 0);
+}
+
 static KRef scaled(const IntConv *c, const IntScales *s, const IntScale *of, KRef sum)
 {
     Kernel *k = c->l->k;
+    if (s->has_choice)
+        return chosen(c, s, of, sum);
     const KRef factor = k_get(k, of->factor), high = k_integer(k, DTYPE_i32, s->high);
     if (of->even != 0) {
         sum = k_sub(k, sum, k_integer(k, DTYPE_i32, 1));

@@ -180,13 +180,14 @@ static bool has_padding(const IntConv *c)
 // The input as i32, four channels to an element.
 uint32_t int_conv_words(const IntConv *c)
 {
-    const Shape *s = lower_node(c->l, c->x)->shape;
-    TensorType t = {DTYPE_i32, *s};
+    const Node *n = lower_node(c->l, c->x);
+    const int64_t each = 4 / dtype_info[n->dtype].bytes;
+    TensorType t = {DTYPE_i32, *n->shape};
     Loc at = *lower_loc(c->l, c->x);
-    at.offset /= 4;
-    for (uint32_t i = 0; i < s->rank; i++)
-        at.stride[i] = i == 1 ? 1 : at.stride[i] / 4;
-    t.shape.dim[1] /= 4;
+    at.offset /= each;
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        at.stride[i] = i == 1 ? 1 : at.stride[i] / each;
+    t.shape.dim[1] /= each;
     return lower_param_typed(c->l, &t, &at, "x", PARAM_READ);
 }
 
