@@ -226,7 +226,7 @@ class Network:
             return None
         other = self.rng.choice(near[-3:])
         parts = [other, value] if self.rng.random() < 0.5 else [value, other]
-        is_same = value.kind == "f32" or self.rng.random() < 0.7
+        is_same = value.kind != "i8" or self.rng.random() < 0.7  # others must have one scale
         if is_same and value.kind != "f32":
             parts = [self.rescaled(part, value.scale, value.zero) for part in parts]
         made = self.tensor(value.kind, [*value.shape[:2], value.shape[2] + other.shape[2]],

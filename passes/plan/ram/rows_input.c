@@ -35,11 +35,10 @@ static bool has_rows(const Graph *g, NodeId id, uint32_t axis)
 
 enum { ROW_AXIS = 2 }; // of an image
 
-// Do the axes of the node's operand stay what they are?
-static bool keeps_axes(const Graph *g, const Node *n, const Shape *input)
+// Does the node have the axes of the input, which it depends on?
+static bool keeps_axes(const Node *n, const Shape *input)
 {
-    return n->shape->rank == input->rank && (n->shape == input || op_info[n->op].kind == OPKIND_EW) &&
-           graph_node(g, n->src[0])->shape->rank <= input->rank;
+    return n->shape->rank == input->rank && !op_is_view_of_rows((OpId)n->op);
 }
 
 uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
@@ -57,7 +56,7 @@ uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
             return (uint32_t)node_attr(n, A_transpose_perm)->u.ints[ROW_AXIS];
         if (reads && op_info[n->op].layout == OPLAYOUT_IMAGE)
             break;
-        is_alike[id] = reads && keeps_axes(g, n, s);
+        is_alike[id] = reads && keeps_axes(n, s);
     }
     return ROW_AXIS;
 }
@@ -132,18 +131,15 @@ static bool makes_rows(const RowWays *w)
     return false;
 }
 
-// The axis of what the kernel copies along which rows are.
-static uint32_t copied_axis(const Pass *p, const PlanKernel *k)
+// The axis of what is copied along which rows are.
+static uint32_t copied_axis(const Pass *p, NodeId value)
 {
-    const Graph *g = p->plan->graph;
-    return graph_node(g, k->anchor)->src[0] == g->inputs.data[p->plan->rows.input - 1] ? p->options->rows_axis
-                                                                                      : ROW_AXIS;
+    return value == p->plan->graph->inputs.data[p->plan->rows.input - 1] ? p->options->rows_axis : ROW_AXIS;
 }
 
 // Are the rows of the input one behind the other in what the program gives?
-static bool has_whole_rows(const Plan *p, const PlanKernel *k, uint32_t axis)
+static bool has_whole_rows(const Plan *p, NodeId value, uint32_t axis)
 {
-    const NodeId value = graph_node(p->graph, k->anchor)->src[0];
     const Shape *s = graph_node(p->graph, value)->shape;
     const Loc *l = &p->locs.data[value];
     return l->offset == 0 && l->stride[axis] * s->dim[axis] == shape_numel(s);
@@ -158,8 +154,9 @@ bool rows_input_check(Pass *p)
     if (first == UINT32_MAX)
         return refuse(p, (Span){0}, "no output depends on it");
     const PlanKernel *k = &p->plan->kernels.data[first];
-    const uint32_t axis = copied_axis(p, k);
-    if (!has_whole_rows(p->plan, k, axis))
+    const NodeId value = k->anchor == p->plan->rows.copy ? graph_node(p->plan->graph, k->anchor)->src[0] : 0;
+    const uint32_t axis = copied_axis(p, value);
+    if (value == 0 || !has_whole_rows(p->plan, value, axis))
         return refuse(p, (Span){0}, "its rows are not one behind the other in memory");
     p->plan->rows.n_rows = graph_node(p->graph, k->anchor)->shape->dim[axis];
     return true;
