@@ -39,6 +39,7 @@ typedef struct PassOptions {
     bool has_buckets; // several plans share constants, and one layout of states
     uint32_t moe_slots;   // Plan.experts.slots
     uint32_t rows_input;  // 0, or 1 + the input that the program gives row by row
+    uint32_t rows_axis;   // along which of its axes these rows are, where kernels read it without a view
     const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;

@@ -91,6 +91,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .largest = o->bucket_of,
                                  .file = o->file,
                                  .rows_input = o->rows_input,
+                                 .rows_axis = o->rows_axis,
                                  .place_budget = o->place_budget ? o->place_budget : place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};
     bool ok = pipeline_bind(graph, o, &p.graph);

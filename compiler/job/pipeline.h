@@ -34,6 +34,7 @@ typedef struct PipelineOptions {
     uint64_t place_budget; // see PassOptions; 0: some seconds
     const PlanFile *file;  // see PassOptions
     uint32_t rows_input;   // the same
+    uint32_t rows_axis;    // the same
     FILE *report;          // dumps and times
 } PipelineOptions;
 

@@ -40,20 +40,14 @@ static bool check(Cli *c, const PipelineOptions *o, const char *name)
            wrong(c, name, "no --bucket and no --buckets with it");
 }
 
-// The axis of the input along which the value's rows are; 0: it is not known, or they are in front.
-static uint32_t row_axis(const Graph *g, NodeId input, NodeId value)
+// Are there other axes in front of that along which rows are?
+static bool is_behind(const Graph *g, NodeId input, uint32_t axis)
 {
-    const Node *n = graph_node(g, value);
-    uint32_t axis = 2;
-    if (value != input && (n->op != OP_transpose || n->src[0] != input))
-        return 0;
-    if (value != input)
-        axis = (uint32_t)node_attr(n, A_transpose_perm)->u.ints[2];
     const Shape *s = graph_node(g, input)->shape;
     int64_t before = 1;
     for (uint32_t i = 0; i < axis; i++)
         before *= s->dim[i];
-    return s->dim[0] == 1 && before > 1 ? axis : 0;
+    return s->dim[0] == 1 && before > 1;
 }
 
 typedef struct Turned {
@@ -109,9 +103,14 @@ bool stream_input_apply(Cli *c, PipelineOptions *o, Graph **graph)
     rlx_assert(bound->inputs.len >= (*graph)->inputs.len);
     if (bound->symbols != NULL || bound->extents.len != 0)
         return wrong(c, name, "sizes that are known when the model is compiled: give numbers with --dim");
-    const NodeId input = bound->inputs.data[slot], value = rows_input_value(bound, input, c->arena);
-    const uint32_t axis = value != 0 ? row_axis(bound, input, value) : 0;
+    const NodeId input = bound->inputs.data[slot];
+    const uint32_t rank = graph_node(bound, input)->shape->rank;
+    const uint32_t axis = rows_input_axis(bound, input, c->arena);
+    const NodeId value = axis < rank ? rows_input_value(bound, input, axis, c->arena) : 0;
+    const bool is_turned =
+        value != 0 && rows_input_has_axes(bound, input, value) && is_behind(bound, input, axis);
     o->rows_input = slot + 1;
-    *graph = axis != 0 ? turn(bound, slot, axis) : bound;
+    o->rows_axis = is_turned ? 1 : axis;
+    *graph = is_turned ? turn(bound, slot, axis) : bound;
     return true;
 }

@@ -356,7 +356,8 @@ static OpLayout layout_of(const Graph *g, const Node *n)
 // Rows that have arrived go to where they can be read again, each in one piece.
 static NodeId copy_rows(Graph *g, Layout *l, NodeId id)
 {
-    const bool is_moot = is_order_moot(graph_node(g, id)->shape);
+    const bool is_input = graph_node(g, id)->op == OP_input, is_in_front = l->options->rows_axis == 1;
+    const bool is_moot = is_order_moot(graph_node(g, id)->shape) || (is_input && is_in_front);
     return l->copy = copy_in_order(g, l, id, is_moot ? ORDER_ROW_MAJOR : ORDER_CHANNELS_LAST);
 }
 

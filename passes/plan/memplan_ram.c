@@ -119,34 +119,67 @@ static bool try_rows(Pass *p, const Saved *saved, const Rows *rows, uint64_t lim
     return excess(p) == 0;
 }
 
+// Limits that lead to all cuts with few instructions for their peak, by estimate: from the lowest one on.
+// They do not depend on --ram. Two limits a cut: what is chosen within a group may differ between them.
+static uint32_t limits_of(const Rows *rows, uint64_t *limits, uint32_t most)
+{
+    uint32_t n = 0;
+    uint64_t limit = UINT64_MAX;
+    for (bool is_last = false; n + 2 <= most && !is_last;) {
+        const uint64_t peak = rows_peak(rows, limit);
+        is_last = peak > limit || peak == 0;
+        limits[n++] = limit;
+        limits[n++] = peak;
+        limit = peak - 1;
+    }
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j > 0 && limits[j - 1] > limits[j]; j--) {
+            const uint64_t lower = limits[j];
+            limits[j] = limits[j - 1];
+            limits[j - 1] = lower;
+        }
+    return n;
+}
+
+// Which cut has the lowest peak is an estimate. Tries all whose estimates are near that, and ends with the
+// plan that takes the least. So any limit is kept to from what is said to be the least on.
+static bool fit_lowest(Pass *p, const Saved *saved, const Rows *rows)
+{
+    enum { MAX_LIMITS = 512, MAX_TRIED = 40, PERCENT_OFF = 25 };
+    uint64_t *limits = ARENA_ARRAY(p->scratch, uint64_t, MAX_LIMITS), best = 0, least = UINT64_MAX, bytes = 0;
+    restore(p->plan, saved);
+    const uint32_t n = limits_of(rows, limits, MAX_LIMITS);
+    for (uint32_t i = 0; i < n && i < MAX_TRIED; i++) {
+        if (i != 0 && limits[i] > bytes + bytes * PERCENT_OFF / 100)
+            break;
+        if (i != 0 && limits[i] == limits[i - 1])
+            continue;
+        if (try_rows(p, saved, rows, limits[i]))
+            return true;
+        if (excess(p) < least) {
+            best = limits[i];
+            least = excess(p);
+            bytes = p->plan->region_bytes[REGION_ARENA];
+        }
+    }
+    return try_rows(p, saved, rows, best);
+}
+
 // Rows in turns and less scratch memory, with limits that fall until the plan keeps to the one that was
 // given. False: none does; the plan is that with the least.
 static bool fit_rows(Pass *p, const Saved *saved, LeadMemo *known)
 {
     const uint64_t state = plan_state_bytes(p->plan), ram = pass_ram(p->options);
-    uint64_t wanted = ram > state ? ram - state : 0, best = 0, least = UINT64_MAX;
+    uint64_t wanted = ram > state ? ram - state : 0;
     restore(p->plan, saved);
     const Rows rows = rows_facts(p, known);
-    for (uint32_t i = 0; i < ATTEMPTS; i++) {
-        const uint64_t at = i + 1 < ATTEMPTS ? wanted : 0; // at last the lowest peak
-        if (try_rows(p, saved, &rows, at))
+    for (uint32_t i = 0; i < ATTEMPTS && wanted != 0; i++) {
+        if (try_rows(p, saved, &rows, wanted))
             return true;
         const uint64_t over = excess(p);
-        best = over < least ? at : best;
-        least = over < least ? over : least;
         wanted = wanted > over ? wanted - over : 0;
     }
-    // Which cut has the lowest peak is an estimate, too: one that may take what was needed may need less.
-    for (uint32_t i = 0; i < ATTEMPTS && ram + least > state; i++) {
-        const uint64_t at = ram + least - state;
-        if (try_rows(p, saved, &rows, at))
-            return true;
-        if (excess(p) >= least)
-            break;
-        best = at;
-        least = excess(p);
-    }
-    return try_rows(p, saved, &rows, best);
+    return fit_lowest(p, saved, &rows);
 }
 
 static uint64_t macs_of(const Plan *p)

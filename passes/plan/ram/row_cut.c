@@ -438,6 +438,11 @@ double rows_insns(const Rows *r, uint64_t limit)
     return best_cuts(r, limit)[r->plan->kernels.len].insns;
 }
 
+uint64_t rows_peak(const Rows *r, uint64_t limit)
+{
+    return best_cuts(r, limit)[r->plan->kernels.len].peak;
+}
+
 double rows_least_insns(const Rows *r)
 {
     double sum = 0;

@@ -45,11 +45,15 @@ static BufId only_result(const Plan *p, const PlanKernel *k)
     return out;
 }
 
-// Rows of a value: places along its first spatial axis, of which an iteration may make several.
+// Rows of a value: places along its first spatial axis, of which an iteration may make several; or along the
+// axis in front, where that comes first in memory.
 static int64_t rows_of(const Plan *p, const PlanKernel *k)
 {
     const Shape *s = graph_node(p->graph, k->root)->shape;
-    return s->rank >= 3 && s->dim[0] == 1 ? s->dim[2] : 1;
+    const Loc *l = &p->locs.data[k->root];
+    if (s->rank < 3 || s->dim[0] != 1)
+        return 1;
+    return s->dim[1] > 1 && l->stride[1] > l->stride[2] ? s->dim[1] : s->dim[2];
 }
 
 // Does the loop go by rows, as those that were found before do?

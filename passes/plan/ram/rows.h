@@ -115,6 +115,8 @@ Rows rows_facts(Pass *p, LeadMemo *known);
 bool rows_cut(const Rows *r, uint64_t limit);
 // The instructions of that, by estimate.
 double rows_insns(const Rows *r, uint64_t limit);
+// The peak of that, by estimate.
+uint64_t rows_peak(const Rows *r, uint64_t limit);
 // What they take in the fastest ways that there are, whatever the memory.
 double rows_least_insns(const Rows *r);
 

@@ -27,10 +27,38 @@ static NodeId only_view(const Graph *g, const bool *is_live, NodeId id)
     return found;
 }
 
-static bool has_rows(const Graph *g, NodeId id)
+static bool has_rows(const Graph *g, NodeId id, uint32_t axis)
 {
     const Shape *s = graph_node(g, id)->shape;
-    return s->rank >= 3 && s->dim[0] == 1 && s->dim[2] > 1 && shape_numel(s) > 0;
+    return s->rank >= 3 && s->dim[0] == 1 && s->dim[axis] > 1 && shape_numel(s) > 0;
+}
+
+enum { ROW_AXIS = 2 }; // of an image
+
+// Does the node have the axes of the input, which it depends on?
+static bool keeps_axes(const Node *n, const Shape *input)
+{
+    return n->shape->rank == input->rank && !op_is_view_of_rows((OpId)n->op);
+}
+
+uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
+{
+    const bool *is_live = graph_mark_live(g, scratch);
+    bool *is_alike = ARENA_ARRAY(scratch, bool, g->nodes.len);
+    const Shape *s = graph_node(g, input)->shape;
+    is_alike[input] = true;
+    for (NodeId id = input + 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        bool reads = false;
+        for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
+            reads = reads || is_alike[n->src[i]];
+        if (reads && n->op == OP_transpose && n->shape->rank > ROW_AXIS)
+            return (uint32_t)node_attr(n, A_transpose_perm)->u.ints[ROW_AXIS];
+        if (reads && op_info[n->op].layout == OPLAYOUT_IMAGE)
+            break;
+        is_alike[id] = reads && keeps_axes(n, s);
+    }
+    return ROW_AXIS;
 }
 
 static bool refuse(const Pass *p, Span where, const char *why)
@@ -40,12 +68,18 @@ static bool refuse(const Pass *p, Span where, const char *why)
                       node_name(p->graph, input), why);
 }
 
-NodeId rows_input_value(const Graph *g, NodeId input, Arena *scratch)
+bool rows_input_has_axes(const Graph *g, NodeId input, NodeId value)
+{
+    const Node *n = graph_node(g, value);
+    return value == input || (n->op == OP_transpose && n->src[0] == input);
+}
+
+NodeId rows_input_value(const Graph *g, NodeId input, uint32_t axis, Arena *scratch)
 {
     const bool *is_live = graph_mark_live(g, scratch);
     NodeId value = 0;
     for (NodeId at = input; at != 0; at = only_view(g, is_live, at))
-        value = has_rows(g, at) ? at : value;
+        value = has_rows(g, at, at == input ? axis : ROW_AXIS) ? at : value;
     return value;
 }
 
@@ -57,7 +91,7 @@ bool rows_input_begin(Pass *p, NodeId *value)
         return true;
     rlx_assert(p->options->rows_input <= g->inputs.len);
     const NodeId input = g->inputs.data[p->options->rows_input - 1];
-    *value = rows_input_value(g, input, p->scratch);
+    *value = rows_input_value(g, input, p->options->rows_axis, p->scratch);
     p->failed = *value == 0 && !refuse(p, node_span(g, input),
                                        "expected one image, with the axes of a convolution and more than one "
                                        "row");
@@ -97,13 +131,18 @@ static bool makes_rows(const RowWays *w)
     return false;
 }
 
-// Are the rows of the input one behind the other in what the program gives?
-static bool has_whole_rows(const Plan *p, const PlanKernel *k)
+// The axis of what is copied along which rows are.
+static uint32_t copied_axis(const Pass *p, NodeId value)
 {
-    const NodeId value = graph_node(p->graph, k->anchor)->src[0];
+    return value == p->plan->graph->inputs.data[p->plan->rows.input - 1] ? p->options->rows_axis : ROW_AXIS;
+}
+
+// Are the rows of the input one behind the other in what the program gives?
+static bool has_whole_rows(const Plan *p, NodeId value, uint32_t axis)
+{
     const Shape *s = graph_node(p->graph, value)->shape;
     const Loc *l = &p->locs.data[value];
-    return l->offset == 0 && l->stride[2] * s->dim[2] == shape_numel(s);
+    return l->offset == 0 && l->stride[axis] * s->dim[axis] == shape_numel(s);
 }
 
 bool rows_input_check(Pass *p)
@@ -114,9 +153,12 @@ bool rows_input_check(Pass *p)
         return true;
     if (first == UINT32_MAX)
         return refuse(p, (Span){0}, "no output depends on it");
-    if (!has_whole_rows(p->plan, &p->plan->kernels.data[first]))
+    const PlanKernel *k = &p->plan->kernels.data[first];
+    const NodeId value = k->anchor == p->plan->rows.copy ? graph_node(p->plan->graph, k->anchor)->src[0] : 0;
+    const uint32_t axis = copied_axis(p, value);
+    if (value == 0 || !has_whole_rows(p->plan, value, axis))
         return refuse(p, (Span){0}, "its rows are not one behind the other in memory");
-    p->plan->rows.n_rows = graph_node(p->graph, p->plan->kernels.data[first].anchor)->shape->dim[2];
+    p->plan->rows.n_rows = graph_node(p->graph, k->anchor)->shape->dim[axis];
     return true;
 }
 

@@ -6,10 +6,16 @@
 
 #include "passes/plan/ram/rows.h"
 
-// What kernels read of an input of this graph; 0: it has no rows.
-NodeId rows_input_value(const Graph *g, NodeId input, Arena *scratch);
-// Before the plan: *value is what kernels read of the input, and rows are places along its third axis; 0:
-// no input comes row by row. False: it has no rows, which was reported.
+// The axis of an input that is the first spatial one of the first node behind it with such axes: the third
+// one, or where that comes from if elementwise nodes and a transpose lead there.
+uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch);
+// What kernels read of an input of this graph; 0: it has no rows. They are along the third axis of a view of
+// the input, and along `axis` of the input itself.
+NodeId rows_input_value(const Graph *g, NodeId input, uint32_t axis, Arena *scratch);
+// Does that have the axes of the input, in any order?
+bool rows_input_has_axes(const Graph *g, NodeId input, NodeId value);
+// Before the plan: *value is what kernels read of the input; 0: no input comes row by row. False: it has no
+// rows, which was reported.
 bool rows_input_begin(Pass *p, NodeId *value);
 // Before rows are cut. False: they cannot be, which was reported.
 bool rows_input_check(Pass *p);
