@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a recurrent layer of several entries is cut for matrix units, by the figures of the GPU (lstm_tiles.h).
+// How a recurrent layer of several entries is cut for matrix units, by the figures of the GPU
+// (lstm_tiles.h).
 #include "passes/lower/gpu/gpu_split.h"
 #include "passes/lower/ops/lstm_group.h"
 #include "passes/lower/ops/lstm_tiles.h"
 
 enum { MOST_TILES = 4, MOST_ENTRIES_OF_CLUSTER = 256 };
 
-// What a step has beside products and bytes, in latencies of the machine: groups wait for each other; a turn of
-// columns waits for hidden values, and hands sums over.
+// What a step has beside products and bytes, in latencies of the machine: groups wait for each other; a
+// turn of columns waits for hidden values, and hands sums over.
 static const double wait_latencies = 0.6, turn_latencies = 0.5;
 
 static int64_t power_until(int64_t most, int64_t n)
@@ -18,26 +19,33 @@ static int64_t power_until(int64_t most, int64_t n)
     return p;
 }
 
-int64_t tile_most_wide(const TileShape *s)
+int64_t rnn_most_wide(const TileShape *s)
 {
     return power_until(TILE_MOST / s->tiles, TILE_MOST);
 }
 
-int64_t tile_planes(const Lower *l, const Lstm *m)
+int64_t rnn_planes(const Lower *l, const Lstm *m)
 {
-    return tile_pair(l, m) > 1 && gpu_split_products(l) > 1 ? 2 : 1;
+    return rnn_pair(l, m) > 1 && gpu_split_products(l) > 1 ? 2 : 1;
 }
 
-TileCut tile_cut(const Lower *l, const Lstm *m, const TileShape *s, int64_t size, int64_t columns)
+TileCut rnn_cut(const Lower *l, const Lstm *m, const TileShape *s, int64_t size, int64_t columns)
 {
-    const int64_t blocks = ceil_div(size, TILE_BLOCK * tile_pair(l, m));
+    const int64_t blocks = ceil_div(size, TILE_BLOCK * rnn_pair(l, m));
     TileCut c = {.size = size, .split = power_until(TILE_WARPS, blocks)};
     c.split = c.split > blocks ? c.split / 2 : c.split;
     c.each = ceil_div(blocks, c.split);
+    const int64_t weights = s->tiles * TILE_PRODUCTS * TILE_PIECE * c.each;
+    c.is_kept = s->blocks == 1 && weights <= TILE_KEPT;
+    // Weights that are fetched serve as many columns as there are.
+    while (!c.is_kept && c.split > 1 && rnn_most_wide(s) * TILE_COLUMNS * (TILE_WARPS / c.split) < columns)
+        c.split /= 2;
+    c.each = ceil_div(blocks, c.split);
     const int64_t teams = TILE_WARPS / c.split;
-    c.wide = power_until(tile_most_wide(s), ceil_div(columns, TILE_COLUMNS * teams));
+    // f32 and its parts need more registers.
+    const bool is_narrow = c.is_kept && weights > TILE_KEPT / 2 && rnn_pair(l, m) == 1;
+    c.wide = power_until(rnn_most_wide(s) / (is_narrow ? 2 : 1), ceil_div(columns, TILE_COLUMNS * teams));
     c.columns = c.wide * TILE_COLUMNS * teams;
-    c.is_kept = s->blocks == 1 && s->tiles * TILE_PRODUCTS * TILE_PIECE * c.each <= TILE_KEPT;
     return c;
 }
 
@@ -56,12 +64,12 @@ static void cut_batch(const Lstm *m, int64_t processors, int64_t parts, TileShap
 static double time_of_product(const Lower *l, const Lstm *m, const TileShape *s, bool is_hidden)
 {
     const GpuMachine *gpu = l->caps->gpu;
-    const int64_t size = is_hidden ? m->hidden : m->input, planes = is_hidden ? tile_planes(l, m) : 1;
-    const bool is_half = tile_pair(l, m) > 1;
-    const TileCut c = tile_cut(l, m, s, size, s->entries);
+    const int64_t size = is_hidden ? m->hidden : m->input, planes = is_hidden ? rnn_planes(l, m) : 1;
+    const bool is_half = rnn_pair(l, m) > 1;
+    const TileCut c = rnn_cut(l, m, s, size, s->entries);
     const double groups = (double)(s->ranks * s->clusters / s->sets), bytes = is_half ? 2 : 4;
     const double rate = is_half ? gpu->products_rate / 2 : gpu->tf32_rate / (double)gpu_split_products(l);
-    const double k = (double)(c.split * c.each * TILE_BLOCK * tile_pair(l, m));
+    const double k = (double)(c.split * c.each * TILE_BLOCK * rnn_pair(l, m));
     const double columns = (double)(ceil_div(s->entries, c.columns) * c.columns * planes);
     const double rows = (double)(s->blocks * s->tiles * TILE_ROWS);
     const double turns = c.is_kept ? 0 : (double)ceil_div(s->entries, c.columns);
@@ -73,7 +81,7 @@ static double time_of_product(const Lower *l, const Lstm *m, const TileShape *s,
 
 static double time_of(const Lower *l, const Lstm *m, const TileShape *s)
 {
-    const TileCut c = tile_cut(l, m, s, m->hidden, s->entries);
+    const TileCut c = rnn_cut(l, m, s, m->hidden, s->entries);
     const double turns = (double)(s->blocks * ceil_div(s->entries, c.columns));
     const double step = l->caps->gpu->latency * (wait_latencies + turn_latencies * turns) +
                         time_of_product(l, m, s, true) + time_of_product(l, m, s, false);
