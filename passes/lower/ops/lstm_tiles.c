@@ -354,9 +354,11 @@ bool lstm_tiles(Lower *l, const Lstm *m)
     rlx_assert(groups >= 1 && groups <= UINT16_MAX);
     k->resident = (uint16_t)groups;
     k_set_group(k, TILE_THREADS);
+    k_use_shared(k, TILE_STAGED * TILE_THREADS * TILE_BYTES);
     n.parts = k_shared(k, DTYPE_f32, TILE_WARPS * rnn_rows(&n) * pitch);
     const KRef group = k_for_group(k, groups, "group");
     n.thread = k_thread(k);
+    n.shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
     n.lane = k_expr(k, "$ % #", n.thread, TILE_LANES);
     n.warp = k_expr(k, "$ / #", n.thread, TILE_LANES);
     n.of_sets = k_expr(k, "$ / #", group, n.s.ranks);

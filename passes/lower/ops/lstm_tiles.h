@@ -19,6 +19,8 @@ enum {
     TILE_KEPT = 128,  // words of weights that a thread keeps
     TILE_MOST = 8,    // products of units of a block that a warp has at work
     TILE_AT_ONCE = 4, // products of units that do not wait for each other
+    TILE_BYTES = 16, // of a piece
+    TILE_STAGED = 13, // pieces of a thread that are on their way to shared memory at once
     TILE_PAD = 4      // numbers between rows of sums in shared memory
 };
 
@@ -63,6 +65,7 @@ typedef struct Tiles {
     bool is_grid;        // all groups are at work: else one of each set, for all units
     uint32_t hidden, words, ahead, states, counter;
     KRef parts;          // of sums, in shared memory
+    KRef shared;         // where the memory of pieces begins
     KRef phase, thread, lane, warp, of_sets, cluster, rank;
     KRef block;          // of units, of all
     LstmStep at;

@@ -122,18 +122,22 @@ static KRef piece_place(const Tiles *n, const TileCut *c, KRef i)
     return k_expr(n->k, "($ * # + $ % #) * #", block, TILE_QUAD, n->lane, TILE_QUAD, TILE_PIECE * n->pair);
 }
 
+// Where row `row` * TILE_COLUMNS + lane / TILE_QUAD of the weights begins.
+static KRef row_base(const Tiles *n, const TileFactor *f, int64_t row)
+{
+    Kernel *k = n->k;
+    const KRef number = k_expr(k, "$ / # + #", n->lane, TILE_QUAD, row * TILE_COLUMNS);
+    const KRef gate = k_expr(k, "min($ / #, #)", number, n->s.units, lstm_gates(n->m) - 1);
+    return weight_row(n, f->is_hidden, gate, rnn_unit(n, k_expr(k, "$ % #", number, n->s.units)));
+}
+
 // Weights of block i for all tiles, two rows of each.
 static void fetch_weights(const Tiles *n, const TileFactor *f, KRef i, KRef to, KRef at)
 {
-    Kernel *k = n->k;
-    const KRef place = piece_place(n, &f->cut, i), last = k_index(k, lstm_gates(n->m) - 1);
-    for (int64_t row = 0; row < 2 * n->s.tiles; row++) {
-        const KRef number = k_expr(k, "$ / # + #", n->lane, TILE_QUAD, row * TILE_COLUMNS);
-        const KRef gate = k_expr(k, "min($ / #, $)", number, n->s.units, last);
-        const KRef unit = rnn_unit(n, k_expr(k, "$ % #", number, n->s.units));
-        fetch_piece(n, f->is_hidden ? n->m->r : n->m->w, weight_row(n, f->is_hidden, gate, unit), place, to,
-                    k_expr(k, "$ + #", at, row * TILE_PIECE));
-    }
+    const KRef place = piece_place(n, &f->cut, i);
+    for (int64_t row = 0; row < 2 * n->s.tiles; row++)
+        fetch_piece(n, f->is_hidden ? n->m->r : n->m->w, row_base(n, f, row), place, to,
+                    k_expr(n->k, "$ + #", at, row * TILE_PIECE));
 }
 
 void rnn_keep_weights(const Tiles *n, TileFactor *f)
@@ -295,25 +299,110 @@ static void add_block(const Tiles *n, const TileFactor *f, const Block *of, KRef
     }
 }
 
-// All blocks of a warp; the next one is on its way while one is multiplied.
-static void add_blocks(const Tiles *n, const TileFactor *f, const KRef *base, KRef sums)
+// --- pieces on their way -------------------------------------------------------------------------
+
+// Pieces that a thread has of a block: of the weights, if they are fetched, and of the values.
+static int64_t pieces_of(const Tiles *n, const TileFactor *f)
+{
+    return ((f->kept != 0 ? 0 : weights_of(n)) + values_of(n, f)) / TILE_PIECE;
+}
+
+// Blocks that are on their way at once: each thread's pieces, to places of its own in shared memory.
+static int64_t stages_of(const Tiles *n, const TileFactor *f)
+{
+    const int64_t fit = TILE_STAGED / pieces_of(n, f);
+    const bool has_all = (f->is_hidden || has_pieces(n, n->m->x)) &&
+                         (f->kept != 0 || has_pieces(n, f->is_hidden ? n->m->r : n->m->w));
+    return !has_all ? 0 : fit < f->cut.each ? fit : f->cut.each;
+}
+
+static KRef stage_address(const Tiles *n, const TileFactor *f, KRef stage, int64_t piece)
+{
+    const KRef number = k_expr(n->k, "$ * # + #", stage, pieces_of(n, f), piece);
+    return k_expr(n->k, "($ * # + $) * # + $", number, TILE_THREADS, n->thread, TILE_BYTES, n->shared);
+}
+
+// A piece of a row of x, w or r; zeros behind its end.
+static void stage_piece(const Tiles *n, NodeId id, KRef base, KRef from, KRef to)
+{
+    Kernel *k = n->k;
+    const Node *node = lower_node(n->l, id);
+    const int64_t size = node->shape->dim[node->shape->rank - 1];
+    const KRef is_in = k_expr(k, "$ < #", from, size);
+    const KRef index = k_add(k, base, k_select(k, is_in, from, k_index(k, 0)));
+    k_device(k, KDEV_cp_async16, to, k_address(k, lower_param(n->l, id, PARAM_READ), index),
+             k_select(k, is_in, k_index(k, TILE_BYTES), k_index(k, 0)));
+}
+
+static void stage_block(const Tiles *n, const TileFactor *f, KRef i, const KRef *base, KRef stage)
+{
+    Kernel *k = n->k;
+    const KRef place = piece_place(n, &f->cut, i);
+    const int64_t own = f->kept != 0 ? 0 : 2 * n->s.tiles, wide = f->cut.wide;
+    for (int64_t row = 0; row < own; row++)
+        stage_piece(n, f->is_hidden ? n->m->r : n->m->w, row_base(n, f, row), place,
+                    stage_address(n, f, stage, row));
+    for (int64_t j = 0; j < planes_of(n, f) * wide; j++) {
+        const KRef to = stage_address(n, f, stage, own + j);
+        if (f->is_hidden) {
+            const KRef at = k_expr(k, "$ + $ + #", base[j % wide], place, j / wide * n->padded);
+            k_device(k, KDEV_cp_async16, to, k_address(k, n->hidden, at), k_index(k, TILE_BYTES));
+        } else {
+            stage_piece(n, n->m->x, base[j], place, to);
+        }
+    }
+}
+
+static void take_stage(const Tiles *n, const TileFactor *f, KRef stage, const Block *to)
+{
+    Kernel *k = n->k;
+    const int64_t own = f->kept != 0 ? 0 : 2 * n->s.tiles;
+    const KDevice get = n->pair > 1 ? KDEV_shared_get_words : KDEV_shared_get4;
+    for (int64_t i = 0; i < pieces_of(n, f); i++)
+        k_device(k, get, i < own ? to->weights : to->values,
+                 k_index(k, (i < own ? i : i - own) * TILE_PIECE), stage_address(n, f, stage, i));
+}
+
+static void add_staged(const Tiles *n, const TileFactor *f, const KRef *base, KRef sums, int64_t stages)
 {
     Kernel *k = n->k;
     const int64_t own = f->kept != 0 ? 0 : weights_of(n), each = f->cut.each;
-    const Block now = {own > 0 ? k_array(k, word_type(n), own) : f->kept, k_index(k, 0),
-                       k_array(k, word_type(n), values_of(n, f))};
-    const Block next = {own > 0 ? k_array(k, word_type(n), own) : f->kept, k_index(k, 0),
-                        k_array(k, word_type(n), values_of(n, f))};
-    fetch_block(n, f, k_index(k, 0), base, &now);
+    Block of = {own > 0 ? k_array(k, word_type(n), own) : f->kept, k_index(k, 0),
+                k_array(k, word_type(n), values_of(n, f))};
+    for (int64_t i = 0; i < stages; i++) {
+        stage_block(n, f, k_index(k, i), base, k_index(k, i));
+        k_device_with(k, KDEV_cp_async_commit, 0);
+    }
     const KRef i = k_loop(k, each, f->kept != 0 ? KFOR_UNROLL : KFOR_SERIAL, "i");
-    fetch_block(n, f, k_expr(k, "min($ + 1, #)", i, each - 1), base, &next);
-    Block of = now;
-    of.from = f->kept != 0 ? k_expr(k, "$ * #", i, weights_of(n)) : now.from;
+    const KRef stage = k_expr(k, "$ % #", i, stages);
+    k_device_with(k, KDEV_cp_async_wait, stages - 1);
+    take_stage(n, f, stage, &of);
+    if (stages < each) {
+        k_if(k, k_expr(k, "$ + # < #", i, stages, each));
+        stage_block(n, f, k_expr(k, "$ + #", i, stages), base, stage);
+        k_end(k);
+    }
+    k_device_with(k, KDEV_cp_async_commit, 0);
+    of.from = f->kept != 0 ? k_expr(k, "$ * #", i, weights_of(n)) : of.from;
     add_block(n, f, &of, sums);
-    for (int64_t j = 0; j < own; j++)
-        k_astore(k, now.weights, k_index(k, j), k_aload(k, next.weights, k_index(k, j), 1));
-    for (int64_t j = 0; j < values_of(n, f); j++)
-        k_astore(k, now.values, k_index(k, j), k_aload(k, next.values, k_index(k, j), 1));
+    k_end(k);
+}
+
+// All blocks of a warp: where pieces cannot be staged, each is fetched before it is multiplied.
+static void add_blocks(const Tiles *n, const TileFactor *f, const KRef *base, KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t own = f->kept != 0 ? 0 : weights_of(n), stages = stages_of(n, f);
+    if (stages > 0) {
+        add_staged(n, f, base, sums, stages);
+        return;
+    }
+    Block of = {own > 0 ? k_array(k, word_type(n), own) : f->kept, k_index(k, 0),
+                k_array(k, word_type(n), values_of(n, f))};
+    const KRef i = k_loop(k, f->cut.each, f->kept != 0 ? KFOR_UNROLL : KFOR_SERIAL, "i");
+    fetch_block(n, f, i, base, &of);
+    of.from = f->kept != 0 ? k_expr(k, "$ * #", i, weights_of(n)) : of.from;
+    add_block(n, f, &of, sums);
     k_end(k);
 }
 
