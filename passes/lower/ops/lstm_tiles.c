@@ -329,7 +329,7 @@ static void make_memory(Tiles *n)
     const TileShape *s = &n->s;
     const int64_t sets = s->clusters / s->sets, own = sets * rnn_blocks(n) * s->entries * s->units;
     n->counter = lower_param_counter(l, "steps", 1);
-    n->hidden = lower_param_scratch(l, "hidden", (DType)n->type, 
+    n->hidden = lower_param_scratch(l, "hidden", (DType)n->type,
                                     (uint64_t)(sets * 2 * s->entries * n->planes * n->padded));
     n->words = n->pair > 1 ? lower_param_view(l, n->hidden, DTYPE_u32) : 0;
     n->states = lower_param_scratch(l, "states", DTYPE_f32, (uint64_t)own);
