@@ -555,7 +555,7 @@ static void lower_recurrent(Lower *l)
     Lstm m = lstm_of(l);
     rlx_assert(m.padded >= m.hidden && m.dirs >= 1 && m.dirs <= 2);
     l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)lstm_steps(&m);
-    if (lstm_group(l, &m))
+    if (lstm_tiles(l, &m) || lstm_group(l, &m))
         return;
     m.scratch =
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));

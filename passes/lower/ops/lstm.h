@@ -83,6 +83,8 @@ KRef lstm_steps_made(Lower *l, const Lstm *m);
 // The next hidden value, for sums of a unit: of vector v (and the cell), or of the hidden value before.
 KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *cell);
 KRef gru_hidden(Kernel *k, const KRef *sum, KRef old);
+// On GPUs with matrix units, of several entries (lstm_tiles.c). False: nothing was done.
+bool lstm_tiles(Lower *l, const Lstm *m);
 // On GPUs whose groups share memory (lstm_group.c). False: it does not fit, and nothing was done.
 bool lstm_group(Lower *l, const Lstm *m);
 

@@ -79,6 +79,8 @@ static inline int64_t units_of(const Shares *s)
 }
 
 Shares lstm_shares_of(const Lstm *m, int64_t ranks, int64_t threads);
+// Microseconds that a layer takes that is cut in this way, about.
+double lstm_group_time(Lower *l, const Lstm *m);
 // For a device with clusters.
 Shares lstm_shares_choose(const Lower *l, const Lstm *m, int64_t threads);
 void lstm_choose_entries(Net *n);

@@ -94,3 +94,25 @@ bool lstm_choose_apart(Net *n)
     n->clusters = n->of_batch * m->dirs;
     return true;
 }
+
+// A step waits for the others, and adds up in teams what each entry takes; a multiply-add takes so many
+// times as long as that of a product, and where weights are not kept, so many times that.
+double lstm_group_time(Lower *l, const Lstm *m)
+{
+    static const double cluster_latencies = 0.2, grid_latencies = 0.5, team_latencies = 0.2;
+    static const double add_factor = 6, read_factor = 2.5;
+    const GpuMachine *gpu = l->caps->gpu;
+    Net n = {.m = m, .l = l, .s = lstm_shares_choose(l, m, THREADS), .sets = 1};
+    if (!lstm_choose_apart(&n) && !lstm_choose_grid(&n))
+        lstm_choose_entries(&n);
+    const int64_t weights = weights_of(m, &n.s) * n.s.blocks, threads = n.s.lanes * n.s.teams;
+    const double adds = (double)(weights * threads) * add_factor / gpu->f32_rate;
+    const bool is_kept = n.s.blocks == 1 && weights <= KEPT;
+    const double entry = team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
+    const double waits = n.is_grid ? grid_latencies : cluster_latencies;
+    const double step = waits * gpu->latency + entry * (double)n.entries;
+    const int64_t at_once = gpu->clusters[n.is_grid || n.is_apart ? 0 : __builtin_ctz((unsigned)n.s.ranks)];
+    const int64_t groups = n.clusters / n.sets * (n.is_grid || n.is_apart ? n.s.ranks : 1);
+    const int64_t turns = n.sets * ceil_div(groups, at_once > 1 ? at_once : 1);
+    return step * (double)turns * (double)m->seq;
+}
