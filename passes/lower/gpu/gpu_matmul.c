@@ -23,8 +23,9 @@ static bool is_map_step(int64_t bytes)
 
 static DType type_of(const GpuMatmul *p, const GpuMatrix *x)
 {
-    return x == &p->a   ? gpu_matmul_type(p)
-           : x == &p->b ? gpu_matmul_b_type(p)
+    return x == &p->a ? gpu_matmul_type(p)
+           : x == &p->b || (p->second != NULL && x == &p->second->b)
+               ? gpu_matmul_b_type(p)
                         : (DType)lower_node(p->l, p->l->root)->dtype;
 }
 
@@ -76,7 +77,8 @@ bool gpu_matmul_fits(const GpuMatmul *p)
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
             return false;
-    return (p->image != NULL || is_mappable(p, &p->a)) && is_mappable(p, &p->b);
+    return (p->image != NULL || is_mappable(p, &p->a)) && is_mappable(p, &p->b) &&
+           (p->second == NULL || is_mappable(p, &p->second->b));
 }
 
 // --- tiles ---------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     if (e->tile.pair > 1)
         row = k_expr(k, "$ * # + $", row, e->tile.pair, e->half);
     at.m = k_expr(k, "$ * #", row, e->rows);
-    at.n = k_expr(k, "$ * #", column, e->tile.columns);
+    at.n = k_expr(k, "$ * #", column, e->columns);
     if (p->groups != NULL)
         at.batch[0] = gpu_group_matrix(p, at.m);
     return at;
@@ -143,7 +145,7 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
     rlx_assert(row != 0 && column != 0);
     const GpuMatmul *p = e->p;
     const KRef r = at_most(e, k_add(e->k, at->m, row), p->m, e->rows * e->tile.pair);
-    const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->tile.columns);
+    const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->columns);
     return p->point(p, at->batch, r, c);
 }
 
@@ -174,10 +176,12 @@ KRef gpu_with_bias(const GpuMatmul *p, KRef channel, KRef sum)
     return k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
 }
 
-KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum, KRef second)
 {
-    rlx_assert(sum != 0 && e->p->d != NULL);
-    return pull_root(e->l, e->p->d, at, gpu_with_bias(e->p, at.idx[1], gpu_scaled(e->p, sum)));
+    rlx_assert(sum != 0 && e->p->d != NULL && (second != 0) == (e->p->second != NULL));
+    const Given other = {.id = second != 0 ? e->p->second->product : 0, .value = second};
+    const KRef value = gpu_with_bias(e->p, at.idx[1], gpu_scaled(e->p, sum));
+    return pull_root_given(e->l, e->p->d, at, value, &other);
 }
 
 void gpu_tile_clear(const GpuEmit *e, KRef sums)
@@ -239,7 +243,12 @@ static void add_maps(GpuEmit *e)
     } else {
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
-    e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
+    const int64_t own = e->columns / e->tile.pair;
+    e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), own);
+    if (p->second != NULL) {
+        gpu_matrix_param(e->l, &p->second->b);
+        e->map_second = map_of(e, &p->second->b, p->k, gpu_b_columns(p), own);
+    }
     const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
                              p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
     e->stores_boxes = fits_blocks && p->groups == NULL && is_mappable(p, &p->c);
@@ -259,8 +268,9 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.sum = p->bytes != NULL ? DTYPE_u32 : DTYPE_f32;
     const int64_t cluster = e.tile.splits * e.tile.pair;
     e.rows = gpu_tile_rows(e.tile);
+    e.columns = gpu_tile_own_columns(p, e.tile);
     e.m_tiles = ceil_div(p->m, e.rows * e.tile.pair);
-    e.n_tiles = ceil_div(p->n, e.tile.columns);
+    e.n_tiles = ceil_div(p->n, e.columns);
     e.steps = ceil_div(p->k, gpu_tile_k(p));
     rlx_assert(e.rows >= 1 && cluster >= 1);
     e.tiles = e.m_tiles * e.n_tiles * gpu_matmul_count(p);

@@ -77,7 +77,14 @@ typedef struct GpuGroups {
     // matrices are this many elements apart then, and there are as many as fit.
     uint32_t table;
     int64_t table_step;
+    KRef entry; // 0, or what the lists say of every row that is asked for
 } GpuGroups;
+
+// A second product of the same rows, with a matrix of the same form, which the root is made of as well.
+typedef struct GpuSecond {
+    NodeId product;
+    GpuMatrix b;
+} GpuSecond;
 
 typedef struct GpuMatmul {
     Lower *l;
@@ -99,11 +106,12 @@ typedef struct GpuMatmul {
     double scale;          // of sums of floats; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
     const GpuGroups *groups; // NULL: all rows have the same matrices
+    const GpuSecond *second; // NULL: there is one product
     bool by_slots;         // the sums of a slot are added to the others in f32, as units do not round them
 } GpuMatmul;
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
-// by a group of its own in a cluster. Two groups of a pair (pair: 2, else 1) have rows behind each other and
+// by a group of its own in a cluster. Of two products each has half of the columns. Two groups of a pair (pair: 2, else 1) have rows behind each other and
 // the same columns: each copies half of what both need of B. kept: 0, or all steps of k: the tiles of a group
 // have the same columns, of which all of B stays in shared memory, and slots have rows of A only.
 typedef struct GpuTile {
@@ -143,6 +151,7 @@ typedef struct GpuEmit {
     Kernel *k;
     GpuTile tile;
     int64_t rows, m_tiles, n_tiles, tiles, steps; // of a group; of pairs; steps: of k, in all parts
+    int64_t columns; // of the root that a tile has
     int64_t box_rows; // of A that are copied: there may be fewer than a tile has, and others do not matter
     int64_t slots;                                // groups or clusters that share the tiles
     KRef thread, group;                           // group: number of the cluster
@@ -150,7 +159,8 @@ typedef struct GpuEmit {
     bool stores_boxes;                            // the copy engine writes the result
     bool stores_lines;                            // warps write rows of it
     bool stores_pieces;                           // the same by 16 bytes, the root being made then
-    uint32_t map_a, map_b, map_c;
+    uint32_t map_a, map_b, map_c, map_second;
+    KRef entries; // array: of the rows that a thread stores by pieces, what the lists say of them; 0: unknown
     KRef shared;                                  // where the group's memory begins
     DType sum;                                    // of sums: f32, or u32 where they are of bytes
     KRef zero;                                    // of bytes: the zero point of a, as i32
@@ -166,9 +176,9 @@ KRef gpu_tile_open(const GpuEmit *e);
 void gpu_tile_close(const GpuEmit *e);
 // A sum with the bias of its channel, where the product has one.
 KRef gpu_with_bias(const GpuMatmul *p, KRef channel, KRef sum);
+// The root at a point of the domain where a thread's sum is known, and (or 0) that of the second product.
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum, KRef second);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
-// The root at a point of the domain where a thread's sum is known.
-KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of 8 bits: of a
 DType gpu_matmul_b_type(const GpuMatmul *p);
@@ -225,6 +235,12 @@ static inline int64_t gpu_matmul_count(const GpuMatmul *p)
     for (uint32_t i = 0; i < p->n_batch; i++)
         n *= p->batch[i];
     return n;
+}
+
+// Columns of the root that a tile has.
+static inline int64_t gpu_tile_own_columns(const GpuMatmul *p, GpuTile t)
+{
+    return p->second != NULL ? t.columns / 2 : t.columns;
 }
 
 // --- rows in groups ---

@@ -13,6 +13,7 @@ enum {
     LINES_AHEAD = 4,
     PIECE = 8, // elements of 16 bytes
     PIECES = 8, // of a line of a block
+    TURNS = WARP_LINES * PIECES / WARP, // of a warp, for its lines of a block
     BATCH = GPU_BYTE_FOURS // fours whose operands are under way at once
 };
 
@@ -101,7 +102,7 @@ static void fetch_pairs(const Block *b)
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t h = 0; h < 2; h++) {
             Point at = pair_point(b, j, i, h, 0);
-            if (b->e->p->n % b->e->tile.columns != 0) // the last pair, where there are no more
+            if (b->e->p->n % b->e->columns != 0) // the last pair, where there are no more
                 at.idx[w->axis] = k_expr(k, "min($, #)", at.idx[w->axis], b->e->p->n - 2);
             wide_fetch(b->e->l, w, at, pair_place(b, j, i, h));
         }
@@ -121,7 +122,7 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
         Point at = pair_point(b, j, i, h, n);
         at.slot = b->is_wide ? k_expr(k, "$ + #", place, n) : 0;
         const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * 32 + $ + #", b->chunk, place, n), 1);
-        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum);
+        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum, 0);
     }
     return k_call(k, pack, v[0], v[1], 0);
 }
@@ -170,12 +171,12 @@ static void store_boxes(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 {
     Kernel *k = e->k;
     const KRef own = thread[0], block = thread[1], is_first = k_expr(k, "$ == 0", own);
-    if (e->tile.columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
+    if (e->columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
         k_if(k, is_first);
         k_device_with(k, KDEV_bulk_wait_read, 0);
         k_end(k);
     }
-    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
+    const KRef chunk = k_loop(k, e->columns / 64, KFOR_UNROLL, "chunk");
     const KRef buffer = buffer_of(e, block, chunk);
     const KRef barrier = k_expr(k, "$ + 1", block), threads = k_index(k, GPU_WARPGROUP);
     Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
@@ -246,10 +247,11 @@ static Block open_columns(const GpuEmit *e, const GpuPlace *at, const GpuFragmen
                           KRef *buffer)
 {
     Kernel *k = e->k;
-    if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
+    const bool is_both = e->p->second != NULL; // each block of columns takes both blocks of shared memory
+    if (e->columns / 64 % 2 != 0 && !is_both) // the tile before has ended with the block that this begins with
         k_device_with(k, KDEV_warp_sync, 0);
-    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    *buffer = buffer_of(e, block, chunk);
+    const KRef chunk = k_loop(k, e->columns / 64, KFOR_UNROLL, "chunk");
+    *buffer = buffer_of(e, block, is_both ? k_index(k, 0) : chunk);
     return (Block){.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
 }
 
@@ -273,63 +275,118 @@ static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 // Eight columns of a line of a block, of which a thread has one in each turn.
 typedef struct Piece {
     KRef line, part, row, column, slot; // slot: of the first of what it is made of beside the sums
+    KRef entry;                         // of the row
 } Piece;
+
+// The line of a block that a thread has in a turn.
+static KRef line_of_turn(const GpuEmit *e, const GpuFragment *f, KRef turn)
+{
+    const KRef own = k_expr(e->k, "$ * # + $ / #", turn, WARP / PIECES, f->lane, PIECES);
+    return k_expr(e->k, "$ * # + $", f->warp, WARP_LINES, own);
+}
+
+KRef gpu_piece_entries(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block)
+{
+    rlx_assert(e->stores_pieces && e->p->m % e->rows == 0);
+    Kernel *k = e->k;
+    const KRef entries = k_array(k, DTYPE_i32, TURNS), turn = k_loop(k, TURNS, KFOR_UNROLL, "turn");
+    const KRef row = k_expr(k, "$ + ($ * # + $)", at->m, block, GPU_BLOCK_ROWS, line_of_turn(e, f, turn));
+    k_astore(k, entries, turn, k_cast(k, gpu_group_entry(e->p, row), DTYPE_i32));
+    k_end(k);
+    return entries;
+}
+
+// The product, of which nothing is asked but what concerns the row of a piece.
+static GpuMatmul product_of_piece(const GpuEmit *e, const Piece *x, GpuGroups *groups)
+{
+    GpuMatmul p = *e->p;
+    *groups = *e->p->groups;
+    groups->entry = x->entry;
+    p.groups = groups;
+    return p;
+}
 
 // Opens a block for what the thread has in a turn, if that is not beyond the end.
 static Piece open_piece(const Block *b, KRef block, KRef turn)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
+    GpuGroups groups;
     Piece x = {.part = k_expr(k, "$ % #", b->f->lane, PIECES), .slot = k_expr(k, "$ * #", turn, PIECE)};
-    const KRef own = k_expr(k, "$ * # + $ / #", turn, WARP / PIECES, b->f->lane, PIECES);
-    x.line = k_expr(k, "$ * # + $", b->f->warp, WARP_LINES, own);
+    x.line = line_of_turn(e, b->f, turn);
+    x.entry = k_cast(k, k_aload(k, e->entries, turn, 1), KT_INDEX);
     x.row = k_expr(k, "$ + ($ * # + $)", b->at->m, block, GPU_BLOCK_ROWS, x.line);
     x.column = k_expr(k, "$ + ($ * 64 + $ * #)", b->at->n, b->chunk, x.part, PIECE);
-    const KRef is_in = k_expr(k, "$ < # & $ < #", x.row, e->p->m, x.column, e->p->n);
-    k_if(k, gpu_group_is_in(e->p, x.row, is_in));
+    KRef is_in = k_integer(k, DTYPE_bool, 1);
+    if (e->p->n % e->columns != 0)
+        is_in = k_expr(k, "$ < #", x.column, e->p->n);
+    const GpuMatmul p = product_of_piece(e, &x, &groups);
+    k_if(k, gpu_group_is_in(&p, x.row, is_in));
     return x;
 }
 
 static Point piece_point(const Block *b, const Piece *x, int64_t i)
 {
     Kernel *k = b->e->k;
-    Point at = b->e->p->point(b->e->p, b->at->batch, x->row, k_expr(k, "$ + #", x->column, i));
+    GpuGroups groups;
+    const GpuMatmul p = product_of_piece(b->e, x, &groups);
+    Point at = p.point(&p, b->at->batch, x->row, k_expr(k, "$ + #", x->column, i));
     at.slot = b->is_wide ? k_expr(k, "$ + #", x->slot, i) : 0;
     return at;
 }
 
-// The sums, rounded, from shared memory, and the root of each.
-static void store_piece(const Block *b, const Piece *x, KRef buffer)
+// The words of a piece, two rounded sums each.
+static KRef piece_words(const Block *b, const Piece *x, KRef buffer)
+{
+    Kernel *k = b->e->k;
+    const KRef words = k_array(k, DTYPE_u32, PIECE / 2);
+    const KRef swizzled = k_xor(k, x->part, k_expr(k, "$ % 8", x->line));
+    k_device(k, KDEV_shared_get_words, words, k_index(k, 0),
+             k_expr(k, "$ * # + ($ * 16 + $)", x->line, GPU_ROW_BYTES, swizzled, buffer));
+    return words;
+}
+
+// Sum i of a piece, as it counts.
+static KRef piece_sum(const Block *b, const Piece *x, KRef words, int64_t i)
+{
+    const GpuEmit *e = b->e;
+    Kernel *k = e->k;
+    GpuGroups groups;
+    const GpuMatmul p = product_of_piece(e, x, &groups);
+    const KRef word = k_aload(k, words, k_index(k, i / 2), 1);
+    const KRef half = i % 2 == 0 ? word : k_shr(k, word, k_integer(k, DTYPE_u32, 16));
+    const int type = lower_node(e->l, e->l->anchor)->dtype;
+    const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), type), DTYPE_f32);
+    return gpu_group_sum(&p, x->row, x->column, sum);
+}
+
+// The sums, rounded, from shared memory (buffer[1]: of the second product, or 0), and the root of each.
+static void store_piece(const Block *b, const Piece *x, const KRef *buffer)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
     const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
-    const int type = (int)k->params.data[param].dtype, sum_type = lower_node(e->l, e->l->anchor)->dtype;
-    const KRef words = k_array(k, DTYPE_u32, PIECE / 2), values = k_array(k, type, PIECE);
-    const KRef zero = k_index(k, 0), swizzled = k_xor(k, x->part, k_expr(k, "$ % 8", x->line));
-    k_device(k, KDEV_shared_get_words, words, zero,
-             k_expr(k, "$ * # + ($ * 16 + $)", x->line, GPU_ROW_BYTES, swizzled, buffer));
+    const int type = (int)k->params.data[param].dtype;
+    const KRef values = k_array(k, type, PIECE), words = piece_words(b, x, buffer[0]);
+    const KRef second = buffer[1] != 0 ? piece_words(b, x, buffer[1]) : 0;
     for (int64_t i = 0; i < PIECE; i++) {
-        const KRef word = k_aload(k, words, k_index(k, i / 2), 1);
-        const KRef half = i % 2 == 0 ? word : k_shr(k, word, k_integer(k, DTYPE_u32, 16));
-        const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), sum_type), DTYPE_f32);
-        const KRef root =
-            gpu_tile_root(e, piece_point(b, x, i), gpu_group_sum(e->p, x->row, x->column, sum));
+        const KRef other = second != 0 ? piece_sum(b, x, second, i) : 0;
+        const KRef root = gpu_tile_root(e, piece_point(b, x, i), piece_sum(b, x, words, i), other);
         k_astore(k, values, k_index(k, i), k_cast(k, root, type));
     }
-    k_put(k, param, root_index(e, b->at, x->row, x->column), values, zero, PIECE);
+    Pull pull = pull_at(e->l, e->p->d, piece_point(b, x, 0));
+    k_put(k, param, pull_index(&pull, e->l->root), values, k_index(k, 0), PIECE);
 }
 
 // What the pieces are made of beside the sums is under way before these are there.
 static void fetch_pieces(Block *b, KRef block)
 {
     Kernel *k = b->e->k;
-    const int64_t turns = WARP_LINES * PIECES / WARP;
     b->is_wide = has_wide(b->e, PIECE, &b->wide);
     if (!b->is_wide)
         return;
-    wide_declare(b->e->l, &b->wide, turns * PIECE / b->wide.n);
-    const Piece x = open_piece(b, block, k_loop(k, turns, KFOR_UNROLL, "turn"));
+    wide_declare(b->e->l, &b->wide, TURNS * PIECE / b->wide.n);
+    const Piece x = open_piece(b, block, k_loop(k, TURNS, KFOR_UNROLL, "turn"));
     for (int64_t i = 0; i < PIECE; i += b->wide.n)
         wide_fetch(b->e->l, &b->wide, piece_point(b, &x, i), k_expr(k, "$ + #", x.slot, i));
     k_end(k);
@@ -340,12 +397,19 @@ static void fetch_pieces(Block *b, KRef block)
 static void store_pieces(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
 {
     Kernel *k = e->k;
-    KRef buffer = 0;
-    Block b = open_columns(e, at, f, block, sums, &buffer);
+    KRef buffer[2] = {0};
+    Block b = open_columns(e, at, f, block, sums, &buffer[0]);
     fetch_pieces(&b, block);
-    put_block(&b, buffer);
+    if (e->p->second != NULL) {
+        k_device_with(k, KDEV_warp_sync, 0); // nobody reads what the block before has put there
+        Block second = b;
+        second.chunk = k_expr(k, "$ + #", b.chunk, e->columns / 64);
+        buffer[1] = buffer_of(e, block, k_index(k, 1));
+        put_block(&second, buffer[1]);
+    }
+    put_block(&b, buffer[0]);
     k_device_with(k, KDEV_warp_sync, 0);
-    const Piece x = open_piece(&b, block, k_loop(k, WARP_LINES * PIECES / WARP, KFOR_UNROLL, "turn"));
+    const Piece x = open_piece(&b, block, k_loop(k, TURNS, KFOR_UNROLL, "turn"));
     store_piece(&b, &x, buffer);
     k_end(k);
     k_end(k);
@@ -424,7 +488,7 @@ static void each_of_run(const Batch *b, Part *t, void (*fn)(const Batch *b, cons
     for (t->at = 0; t->at < b->length; t->at += b->width) {
         t->column = k_add(k, b->at->n, k_expr(k, "$ + $ + #", begin, lane, t->at));
         t->slot = k_expr(k, "$ * 4 + #", t->four, t->h * b->length + t->at);
-        const bool has_end = open_within(k, t->column, e->p->n, e->tile.columns);
+        const bool has_end = open_within(k, t->column, e->p->n, e->columns);
         fn(b, t);
         if (has_end)
             k_end(k);
@@ -484,13 +548,18 @@ static KRef root_of(const Batch *b, const Part *t, int64_t n)
     Kernel *k = e->k;
     const KRef slot = k_expr(k, "$ + #", t->slot, n);
     Point at = part_point(b, t, n);
-    KRef sum = k_aload(k, b->all->sums, sum_of(b, t, n), 1);
+    const KRef place = sum_of(b, t, n), column = k_expr(k, "$ + #", t->column, n);
+    KRef sum = k_aload(k, b->all->sums, place, 1), second = 0;
     if (e->p->bytes != NULL) {
         const KRef begin = b->begins != 0 ? k_aload(k, b->begins, slot, 1) : 0;
         sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
     }
     at.slot = b->has_wide ? slot : 0;
-    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, k_expr(k, "$ + #", t->column, n), sum));
+    if (e->p->second != NULL) {
+        const KRef other = k_aload(k, b->all->sums, k_expr(k, "$ + #", place, e->columns / 2), 1);
+        second = gpu_group_sum(e->p, t->row, column, other);
+    }
+    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, column, sum), second);
 }
 
 static void store_part(const Batch *b, const Part *t)
@@ -575,5 +644,5 @@ void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, 
     else if (e->stores_lines)
         store_lines(e, at, f, thread[1], sums);
     else
-        gpu_store_fours(e, at, &(GpuFours){f->row, none, f->column, sums, none, e->tile.columns / 8});
+        gpu_store_fours(e, at, &(GpuFours){f->row, none, f->column, sums, none, e->columns / 8});
 }

@@ -79,7 +79,7 @@ static Work work_of(const GpuMatmul *p, GpuTile t)
     const int64_t cluster = t.splits * t.pair;
     const double rows = p->m < gpu_tile_rows(t) ? (double)p->m : (double)gpu_tile_rows(t);
     Work w = {.matrices = (double)gpu_matmul_count(p)};
-    const int64_t pairs = ceil_div(p->m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, t.columns);
+    const int64_t pairs = ceil_div(p->m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, gpu_tile_own_columns(p, t));
     const double clusters = w.matrices * (double)pairs;
     w.groups = clusters * (double)cluster;
     w.waves = (double)ceil_div((int64_t)clusters, machine_of(p)->clusters[cluster_of(t)]);
@@ -118,7 +118,8 @@ static double time_of(const GpuMatmul *p, GpuTile t)
         m->cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
     const double element = (double)gpu_element_bytes(p);
     const double result = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
-    const double of_b = p->groups != NULL ? (double)p->groups->matrices : 1;
+    const double of_b =
+        (p->groups != NULL ? (double)p->groups->matrices : 1) * (p->second != NULL ? 2 : 1);
     const double bytes = w.matrices * (element * ((double)p->m + of_b * (double)p->n) * (double)p->k +
                                        result * (double)p->m * (double)p->n);
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
@@ -167,11 +168,13 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
         return false;
     if (p->groups != NULL && (t.splits * t.pair > 1 || p->groups->rows % gpu_tile_rows(t) != 0))
         return false;
+    if (p->second != NULL && (t.splits * t.pair > 1 || t.columns % 128 != 0))
+        return false;
     if (p->bytes != NULL && t.columns / t.splits % GPU_BYTE_COLUMNS != 0)
         return false;
     return (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) && (p->b.k == 1 || is_whole) &&
            (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
-           (t.pair == 1 || p->m > gpu_tile_rows(t)) && t.columns <= ceil_div(p->n, 64) * 64 &&
+           (t.pair == 1 || p->m > gpu_tile_rows(t)) && gpu_tile_own_columns(p, t) <= ceil_div(p->n, 64) * 64 &&
            (t.columns % 64 == 0 || t.splits > 1 || t.warpgroups == 1 || p->bytes != NULL);
 }
 
@@ -229,8 +232,8 @@ GpuTile gpu_tile_choose(const GpuMatmul *p)
             list[n++] = (Candidate){name, time_of(p, t)};
         }
     const char *question = arena_printf(
-        a, "gpu_matmul %s %lldx%lldx%lld of %lld, %s%s", dtype_info[gpu_matmul_type(p)].name, (long long)p->m,
-        (long long)p->n, (long long)p->k, (long long)matrices, p->a.k == 1 ? "k" : "m",
-        p->b.k == 1 ? "k" : "n");
+        a, "gpu_matmul %s %lldx%lldx%lld of %lld, %s%s%s", dtype_info[gpu_matmul_type(p)].name,
+        (long long)p->m, (long long)p->n, (long long)p->k, (long long)matrices, p->a.k == 1 ? "k" : "m",
+        p->b.k == 1 ? "k" : "n", p->second != NULL ? ", twice" : "");
     return tile[choice_pick(p->l, question, list, n)];
 }

@@ -139,13 +139,18 @@ static void load_a(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 static void load_b(const GpuEmit *e, const GpuPlace *at, KRef slot, KRef step)
 {
     Kernel *k = e->k;
-    const int64_t columns = e->tile.columns / e->tile.pair;
+    const int64_t columns = e->columns / e->tile.pair;
     KRef to = b_address(e, slot, step), first = at->n;
     if (e->tile.pair > 1) {
         to = k_expr(k, "$ * # + $", e->half, columns * GPU_ROW_BYTES, to);
         first = k_expr(k, "$ * # + $", e->half, columns, first);
     }
     load_rows(e, &e->p->b, e->map_b,
+              (const KRef[4]){to, place_in_k(e, step), first, full_bar(e, slot)}, columns, at);
+    if (e->p->second == NULL)
+        return;
+    to = k_expr(k, "$ + #", to, columns * GPU_ROW_BYTES);
+    load_rows(e, &e->p->second->b, e->map_second,
               (const KRef[4]){to, place_in_k(e, step), first, full_bar(e, slot)}, columns, at);
 }
 
@@ -409,8 +414,11 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     const GpuFragment f = gpu_fragment_of(e, own, block);
     const KRef is_first = k_expr(k, "$ == 0", own);
     const GpuPlace at = gpu_tile_place(e, gpu_tile_open(e));
+    GpuEmit known = *e;
+    if (e->stores_pieces)
+        known.entries = gpu_piece_entries(e, &at, &f, block);
     multiply_slot(e, r, sums, block, is_first);
-    gpu_store_sums(e, &at, &f, (const KRef[2]){own, block}, sums);
+    gpu_store_sums(&known, &at, &f, (const KRef[2]){own, block}, sums);
     gpu_tile_close(e);
     if (e->stores_boxes) {
         k_if(k, is_first);

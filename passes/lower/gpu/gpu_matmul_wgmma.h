@@ -21,6 +21,8 @@ GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block);
 // axis of the matrix of a batch entry, at[3]: barrier of what is loaded, 0: it is stored. What is loaded of B
 // goes to both groups of a pair.
 void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at, const GpuPlace *place);
+// What the lists say of the rows that a thread stores by pieces, read before the sums are there: an array.
+KRef gpu_piece_entries(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block);
 // Stores the root of a tile's sums. thread: its number in the warpgroup, and the number of that.
 void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread,
                     KRef sums);

@@ -7,7 +7,8 @@
 #include "passes/lower/product/gemm.h"
 
 typedef struct Experts {
-    NodeId x, w, index, bias; // bias 0: none
+    NodeId product, x, w, index, bias; // bias 0: none
+    const struct Experts *second;      // another product of the same rows that the root is made of, or NULL
     int64_t n_experts, rows, n, k;
     int64_t w_expert, w_k, w_col; // strides of the weights
     bool is_shared;               // the last axis of the index has the experts of one row of x
@@ -49,6 +50,9 @@ void experts_place_given(Lower *l, Experts *x, DType type);
 bool experts_units(Lower *l, Experts *x);
 // The same for so few rows that most of them have an expert to themselves (experts_few.c).
 bool experts_few(Lower *l, Experts *x);
+// Can another product of the same rows be computed in the same kernel, whatever the places of its operands
+// turn out to be?
+bool experts_take_second(const Plan *p, NodeId product);
 // On GPUs: index of the first element of an expert's matrix in x->weights.
 KRef experts_begin(Lower *l, const Experts *x, KRef e);
 

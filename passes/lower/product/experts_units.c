@@ -17,19 +17,25 @@ enum {
     THREADS = 512,    // that sort
     COPY_THREADS = 128,
     SLOT_ALIGN = 64,  // bytes: host_moe.c
+    LEAST_SECOND = 64, // columns and k, of two products in one kernel
     AHEAD = 8         // rows of which a thread that sorts reads the experts at once
 };
+
+static KRef entry_at(const GpuMatmul *p, KRef at)
+{
+    return k_cast(p->l->k, k_load(p->l->k, p->groups->lists, at, 1, 1), KT_INDEX);
+}
 
 KRef gpu_group_entry(const GpuMatmul *p, KRef row)
 {
     rlx_assert(p->groups != NULL);
-    return k_cast(p->l->k, k_load(p->l->k, p->groups->lists, row, 1, 1), KT_INDEX);
+    return p->groups->entry != 0 ? p->groups->entry : entry_at(p, row);
 }
 
 // The expert of a row's block; -1: there are no rows.
 static KRef expert_of_block(const GpuMatmul *p, KRef row)
 {
-    return gpu_group_entry(p, k_expr(p->l->k, "$ / # + #", row, p->groups->rows, p->m));
+    return entry_at(p, k_expr(p->l->k, "$ / # + #", row, p->groups->rows, p->m));
 }
 
 KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
@@ -373,13 +379,20 @@ static GpuMatrix result_of(const Lower *l, const Experts *x)
     return m;
 }
 
+// The matrices of a product.
+static GpuMatrix matrices_of(const Experts *x, const Loc *loc)
+{
+    return (GpuMatrix){.id = x->w, .packed = x->is_placed ? 1 + x->weights : 0, .loc = loc, .outer = x->w_col,
+                       .k = x->w_k, .batch = {x->w_expert}};
+}
+
 static GpuMatmul product_of(Lower *l, const Experts *x, const Loc *locs, const GpuGroups *groups)
 {
     const Blocks b = blocks_of(x);
     GpuMatmul p = {.l = l, .m = b.n * b.rows, .n = x->n, .k = x->k, .n_batch = 1, .batch = {x->n_experts},
                    .d = &x->d, .point = point_of, .ctx = x, .groups = groups, .c = result_of(l, x)};
     p.a = (GpuMatrix){.id = x->x, .loc = &locs[0], .outer = x->k, .k = 1};
-    p.b = (GpuMatrix){.id = x->w, .loc = &locs[1], .outer = x->w_col, .k = x->w_k, .batch = {x->w_expert}};
+    p.b = matrices_of(x, &locs[1]);
     return p;
 }
 
@@ -423,19 +436,29 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
                            .lists = where[0], .rows = where[1]}));
 }
 
+static Loc loc_of_weights(const Lower *l, const Experts *x)
+{
+    return x->is_placed ? (Loc){.buf = l->pk->args.data[x->weights].buf} : *lower_loc(l, x->w);
+}
+
 bool experts_units(Lower *l, Experts *x)
 {
     if (!has_form(l, x))
         return false;
-    Loc locs[2] = {{.stride = {x->k, 1}}, *lower_loc(l, x->w)};
-    if (x->is_placed)
-        locs[1] = (Loc){.buf = l->pk->args.data[x->weights].buf};
+    Loc locs[2] = {{.stride = {x->k, 1}}, loc_of_weights(l, x)};
     const Blocks b = blocks_of(x);
     GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .bias = x->bias};
     GpuMatmul p = product_of(l, x, locs, &groups);
     if (x->has_table) { // slots begin at multiples of so many bytes
         groups.table = 1 + x->table;
         groups.table_step = p.b.batch[0] = SLOT_ALIGN / dtype_info[lower_node(l, x->w)->dtype].bytes;
+    }
+    GpuSecond second = {0};
+    Loc loc_second = {0};
+    if (x->second != NULL) {
+        loc_second = loc_of_weights(l, x->second);
+        second = (GpuSecond){x->second->product, matrices_of(x->second, &loc_second)};
+        p.second = &second;
     }
     BufId where[2] = {0};
     const bool is_wide = x->n >= 8 && x->k >= 16;
@@ -445,10 +468,32 @@ bool experts_units(Lower *l, Experts *x)
     locs[0].buf = where[1];
     groups.lists = lower_param_buffer(l, where[0], DTYPE_i32, PARAM_READ);
     p.a.packed = 1 + lower_param_buffer(l, where[1], (DType)lower_node(l, x->x)->dtype, PARAM_READ);
-    p.b.packed = x->is_placed ? 1 + x->weights : 0;
+    rlx_assert(p.second == NULL || (!x->has_table && gpu_matmul_fits(&p)));
     if (!x->has_table && gpu_matmul_fits(&p)) // maps say how many matrices there are
         gpu_matmul_emit(&p);
     else
         gpu_matmul_simt(&p);
     return true;
+}
+
+// Weights that are next to each other in the order of their axes.
+static bool is_leaf(const Node *n)
+{
+    return n->op == OP_const || n->op == OP_param;
+}
+
+bool experts_take_second(const Plan *p, NodeId product)
+{
+    const Node *n = graph_node(p->graph, product);
+    const Node *x = graph_node(p->graph, n->src[0]), *w = graph_node(p->graph, n->src[1]);
+    const int64_t rows = shape_numel(graph_node(p->graph, n->src[2])->shape);
+    if (n->op != OP_grouped_matmul || !p->caps->is_gpu || !p->caps->has_mma || p->caps->shared_bytes == 0 ||
+        (n->n_src > 3 && n->src[3] != 0) || !is_leaf(w) || !k_is_half(n->dtype) || x->dtype != n->dtype ||
+        w->dtype != n->dtype || x->shape->rank < 1 || w->shape->dim[0] < 1 || w->shape->dim[0] > THREADS ||
+        rows > INT32_MAX / 2 / MANY_ROWS)
+        return false;
+    const int64_t k = w->shape->dim[1], columns = w->shape->dim[2]; // or the other way round
+    const int64_t width = 16 / dtype_info[n->dtype].bytes;
+    return rows > FEW_ROWS && k % width == 0 && columns % width == 0 && k >= LEAST_SECOND &&
+           columns >= LEAST_SECOND;
 }
