@@ -235,7 +235,7 @@ static void add_maps(GpuEmit *e)
     const Lower *l = e->l;
     gpu_matrix_param(e->l, &p->a);
     gpu_matrix_param(e->l, &p->b);
-    lower_param(e->l, l->root, PARAM_WRITE);
+    gpu_result_param(e);
     e->box_rows = p->image == NULL && p->a.k == 1 && p->m < e->rows ? ceil_div(p->m, 8) * 8 : e->rows;
     if (p->image != NULL) {
         const PlanTensorMap map = gpu_image_map(p, e->box_rows);
@@ -251,8 +251,9 @@ static void add_maps(GpuEmit *e)
     }
     const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
                              p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
-    e->stores_boxes = fits_blocks && p->groups == NULL && is_mappable(p, &p->c);
-    e->stores_pieces = fits_blocks && p->groups != NULL && gpu_stores_pieces(p);
+    const bool is_whole = p->groups == NULL || p->c.packed != 0; // rows of the result are those of the product
+    e->stores_boxes = fits_blocks && is_whole && is_mappable(p, &p->c);
+    e->stores_pieces = fits_blocks && !is_whole && gpu_stores_pieces(p);
     e->stores_lines = fits_blocks && p->groups == NULL && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);

@@ -91,7 +91,8 @@ typedef struct GpuMatmul {
     int64_t m, n, k;
     uint32_t n_batch;
     int64_t batch[GPU_MATMUL_MAX_BATCH];
-    GpuMatrix a, b, c; // c: the root of the kernel
+    // c: the root of the kernel. packed: it is stored by rows and columns of the product, whatever its axes.
+    GpuMatrix a, b, c;
     const Domain *d; // of the root
     // The point of the domain for a row and a column.
     Point (*point)(const struct GpuMatmul *p, const KRef *batch, KRef row, KRef column);
@@ -326,6 +327,8 @@ static inline int64_t gpu_byte_column(int64_t column, int64_t fours)
 void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f);
 // Of floats, are two neighbours of a row stored at once?
 bool gpu_stores_pairs(const GpuMatmul *p);
+// The parameter for the result.
+uint32_t gpu_result_param(const GpuEmit *e);
 // Are there whole pieces of 16 bytes of rows, for which the sums may be rounded first?
 bool gpu_stores_pieces(const GpuMatmul *p);
 

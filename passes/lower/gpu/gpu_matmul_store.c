@@ -117,12 +117,15 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
     const int type = lower_node(l, b->e->stores_pieces ? l->anchor : l->root)->dtype;
     const KDevice pack = type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
     const KRef place = pair_place(b, j, i, h);
+    const bool is_both = !b->e->stores_pieces && b->e->p->second != NULL;
     KRef v[2];
     for (uint32_t n = 0; n < 2; n++) {
         Point at = pair_point(b, j, i, h, n);
         at.slot = b->is_wide ? k_expr(k, "$ + #", place, n) : 0;
         const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * 32 + $ + #", b->chunk, place, n), 1);
-        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum, 0);
+        const KRef other = k_expr(k, "$ * 32 + $ + #", b->chunk, place, b->e->columns / 2 + n);
+        const KRef second = is_both ? k_aload(k, b->sums, other, 1) : 0;
+        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum, second);
     }
     return k_call(k, pack, v[0], v[1], 0);
 }
@@ -201,8 +204,15 @@ static void store_boxes(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 
 // --- by lines of a warp --------------------------------------------------------------------------
 
+uint32_t gpu_result_param(const GpuEmit *e)
+{
+    return e->p->c.packed != 0 ? e->p->c.packed - 1 : lower_param(e->l, e->l->root, PARAM_WRITE);
+}
+
 static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
 {
+    if (e->p->c.packed != 0)
+        return k_expr(e->k, "$ * # + $", row, e->p->c.outer, column);
     Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
     return pull_index(&pull, e->l->root);
 }
@@ -225,7 +235,7 @@ static void store_lines_of(const Block *b, KRef buffer, KRef block)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const uint32_t param = gpu_result_param(e);
     const int type = (int)k->params.data[param].dtype;
     const KRef turn = k_loop(k, WARP_LINES / LINES_AHEAD, KFOR_SERIAL, "turn");
     const KRef i = k_loop(k, LINES_AHEAD, KFOR_UNROLL, "i");
@@ -365,7 +375,7 @@ static void store_piece(const Block *b, const Piece *x, const KRef *buffer)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const uint32_t param = gpu_result_param(e);
     const int type = (int)k->params.data[param].dtype;
     const KRef values = k_array(k, type, PIECE), words = piece_words(b, x, buffer[0]);
     const KRef second = buffer[1] != 0 ? piece_words(b, x, buffer[1]) : 0;
@@ -566,7 +576,7 @@ static void store_part(const Batch *b, const Part *t)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const uint32_t param = gpu_result_param(e);
     const int type = (int)k->params.data[param].dtype;
     const KRef values = k_array(k, type, b->width);
     for (int64_t n = 0; n < b->width; n++)
@@ -584,7 +594,7 @@ static void store_batch(Batch b)
 {
     const GpuEmit *e = b.e;
     Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const uint32_t param = gpu_result_param(e);
     b.fours = gpu_run_fours(e->l, e->p->bytes != NULL);
     rlx_assert(b.count % b.fours == 0);
     b.length = 2 * b.fours;

@@ -50,6 +50,8 @@ void experts_place_given(Lower *l, Experts *x, DType type);
 bool experts_units(Lower *l, Experts *x);
 // The same for so few rows that most of them have an expert to themselves (experts_few.c).
 bool experts_few(Lower *l, Experts *x);
+// Has a product of experts left these rows in the order of the lists, and nowhere else?
+bool experts_are_sorted(const Lower *l, NodeId x);
 // Can another product of the same rows be computed in the same kernel, whatever the places of its operands
 // turn out to be?
 bool experts_take_second(const Plan *p, NodeId product);

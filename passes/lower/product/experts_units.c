@@ -17,6 +17,7 @@ enum {
     THREADS = 512,    // that sort
     COPY_THREADS = 128,
     SLOT_ALIGN = 64,  // bytes: host_moe.c
+    LEAST_K = 16,
     LEAST_SECOND = 64, // columns and k, of two products in one kernel
     AHEAD = 8         // rows of which a thread that sorts reads the experts at once
 };
@@ -436,6 +437,64 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
                            .lists = where[0], .rows = where[1]}));
 }
 
+// --- results that stay in the order of their experts ---
+
+// Will the product read its rows from what this one leaves? Those of one index and of so many experts are
+// all cut into blocks in the same way (experts_units).
+static bool reads_sorted(const Lower *l, const Experts *x, NodeId product)
+{
+    const Node *n = lower_node(l, product), *root = lower_node(l, l->root);
+    if (n->op != OP_grouped_matmul || n->src[0] != l->root || n->src[1] == l->root || n->src[2] != x->index ||
+        (n->n_src > 3 && n->src[3] == l->root))
+        return false;
+    const Node *w = lower_node(l, n->src[1]);
+    return root->shape->rank == lower_node(l, x->index)->shape->rank + 1 && w->shape->dim[0] == x->n_experts &&
+           w->shape->dim[1] >= LEAST_K && w->shape->dim[2] >= LEAST_K && w->dtype == root->dtype &&
+           lower_is_float(n->dtype);
+}
+
+// Is the root read by such products only, in memory that nobody else knows?
+static bool is_for_experts(const Lower *l, const Experts *x)
+{
+    const Graph *g = l->g;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        if (g->outputs.data[i].node == l->root)
+            return false;
+    for (uint32_t i = 0; i < g->states.len; i++)
+        if (g->states.data[i].next == l->root)
+            return false;
+    for (NodeId id = l->root + 1; id < g->nodes.len; id++)
+        for (uint32_t i = 0; i < lower_node(l, id)->n_src; i++)
+            if (lower_node(l, id)->src[i] == l->root) {
+                if (!reads_sorted(l, x, id))
+                    return false;
+                n++;
+            }
+    return n > 0;
+}
+
+// Lets the result stay in the order of the rows of the product.
+static void keep_order(Lower *l, const Experts *x, BufId lists, GpuMatmul *p, Loc *loc)
+{
+    const DType type = (DType)lower_node(l, l->root)->dtype;
+    const uint64_t bytes = (uint64_t)p->m * (uint64_t)p->n * dtype_info[type].bytes;
+    *loc = (Loc){.buf = add_buffer(l, "rows", bytes), .stride = {p->n, 1}};
+    p->c = (GpuMatrix){.id = l->root, .loc = loc, .outer = p->n, .k = 1};
+    p->c.packed = 1 + lower_param_buffer(l, loc->buf, type, PARAM_WRITE);
+    vec_push(l->plan->arena, &l->plan->experts.sorted,
+             ((PlanSorted){.index = x->index, .x = l->root, .n_experts = x->n_experts, .lists = lists,
+                           .rows = loc->buf}));
+}
+
+bool experts_are_sorted(const Lower *l, NodeId x)
+{
+    for (uint32_t i = 0; i < l->plan->experts.sorted.len; i++)
+        if (l->plan->experts.sorted.data[i].x == x)
+            return true;
+    return false;
+}
+
 static Loc loc_of_weights(const Lower *l, const Experts *x)
 {
     return x->is_placed ? (Loc){.buf = l->pk->args.data[x->weights].buf} : *lower_loc(l, x->w);
@@ -461,7 +520,7 @@ bool experts_units(Lower *l, Experts *x)
         p.second = &second;
     }
     BufId where[2] = {0};
-    const bool is_wide = x->n >= 8 && x->k >= 16;
+    const bool is_wide = x->n >= 8 && x->k >= LEAST_K;
     if (!is_wide || !gpu_simt_fits(&p))
         return false;
     make_rows(l, x, where);
@@ -469,10 +528,14 @@ bool experts_units(Lower *l, Experts *x)
     groups.lists = lower_param_buffer(l, where[0], DTYPE_i32, PARAM_READ);
     p.a.packed = 1 + lower_param_buffer(l, where[1], (DType)lower_node(l, x->x)->dtype, PARAM_READ);
     rlx_assert(p.second == NULL || (!x->has_table && gpu_matmul_fits(&p)));
-    if (!x->has_table && gpu_matmul_fits(&p)) // maps say how many matrices there are
-        gpu_matmul_emit(&p);
-    else
+    if (x->has_table || !gpu_matmul_fits(&p)) { // maps say how many matrices there are
         gpu_matmul_simt(&p);
+        return true;
+    }
+    Loc loc_result = {0};
+    if (is_for_experts(l, x))
+        keep_order(l, x, where[0], &p, &loc_result);
+    gpu_matmul_emit(&p);
     return true;
 }
 

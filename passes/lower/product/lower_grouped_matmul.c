@@ -410,7 +410,7 @@ void lower_grouped_matmul(Lower *l)
     if (l->caps->is_gpu && can_be_layer(l, &x)) {
         experts_note_rows(l, &x);
         place_weights(l, &x);
-        if (second == 0 && experts_few(l, &x))
+        if (second == 0 && !experts_are_sorted(l, x.x) && experts_few(l, &x))
             return;
         if (x.is_layer && is_packable(l, &x))
             experts_place_given(l, &x, (DType)lower_node(l, x.w)->dtype);
@@ -421,5 +421,6 @@ void lower_grouped_matmul(Lower *l)
     }
     if (experts_units(l, &x))
         return;
+    rlx_assert(!experts_are_sorted(l, x.x));
     lower_map(l, plain_point, &x, MAP_SCALAR);
 }
