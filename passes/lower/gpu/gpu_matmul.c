@@ -8,7 +8,6 @@
 #include "passes/lower/operand.h"
 
 enum {
-    RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
     MAP_ALIGN = 16,
     MIN_SIZE = 16,
     MIN_COLUMNS = 8
@@ -83,6 +82,19 @@ bool gpu_matmul_fits(const GpuMatmul *p)
 
 // --- tiles ---------------------------------------------------------------------------------------
 
+// Blocks of one matrix are walked together, so that its columns are read once. Each column begins with the
+// next one of them, since groups take tiles at a fixed distance and the last block may have less to do.
+static void place_in_strip(const GpuEmit *e, KRef index, KRef *row, KRef *column)
+{
+    Kernel *k = e->k;
+    const int64_t of_block = e->p->groups->rows / e->rows, each = of_block * e->n_tiles;
+    const KRef block = k_expr(k, "$ / #", index, each);
+    const GpuStrip s = gpu_group_strip(e->p, k_expr(k, "$ * #", block, e->p->groups->rows));
+    const KRef count = k_expr(k, "$ * #", s.count, of_block), inner = k_expr(k, "$ - $ * #", index, s.first, each);
+    *column = k_div(k, inner, count);
+    *row = k_expr(k, "$ * # + ($ + $) % $", s.first, of_block, inner, *column, count);
+}
+
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
 {
     rlx_assert(e->m_tiles >= 1 && e->n_tiles >= 1);
@@ -94,8 +106,10 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     for (uint32_t b = p->n_batch; p->groups == NULL && b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
         at.batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
     KRef row = 0, column = 0;
-    const int64_t raster = RASTER_ROWS / e->tile.pair;
-    if (e->tile.kept != 0) { // groups are a multiple of the columns of tiles
+    const int64_t raster = GPU_RASTER_ROWS / e->tile.pair;
+    if (p->groups != NULL) {
+        place_in_strip(e, i, &row, &column);
+    } else if (e->tile.kept != 0) { // groups are a multiple of the columns of tiles
         row = k_expr(k, "$ / #", i, e->n_tiles);
         column = k_expr(k, "$ % #", i, e->n_tiles);
     } else if (e->m_tiles <= raster) {

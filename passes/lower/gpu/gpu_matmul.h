@@ -69,8 +69,10 @@ typedef struct GpuWindow {
 typedef struct GpuGroups {
     int64_t rows;     // of a block: a multiple of those of a tile
     int64_t matrices; // that are read at most
+    int64_t likely;   // rows of blocks that are likely to have any
     // Parameter of i32. By row of the product: its row in the root, -2 - that if its sums are 0, or -1 for
-    // none; behind these, by block: the matrix, or -1 if the block has no rows.
+    // none, behind all others of the block; behind these, by block: the matrix, or -1 if the block has no rows;
+    // then the first of the blocks of that matrix which are walked together, and then their number.
     uint32_t lists;
     NodeId bias;        // [matrices, n], added to the sums of rows; 0: none
     // 0, or 1 + the parameter that has the element with which each matrix begins, a multiple of `table_step`:
@@ -110,6 +112,8 @@ typedef struct GpuMatmul {
     const GpuSecond *second; // NULL: there is one product
     bool by_slots;         // the sums of a slot are added to the others in f32, as units do not round them
 } GpuMatmul;
+
+enum { GPU_RASTER_ROWS = 8 }; // rows of tiles that are walked together: their operands stay in the cache
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
 // by a group of its own in a cluster. Of two products each has half of the columns. Two groups of a pair (pair: 2, else 1) have rows behind each other and
@@ -249,6 +253,13 @@ static inline int64_t gpu_tile_own_columns(const GpuMatmul *p, GpuTile t)
 // What the lists say about a row, and the matrix of the block that begins with one.
 KRef gpu_group_entry(const GpuMatmul *p, KRef row);
 KRef gpu_group_matrix(const GpuMatmul *p, KRef first);
+// Blocks that are walked together with that of a row: the first one, and their number.
+typedef struct GpuStrip {
+    KRef first, count;
+} GpuStrip;
+GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row);
+// Are there rows from this one on, in its block?
+KRef gpu_group_has_rows(const GpuMatmul *p, KRef row);
 // The row of the root, whatever the entry.
 KRef gpu_group_row(const GpuMatmul *p, KRef row);
 // `in`, and there is such a row.

@@ -74,12 +74,18 @@ static const GpuMachine *machine_of(const GpuMatmul *p)
     return p->l->caps->gpu;
 }
 
+static int64_t rows_of(const GpuMatmul *p)
+{
+    return p->groups != NULL ? p->groups->likely : p->m;
+}
+
 static Work work_of(const GpuMatmul *p, GpuTile t)
 {
     const int64_t cluster = t.splits * t.pair;
-    const double rows = p->m < gpu_tile_rows(t) ? (double)p->m : (double)gpu_tile_rows(t);
+    const int64_t m = rows_of(p);
+    const double rows = m < gpu_tile_rows(t) ? (double)m : (double)gpu_tile_rows(t);
     Work w = {.matrices = (double)gpu_matmul_count(p)};
-    const int64_t pairs = ceil_div(p->m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, gpu_tile_own_columns(p, t));
+    const int64_t pairs = ceil_div(m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, gpu_tile_own_columns(p, t));
     const double clusters = w.matrices * (double)pairs;
     w.groups = clusters * (double)cluster;
     w.waves = (double)ceil_div((int64_t)clusters, machine_of(p)->clusters[cluster_of(t)]);
@@ -112,7 +118,7 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const double flight = t.stages * w.copied / m->latency;
     const double step = w.copied / (flight < m->copy_rate ? flight : m->copy_rate);
     const double multiply = rows * t.columns * GPU_TILE_K / m->products_rate;
-    const int64_t blocks = ceil_div(p->m, 128);
+    const int64_t blocks = ceil_div(rows_of(p), 128);
     const bool is_shared = t.pair > 1 && (blocks < 4 || t.columns <= 128);
     const double rate =
         m->cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
@@ -120,8 +126,8 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const double result = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
     const double of_b =
         (p->groups != NULL ? (double)p->groups->matrices : 1) * (p->second != NULL ? 2 : 1);
-    const double bytes = w.matrices * (element * ((double)p->m + of_b * (double)p->n) * (double)p->k +
-                                       result * (double)p->m * (double)p->n);
+    const double bytes = w.matrices * (element * ((double)rows_of(p) + of_b * (double)p->n) * (double)p->k +
+                                       result * (double)rows_of(p) * (double)p->n);
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
     const double share = w.groups < all_read ? w.groups / all_read : 1;
     const double again_of = t.splits > 1 || t.kept != 0 ? 0 : 8.0 / t.columns; // what the cache has lost

@@ -407,6 +407,22 @@ static void consume_part(const GpuEmit *e, KRef consumer, KRef own, KRef block, 
     add_parts(e, &at, &f, consumer);
 }
 
+// Slots are freed as they come, by a warpgroup that has no rows in the tile. Its threads go together, so that
+// none waits for a phase that is over.
+static void pass_slots(const GpuEmit *e, Ring r, KRef block, KRef is_first_thread)
+{
+    Kernel *k = e->k;
+    open_steps(e, k_index(k, 0));
+    const KRef slot = k_get(k, r.slot);
+    k_device(k, KDEV_bar_wait, full_bar(e, slot), k_get(k, r.phase));
+    k_device(k, KDEV_named_sync, k_expr(k, "$ + 1", block), k_index(k, GPU_WARPGROUP));
+    k_if(k, is_first_thread);
+    k_device(k, KDEV_bar_arrive, empty_bar(e, slot));
+    k_end(k);
+    advance(e, r);
+    k_end(k);
+}
+
 static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
 {
     Kernel *k = e->k;
@@ -415,10 +431,18 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     const KRef is_first = k_expr(k, "$ == 0", own);
     const GpuPlace at = gpu_tile_place(e, gpu_tile_open(e));
     GpuEmit known = *e;
+    const bool may_pass = e->p->groups != NULL && e->tile.warpgroups > 1;
+    if (may_pass)
+        k_if(k, gpu_group_has_rows(e->p, k_expr(k, "$ + $ * #", at.m, block, GPU_BLOCK_ROWS)));
     if (e->stores_pieces)
         known.entries = gpu_piece_entries(e, &at, &f, block);
     multiply_slot(e, r, sums, block, is_first);
     gpu_store_sums(&known, &at, &f, (const KRef[2]){own, block}, sums);
+    if (may_pass) {
+        k_else(k);
+        pass_slots(e, r, block, is_first);
+        k_end(k);
+    }
     gpu_tile_close(e);
     if (e->stores_boxes) {
         k_if(k, is_first);

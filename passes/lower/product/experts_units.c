@@ -50,6 +50,19 @@ KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
     return k_select(k, k_expr(k, "$ < 0", e), k_index(k, -1), place);
 }
 
+GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row)
+{
+    Kernel *k = p->l->k;
+    const int64_t n = p->m / p->groups->rows;
+    const KRef block = k_expr(k, "$ / # + #", row, p->groups->rows, p->m);
+    return (GpuStrip){entry_at(p, k_expr(k, "$ + #", block, n)), entry_at(p, k_expr(k, "$ + #", block, 2 * n))};
+}
+
+KRef gpu_group_has_rows(const GpuMatmul *p, KRef row)
+{
+    return k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, NO_ROW));
+}
+
 // The row of an entry; 0 where there is none.
 static KRef row_of_entry(Kernel *k, KRef entry)
 {
@@ -88,6 +101,7 @@ KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum)
 
 typedef struct Blocks {
     int64_t rows, n, matrices; // of a block; blocks at most; experts that have rows at most
+    int64_t likely;            // blocks, where the last one of an expert is half full
 } Blocks;
 
 static Blocks blocks_of(const Experts *x)
@@ -95,6 +109,8 @@ static Blocks blocks_of(const Experts *x)
     Blocks b = {.rows = 2 * x->rows > 3 * FEW_ROWS * x->n_experts ? MANY_ROWS : FEW_ROWS};
     b.matrices = x->rows < x->n_experts ? x->rows : x->n_experts;
     b.n = (x->rows + b.matrices * (b.rows - 1)) / b.rows;
+    b.likely = (x->rows + b.matrices * b.rows / 2 + b.rows - 1) / b.rows;
+    b.likely = b.likely < b.n ? b.likely : b.n;
     return b;
 }
 
@@ -244,7 +260,34 @@ static void fill(const Sort *s, KRef from, KRef to, KRef v)
     k_end(k);
 }
 
-// The rows of the thread, and what its expert has beside: the rest of its last block, the list of blocks.
+// By block of an expert, of which there are n from `first` on: how they are walked, in strips of about the
+// same height.
+static void place_strips(const Sort *s, KRef first, KRef n)
+{
+    Kernel *k = s->l->k;
+    const int64_t blocks = s->blocks.n, list = blocks * s->blocks.rows + blocks;
+    const KRef strips = k_expr(k, "($ + #) / #", n, GPU_RASTER_ROWS - 1, GPU_RASTER_ROWS);
+    const KRef height = k_expr(k, "max(($ + $ + -1) / max($, 1), 1)", n, strips, strips);
+    const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
+    const KRef begin = k_expr(k, "$ / $ * $", i, height, height), place = k_expr(k, "$ + $ + #", first, i, list);
+    set_entry(s, place, k_add(k, first, begin));
+    set_entry(s, k_expr(k, "$ + #", place, blocks), k_expr(k, "min($, $ - $)", height, n, begin));
+    k_end(k);
+}
+
+// Blocks without rows, from `first` on.
+static void place_no_rows(const Sort *s, KRef first)
+{
+    Kernel *k = s->l->k;
+    const int64_t blocks = s->blocks.n, list = blocks * s->blocks.rows;
+    const KRef i = k_for(k, first, k_index(k, blocks), 1, KFOR_SERIAL, "i");
+    set_entry(s, k_expr(k, "$ + #", i, list), k_index(k, -1));
+    set_entry(s, k_expr(k, "$ + #", i, list + blocks), i);
+    set_entry(s, k_expr(k, "$ + #", i, list + 2 * blocks), k_index(k, 1));
+    k_end(k);
+}
+
+// The rows of the thread, and what its expert has beside: the rest of its last block, the lists of blocks.
 static void place_rows(const Sort *s, KRef thread)
 {
     Kernel *k = s->l->k;
@@ -265,8 +308,9 @@ static void place_rows(const Sort *s, KRef thread)
     fill(s, k_get(k, place), rest, k_index(k, NO_ROW));
     const KRef from = k_expr(k, "$ + #", k_get(k, block), m), to = k_add(k, from, n);
     fill(s, from, to, s->expert);
+    place_strips(s, k_get(k, block), n);
     k_if(k, k_expr(k, "$ == #", s->expert, s->x->n_experts - 1));
-    fill(s, to, k_index(k, m + s->blocks.n), k_index(k, -1));
+    place_no_rows(s, k_add(k, k_get(k, block), n));
     k_end(k);
     k_end(k);
 }
@@ -421,7 +465,7 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
         where[1] = s->x == x->x ? s->rows : where[1];
     }
     if (where[0] == 0) {
-        where[0] = add_buffer(l, "order", (m + (uint64_t)b.n) * 4);
+        where[0] = add_buffer(l, "order", (m + 3 * (uint64_t)b.n) * 4);
         Lower own = begin_kernel(l, "sort", &pk);
         sort_rows(&own, x, where[0]);
         end_kernel(l, &own, x->index);
@@ -506,7 +550,7 @@ bool experts_units(Lower *l, Experts *x)
         return false;
     Loc locs[2] = {{.stride = {x->k, 1}}, loc_of_weights(l, x)};
     const Blocks b = blocks_of(x);
-    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .bias = x->bias};
+    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .likely = b.likely * b.rows, .bias = x->bias};
     GpuMatmul p = product_of(l, x, locs, &groups);
     if (x->has_table) { // slots begin at multiples of so many bytes
         groups.table = 1 + x->table;
