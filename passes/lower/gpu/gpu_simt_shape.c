@@ -8,7 +8,7 @@
 enum { MATRIX_TILE = 64, WORD = 4, MOST_SPLITS = 8 };
 static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
 // Of groups of a cluster: until all have met twice, and for each of them; to hand over a kilobyte of sums.
-// What they gain by an estimate must be more than it may be off by. (12 convolutions and products on an H200.)
+// What they gain by an estimate must be more than it may be off by (12 convolutions and products, H200).
 static const double MEET_TIME = 0.5, GROUP_TIME = 0.25, PART_TIME = 0.1, SPLIT_MARGIN = 1.1;
 
 static const GpuShape shapes[] = {
