@@ -265,6 +265,8 @@ KRef pull_value(Pull *p, NodeId id);
 KRef pull_index(Pull *p, NodeId id);
 // The root made of the given anchor value (of the anchor's type, or f32).
 KRef pull_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
+// The same with the value of another node of the anchor's type (id 0: none).
+KRef pull_root_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other);
 // Computes the root from the given anchor value and stores it. Domain: axes of the root, with its access.
 void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value);
 // Like pull_store_root, with the value of another node of the anchor's type (id 0: none).

@@ -180,7 +180,13 @@ static Pull pull_of_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
 
 KRef pull_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
 {
+    return pull_root_given(l, d, at, anchor_value, &(Given){0});
+}
+
+KRef pull_root_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other)
+{
     Pull p = pull_of_root(l, d, at, anchor_value);
+    p.other = (Given){other->id, rounded_anchor(l, other->value)};
     return pull_value(&p, l->root);
 }
 

@@ -7,6 +7,7 @@
 #include "passes/graph/simplify_eighths.h"
 #include "passes/graph/simplify_scale.h"
 #include "passes/lower/blocks/blocks_product.h"
+#include "passes/lower/product/experts.h"
 #include "passes/lower/product/matvec.h"
 #include "passes/plan/group.h"
 
@@ -28,6 +29,8 @@ static bool is_alone(const Products *p, NodeId id)
 static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
 {
     const Node *a = graph_node(g, one), *b = graph_node(g, other);
+    if (experts_are_product(a) && !experts_are_alike(g, a, b))
+        return false;
     return a->src[0] == b->src[0] && a->shape == b->shape &&
            graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape && a->op == b->op &&
            (a->op != OP_block_matmul || strcmp(node_get_str(a, A_block_matmul_format),
@@ -37,14 +40,16 @@ static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
 static bool is_product(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    return matmul_form(n).is_there || n->op == OP_block_matmul;
+    return matmul_form(n).is_there || n->op == OP_block_matmul || experts_are_product(n);
 }
 
 // May another product of the same rows be computed in the same kernel?
 static bool takes_second(const Products *p, NodeId id)
 {
-    return matmul_form(graph_node(p->g, id)).is_there ? matvec_takes(p->plan, id)
-                                                      : block_stream_takes(p->pass, id);
+    const Node *n = graph_node(p->g, id);
+    if (experts_are_product(n))
+        return p->pass->options->moe_slots == 0 && experts_take_second(p->plan, id);
+    return matmul_form(n).is_there ? matvec_takes(p->plan, id) : block_stream_takes(p->pass, id);
 }
 
 static bool is_number(const Graph *g, NodeId id)

@@ -8,9 +8,9 @@
 #include "passes/lower/operand.h"
 
 enum {
-    RASTER_ROWS = 8, // rows of tiles that are walked together: their operands stay in the cache
     MAP_ALIGN = 16,
     MIN_SIZE = 16,
+    MOST_FOR_TWO = 128, // columns of floats, so that two groups have room for what else they need
     MIN_COLUMNS = 8
 };
 
@@ -23,8 +23,9 @@ static bool is_map_step(int64_t bytes)
 
 static DType type_of(const GpuMatmul *p, const GpuMatrix *x)
 {
-    return x == &p->a   ? gpu_matmul_type(p)
-           : x == &p->b ? gpu_matmul_b_type(p)
+    return x == &p->a ? gpu_matmul_type(p)
+           : x == &p->b || (p->second != NULL && x == &p->second->b)
+               ? gpu_matmul_b_type(p)
                         : (DType)lower_node(p->l, p->l->root)->dtype;
 }
 
@@ -42,6 +43,12 @@ static bool is_mappable(const GpuMatmul *p, const GpuMatrix *x)
             return false;
     }
     return rank <= 4 && lower_can_map(p->l, x->loc->buf);
+}
+
+bool gpu_result_has_boxes(const GpuMatmul *p)
+{
+    return p->bytes == NULL && p->c.k == 1 && k_is_half(lower_node(p->l, p->l->root)->dtype) &&
+           is_mappable(p, &p->c);
 }
 
 DType gpu_matmul_type(const GpuMatmul *p)
@@ -76,10 +83,25 @@ bool gpu_matmul_fits(const GpuMatmul *p)
     for (uint32_t i = 0; i < p->n_batch; i++)
         if (p->batch[i] < 1)
             return false;
-    return (p->image != NULL || is_mappable(p, &p->a)) && is_mappable(p, &p->b);
+    return (p->image != NULL || is_mappable(p, &p->a)) && is_mappable(p, &p->b) &&
+           (p->second == NULL || is_mappable(p, &p->second->b));
 }
 
 // --- tiles ---------------------------------------------------------------------------------------
+
+// Blocks of one matrix are walked together, so that its columns are read once. Each column begins with the
+// next one of them, since groups take tiles at a fixed distance and the last block may have less to do.
+static void place_in_strip(const GpuEmit *e, KRef index, KRef *row, KRef *column)
+{
+    Kernel *k = e->k;
+    const int64_t of_block = e->p->groups->rows / e->rows, each = of_block * e->n_tiles;
+    const KRef block = k_expr(k, "$ / #", index, each);
+    const GpuStrip s = gpu_group_strip(e->p, k_expr(k, "$ * #", block, e->p->groups->rows));
+    const KRef count = k_expr(k, "$ * #", s.count, of_block);
+    const KRef inner = k_expr(k, "$ - $ * #", index, s.first, each);
+    *column = k_div(k, inner, count);
+    *row = k_expr(k, "$ * # + ($ + $) % $", s.first, of_block, inner, *column, count);
+}
 
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
 {
@@ -92,8 +114,10 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     for (uint32_t b = p->n_batch; p->groups == NULL && b-- > 0; z = k_expr(k, "$ / #", z, p->batch[b]))
         at.batch[b] = b == 0 ? z : k_expr(k, "$ % #", z, p->batch[b]);
     KRef row = 0, column = 0;
-    const int64_t raster = RASTER_ROWS / e->tile.pair;
-    if (e->tile.kept != 0) { // groups are a multiple of the columns of tiles
+    const int64_t raster = GPU_RASTER_ROWS / e->tile.pair;
+    if (p->groups != NULL) {
+        place_in_strip(e, i, &row, &column);
+    } else if (e->tile.kept != 0) { // groups are a multiple of the columns of tiles
         row = k_expr(k, "$ / #", i, e->n_tiles);
         column = k_expr(k, "$ % #", i, e->n_tiles);
     } else if (e->m_tiles <= raster) {
@@ -110,7 +134,7 @@ GpuPlace gpu_tile_place(const GpuEmit *e, KRef index)
     if (e->tile.pair > 1)
         row = k_expr(k, "$ * # + $", row, e->tile.pair, e->half);
     at.m = k_expr(k, "$ * #", row, e->rows);
-    at.n = k_expr(k, "$ * #", column, e->tile.columns);
+    at.n = k_expr(k, "$ * #", column, e->columns);
     if (p->groups != NULL)
         at.batch[0] = gpu_group_matrix(p, at.m);
     return at;
@@ -143,7 +167,7 @@ Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column
     rlx_assert(row != 0 && column != 0);
     const GpuMatmul *p = e->p;
     const KRef r = at_most(e, k_add(e->k, at->m, row), p->m, e->rows * e->tile.pair);
-    const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->tile.columns);
+    const KRef c = at_most(e, k_add(e->k, at->n, column), p->n, e->columns);
     return p->point(p, at->batch, r, c);
 }
 
@@ -174,10 +198,12 @@ KRef gpu_with_bias(const GpuMatmul *p, KRef channel, KRef sum)
     return k_add(k, sum, k_cast(k, k_load(k, param, index, 1, 1), DTYPE_f32));
 }
 
-KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum)
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum, KRef second)
 {
-    rlx_assert(sum != 0 && e->p->d != NULL);
-    return pull_root(e->l, e->p->d, at, gpu_with_bias(e->p, at.idx[1], gpu_scaled(e->p, sum)));
+    rlx_assert(sum != 0 && e->p->d != NULL && (second != 0) == (e->p->second != NULL));
+    const Given other = {.id = second != 0 ? e->p->second->product : 0, .value = second};
+    const KRef value = gpu_with_bias(e->p, at.idx[1], gpu_scaled(e->p, sum));
+    return pull_root_given(e->l, e->p->d, at, value, &other);
 }
 
 void gpu_tile_clear(const GpuEmit *e, KRef sums)
@@ -231,7 +257,7 @@ static void add_maps(GpuEmit *e)
     const Lower *l = e->l;
     gpu_matrix_param(e->l, &p->a);
     gpu_matrix_param(e->l, &p->b);
-    lower_param(e->l, l->root, PARAM_WRITE);
+    gpu_result_param(e);
     e->box_rows = p->image == NULL && p->a.k == 1 && p->m < e->rows ? ceil_div(p->m, 8) * 8 : e->rows;
     if (p->image != NULL) {
         const PlanTensorMap map = gpu_image_map(p, e->box_rows);
@@ -239,11 +265,17 @@ static void add_maps(GpuEmit *e)
     } else {
         e->map_a = map_of(e, &p->a, p->k, p->m, e->box_rows);
     }
-    e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), e->tile.columns / e->tile.pair);
+    const int64_t own = e->columns / e->tile.pair;
+    e->map_b = map_of(e, &p->b, p->k, gpu_b_columns(p), own);
+    if (p->second != NULL) {
+        gpu_matrix_param(e->l, &p->second->b);
+        e->map_second = map_of(e, &p->second->b, p->k, gpu_b_columns(p), own);
+    }
     const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
                              p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
-    e->stores_boxes = fits_blocks && p->groups == NULL && is_mappable(p, &p->c);
-    e->stores_pieces = fits_blocks && p->groups != NULL && gpu_stores_pieces(p);
+    const bool is_whole = p->groups == NULL || p->c.packed != 0; // its rows are those of the result
+    e->stores_boxes = fits_blocks && is_whole && gpu_result_has_boxes(p);
+    e->stores_pieces = fits_blocks && !is_whole && gpu_stores_pieces(p);
     e->stores_lines = fits_blocks && p->groups == NULL && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)
         e->map_c = map_of(e, &p->c, p->n, p->m, 64);
@@ -259,8 +291,9 @@ void gpu_matmul_emit(const GpuMatmul *p)
     e.sum = p->bytes != NULL ? DTYPE_u32 : DTYPE_f32;
     const int64_t cluster = e.tile.splits * e.tile.pair;
     e.rows = gpu_tile_rows(e.tile);
+    e.columns = gpu_tile_own_columns(p, e.tile);
     e.m_tiles = ceil_div(p->m, e.rows * e.tile.pair);
-    e.n_tiles = ceil_div(p->n, e.tile.columns);
+    e.n_tiles = ceil_div(p->n, e.columns);
     e.steps = ceil_div(p->k, gpu_tile_k(p));
     rlx_assert(e.rows >= 1 && cluster >= 1);
     e.tiles = e.m_tiles * e.n_tiles * gpu_matmul_count(p);
@@ -271,10 +304,14 @@ void gpu_matmul_emit(const GpuMatmul *p)
                                                     : places;
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;
-    if (p->bytes != NULL && gpu_tile_has_room(m, e.tile)) // what its threads store takes registers
+    // What its threads store takes registers.
+    if (gpu_tile_has_room(m, e.tile) && (p->bytes != NULL || e.tile.columns <= MOST_FOR_TWO))
         k->places = 2;
     add_maps(&e);
-    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines || e.stores_pieces));
+    if (p->groups != NULL && e.slots < e.tiles) // some have less to do than others
+        e.counter = 1 + lower_param_counter(l, "taken", 2);
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines || e.stores_pieces) +
+                        (e.counter != 0 ? GPU_NUMBER_BYTES : 0));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
     e.group = k_expr(k, "$ / #", group, cluster);

@@ -69,22 +69,32 @@ typedef struct GpuWindow {
 typedef struct GpuGroups {
     int64_t rows;     // of a block: a multiple of those of a tile
     int64_t matrices; // that are read at most
+    int64_t likely;   // rows of blocks that are likely to have any
     // Parameter of i32. By row of the product: its row in the root, -2 - that if its sums are 0, or -1 for
-    // none; behind these, by block: the matrix, or -1 if the block has no rows.
+    // none, behind all others of the block. Behind these, by block: the matrix, or -1 if the block has no
+    // rows; then the first of the blocks of that matrix which are walked together, and then their number.
     uint32_t lists;
     NodeId bias;        // [matrices, n], added to the sums of rows; 0: none
     // 0, or 1 + the parameter that has the element with which each matrix begins, a multiple of `table_step`:
     // matrices are this many elements apart then, and there are as many as fit.
     uint32_t table;
     int64_t table_step;
+    KRef entry; // 0, or what the lists say of every row that is asked for
 } GpuGroups;
+
+// A second product of the same rows, with a matrix of the same form, which the root is made of as well.
+typedef struct GpuSecond {
+    NodeId product;
+    GpuMatrix b;
+} GpuSecond;
 
 typedef struct GpuMatmul {
     Lower *l;
     int64_t m, n, k;
     uint32_t n_batch;
     int64_t batch[GPU_MATMUL_MAX_BATCH];
-    GpuMatrix a, b, c; // c: the root of the kernel
+    // c: the root of the kernel. packed: it is stored by rows and columns of the product, whatever its axes.
+    GpuMatrix a, b, c;
     const Domain *d; // of the root
     // The point of the domain for a row and a column.
     Point (*point)(const struct GpuMatmul *p, const KRef *batch, KRef row, KRef column);
@@ -99,13 +109,17 @@ typedef struct GpuMatmul {
     double scale;          // of sums of floats; 0: none
     const GpuBytes *bytes; // NULL: operands are floats
     const GpuGroups *groups; // NULL: all rows have the same matrices
+    const GpuSecond *second; // NULL: there is one product
     bool by_slots;         // the sums of a slot are added to the others in f32, as units do not round them
 } GpuMatmul;
 
+enum { GPU_RASTER_ROWS = 8 }; // rows of tiles that are walked together: their operands stay in the cache
+
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
-// by a group of its own in a cluster. Two groups of a pair (pair: 2, else 1) have rows behind each other and
-// the same columns: each copies half of what both need of B. kept: 0, or all steps of k: the tiles of a group
-// have the same columns, of which all of B stays in shared memory, and slots have rows of A only.
+// by a group of its own in a cluster. Of two products each has half of the columns. Two groups of a pair
+// (pair: 2, else 1) have rows behind each other and the same columns: each copies half of what both need of
+// B. kept: 0, or all steps of k: the tiles of a group have the same columns, of which all of B stays in
+// shared memory, and slots have rows of A only.
 typedef struct GpuTile {
     uint8_t warpgroups, stages, splits, pair, kept;
     int16_t columns;
@@ -143,6 +157,7 @@ typedef struct GpuEmit {
     Kernel *k;
     GpuTile tile;
     int64_t rows, m_tiles, n_tiles, tiles, steps; // of a group; of pairs; steps: of k, in all parts
+    int64_t columns; // of the root that a tile has
     int64_t box_rows; // of A that are copied: there may be fewer than a tile has, and others do not matter
     int64_t slots;                                // groups or clusters that share the tiles
     KRef thread, group;                           // group: number of the cluster
@@ -150,25 +165,30 @@ typedef struct GpuEmit {
     bool stores_boxes;                            // the copy engine writes the result
     bool stores_lines;                            // warps write rows of it
     bool stores_pieces;                           // the same by 16 bytes, the root being made then
-    uint32_t map_a, map_b, map_c;
+    uint32_t map_a, map_b, map_c, map_second;
+    uint32_t counter; // 0, or 1 + the parameter from which groups with wgmma take the numbers of tiles
+    KRef entries; // array: of the rows that a thread stores by pieces, what the lists say of them; 0: unknown
     KRef shared;                                  // where the group's memory begins
     DType sum;                                    // of sums: f32, or u32 where they are of bytes
     KRef zero;                                    // of bytes: the zero point of a, as i32
 } GpuEmit;
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
+// Can the copy engine store the result?
+bool gpu_result_has_boxes(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
 int64_t gpu_tile_places(const GpuMachine *m, GpuTile t); // groups, or pairs, that all processors have at once
 uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
+enum { GPU_NUMBER_BYTES = 48 }; // more, where groups take numbers
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // Opens the loop over the tiles of this group that have rows, and closes it: the number of a tile.
 KRef gpu_tile_open(const GpuEmit *e);
 void gpu_tile_close(const GpuEmit *e);
 // A sum with the bias of its channel, where the product has one.
 KRef gpu_with_bias(const GpuMatmul *p, KRef channel, KRef sum);
+// The root at a point of the domain where a thread's sum is known, and (or 0) that of the second product.
+KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum, KRef second);
 // The point of the domain for a row and column of a tile; those beyond the end are the last ones.
-// The root at a point of the domain where a thread's sum is known.
-KRef gpu_tile_root(const GpuEmit *e, Point at, KRef sum);
 Point gpu_tile_point(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
 DType gpu_matmul_type(const GpuMatmul *p); // of both operands; of 8 bits: of a
 DType gpu_matmul_b_type(const GpuMatmul *p);
@@ -227,11 +247,24 @@ static inline int64_t gpu_matmul_count(const GpuMatmul *p)
     return n;
 }
 
+// Columns of the root that a tile has.
+static inline int64_t gpu_tile_own_columns(const GpuMatmul *p, GpuTile t)
+{
+    return p->second != NULL ? t.columns / 2 : t.columns;
+}
+
 // --- rows in groups ---
 
 // What the lists say about a row, and the matrix of the block that begins with one.
 KRef gpu_group_entry(const GpuMatmul *p, KRef row);
 KRef gpu_group_matrix(const GpuMatmul *p, KRef first);
+// Blocks that are walked together with that of a row: the first one, and their number.
+typedef struct GpuStrip {
+    KRef first, count;
+} GpuStrip;
+GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row);
+// Are there rows from this one on, in its block?
+KRef gpu_group_has_rows(const GpuMatmul *p, KRef row);
 // The row of the root, whatever the entry.
 KRef gpu_group_row(const GpuMatmul *p, KRef row);
 // `in`, and there is such a row.
@@ -310,6 +343,8 @@ static inline int64_t gpu_byte_column(int64_t column, int64_t fours)
 void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f);
 // Of floats, are two neighbours of a row stored at once?
 bool gpu_stores_pairs(const GpuMatmul *p);
+// The parameter for the result.
+uint32_t gpu_result_param(const GpuEmit *e);
 // Are there whole pieces of 16 bytes of rows, for which the sums may be rounded first?
 bool gpu_stores_pieces(const GpuMatmul *p);
 

@@ -46,7 +46,7 @@ static Operand operand_of(const GpuEmit *e, const GpuMatrix *x, const GpuPlace *
     const bool is_a = x == &e->p->a;
     Operand o = {.x = x,
                  .param = gpu_matrix_param(e->l, x),
-                 .tile = is_a ? e->rows : e->tile.columns,
+                 .tile = is_a ? e->rows : e->columns,
                  .size = is_a ? e->p->m : gpu_b_columns(e->p),
                  .first = is_a ? at->m : at->n,
                  .base = k_index(e->k, 0),
@@ -82,7 +82,7 @@ static void copy_operand(const GpuEmit *e, const Operand *o, KRef from, KRef to)
 }
 
 typedef struct Copies {
-    Operand a, b;
+    Operand a, b, second;
 } Copies;
 
 // Step number `step`, unless there are no more; a group of copies in any case.
@@ -94,6 +94,8 @@ static void copy_step(const GpuEmit *e, const Copies *c, KRef step)
     k_if(k, k_expr(k, "$ < #", step, e->steps));
     copy_operand(e, &c->a, from, to);
     copy_operand(e, &c->b, from, k_expr(k, "$ + #", to, e->rows * ROW_BYTES));
+    if (e->p->second != NULL)
+        copy_operand(e, &c->second, from, k_expr(k, "$ + #", to, (e->rows + e->columns) * ROW_BYTES));
     k_end(k);
     k_device_with(k, KDEV_cp_async_commit, 0);
 }
@@ -195,7 +197,7 @@ static void store_sums(const GpuEmit *e, const GpuPlace *at, KRef sums, KRef war
     const KRef row = k_expr(k, "$ * 16 + $ / 4", warp, lane);
     const KRef column = k_expr(k, "$ % 4 * 2", lane);
     const KRef zero = k_index(k, 0);
-    const GpuFours all = {row, zero, column, sums, zero, e->tile.columns / 8};
+    const GpuFours all = {row, zero, column, sums, zero, e->columns / 8};
     gpu_store_fours(e, at, &all);
 }
 
@@ -203,7 +205,9 @@ static void multiply_tile(const GpuEmit *e, KRef sums, KRef is_consumer, KRef wa
 {
     Kernel *k = e->k;
     const GpuPlace at = gpu_tile_place(e, tile);
-    const Copies c = {.a = operand_of(e, &e->p->a, &at), .b = operand_of(e, &e->p->b, &at)};
+    Copies c = {.a = operand_of(e, &e->p->a, &at), .b = operand_of(e, &e->p->b, &at)};
+    if (e->p->second != NULL)
+        c.second = operand_of(e, &e->p->second->b, &at);
     const int64_t ahead = slots_of(e) - 1;
     gpu_tile_clear(e, sums);
     for (int64_t i = 0; i < ahead; i++)

@@ -11,9 +11,9 @@ enum {
     WARP = 32,
     WARP_LINES = 16, // of a block
     LINES_AHEAD = 4,
-    PIECE = 8, // elements of 16 bytes
+    PIECE = GPU_PIECE,
     PIECES = 8, // of a line of a block
-    BATCH = GPU_BYTE_FOURS // fours whose operands are under way at once
+    TURNS = WARP_LINES * PIECES / WARP // of a warp, for its lines of a block
 };
 
 void gpu_tile_move(const GpuEmit *e, const GpuMatrix *x, uint32_t map, const KRef *at,
@@ -57,7 +57,7 @@ GpuFragment gpu_fragment_of(const GpuEmit *e, KRef own, KRef block)
 }
 
 // What the root is made of beside the sums, by at most n neighbours of a row. False: not so, or nothing.
-static bool has_wide(const GpuEmit *e, int64_t n, Wide *w)
+bool gpu_has_wide(const GpuEmit *e, int64_t n, Wide *w)
 {
     const KRef zero = k_index(e->k, 0), batch[GPU_MATMUL_MAX_BATCH] = {zero, zero, zero, zero};
     const Point at = e->p->point(e->p, batch, zero, zero);
@@ -101,7 +101,7 @@ static void fetch_pairs(const Block *b)
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t h = 0; h < 2; h++) {
             Point at = pair_point(b, j, i, h, 0);
-            if (b->e->p->n % b->e->tile.columns != 0) // the last pair, where there are no more
+            if (b->e->p->n % b->e->columns != 0) // the last pair, where there are no more
                 at.idx[w->axis] = k_expr(k, "min($, #)", at.idx[w->axis], b->e->p->n - 2);
             wide_fetch(b->e->l, w, at, pair_place(b, j, i, h));
         }
@@ -116,12 +116,15 @@ static KRef pack_pair(const Block *b, KRef j, uint32_t i, uint32_t h)
     const int type = lower_node(l, b->e->stores_pieces ? l->anchor : l->root)->dtype;
     const KDevice pack = type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
     const KRef place = pair_place(b, j, i, h);
+    const bool is_both = !b->e->stores_pieces && b->e->p->second != NULL;
     KRef v[2];
     for (uint32_t n = 0; n < 2; n++) {
         Point at = pair_point(b, j, i, h, n);
         at.slot = b->is_wide ? k_expr(k, "$ + #", place, n) : 0;
         const KRef sum = k_aload(k, b->sums, k_expr(k, "$ * 32 + $ + #", b->chunk, place, n), 1);
-        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum);
+        const KRef other = k_expr(k, "$ * 32 + $ + #", b->chunk, place, b->e->columns / 2 + n);
+        const KRef second = is_both ? k_aload(k, b->sums, other, 1) : 0;
+        v[n] = b->e->stores_pieces ? sum : gpu_tile_root(b->e, at, sum, second);
     }
     return k_call(k, pack, v[0], v[1], 0);
 }
@@ -157,7 +160,7 @@ static KRef buffer_of(const GpuEmit *e, KRef block, KRef chunk)
 // What a block is made of beside the sums, into registers: until wide_end, if is_wide.
 static void begin_block(Block *b)
 {
-    b->is_wide = has_wide(b->e, 2, &b->wide);
+    b->is_wide = gpu_has_wide(b->e, 2, &b->wide);
     if (b->is_wide) {
         wide_declare(b->e->l, &b->wide, 16);
         fetch_pairs(b);
@@ -170,12 +173,12 @@ static void store_boxes(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 {
     Kernel *k = e->k;
     const KRef own = thread[0], block = thread[1], is_first = k_expr(k, "$ == 0", own);
-    if (e->tile.columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
+    if (e->columns / 64 % 2 != 0) { // the tile before has ended with the block that this one begins with
         k_if(k, is_first);
         k_device_with(k, KDEV_bulk_wait_read, 0);
         k_end(k);
     }
-    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
+    const KRef chunk = k_loop(k, e->columns / 64, KFOR_UNROLL, "chunk");
     const KRef buffer = buffer_of(e, block, chunk);
     const KRef barrier = k_expr(k, "$ + 1", block), threads = k_index(k, GPU_WARPGROUP);
     Block b = {.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
@@ -200,8 +203,15 @@ static void store_boxes(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 
 // --- by lines of a warp --------------------------------------------------------------------------
 
-static KRef root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
+uint32_t gpu_result_param(const GpuEmit *e)
 {
+    return e->p->c.packed != 0 ? e->p->c.packed - 1 : lower_param(e->l, e->l->root, PARAM_WRITE);
+}
+
+KRef gpu_root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column)
+{
+    if (e->p->c.packed != 0)
+        return k_expr(e->k, "$ * # + $", row, e->p->c.outer, column);
     Pull pull = pull_at(e->l, e->p->d, e->p->point(e->p, at->batch, row, column));
     return pull_index(&pull, e->l->root);
 }
@@ -224,7 +234,7 @@ static void store_lines_of(const Block *b, KRef buffer, KRef block)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
+    const uint32_t param = gpu_result_param(e);
     const int type = (int)k->params.data[param].dtype;
     const KRef turn = k_loop(k, WARP_LINES / LINES_AHEAD, KFOR_SERIAL, "turn");
     const KRef i = k_loop(k, LINES_AHEAD, KFOR_UNROLL, "i");
@@ -234,7 +244,7 @@ static void store_lines_of(const Block *b, KRef buffer, KRef block)
     const KRef r = k_expr(k, "$ + ($ * # + $)", b->at->m, block, GPU_BLOCK_ROWS, line);
     const KRef c = k_expr(k, "$ + ($ * 64 + $)", b->at->n, b->chunk, column);
     k_if(k, k_expr(k, "$ < # & $ < #", r, e->p->m, c, e->p->n));
-    k_store(k, param, root_index(e, b->at, r, c), element_of(e, buffer, line, column, type), 1);
+    k_store(k, param, gpu_root_index(e, b->at, r, c), element_of(e, buffer, line, column, type), 1);
     k_end(k);
     k_end(k);
     k_end(k);
@@ -246,10 +256,11 @@ static Block open_columns(const GpuEmit *e, const GpuPlace *at, const GpuFragmen
                           KRef *buffer)
 {
     Kernel *k = e->k;
-    if (e->tile.columns / 64 % 2 != 0) // the tile before has ended with the block that this one begins with
+    const bool is_both = e->p->second != NULL; // each block of columns takes both blocks of shared memory
+    if (e->columns / 64 % 2 != 0 && !is_both) // the tile before has ended with the block that begins this
         k_device_with(k, KDEV_warp_sync, 0);
-    const KRef chunk = k_loop(k, e->tile.columns / 64, KFOR_UNROLL, "chunk");
-    *buffer = buffer_of(e, block, chunk);
+    const KRef chunk = k_loop(k, e->columns / 64, KFOR_UNROLL, "chunk");
+    *buffer = buffer_of(e, block, is_both ? k_index(k, 0) : chunk);
     return (Block){.e = e, .at = at, .f = f, .sums = sums, .chunk = chunk};
 }
 
@@ -273,63 +284,118 @@ static void store_lines(const GpuEmit *e, const GpuPlace *at, const GpuFragment 
 // Eight columns of a line of a block, of which a thread has one in each turn.
 typedef struct Piece {
     KRef line, part, row, column, slot; // slot: of the first of what it is made of beside the sums
+    KRef entry;                         // of the row
 } Piece;
+
+// The line of a block that a thread has in a turn.
+static KRef line_of_turn(const GpuEmit *e, const GpuFragment *f, KRef turn)
+{
+    const KRef own = k_expr(e->k, "$ * # + $ / #", turn, WARP / PIECES, f->lane, PIECES);
+    return k_expr(e->k, "$ * # + $", f->warp, WARP_LINES, own);
+}
+
+KRef gpu_piece_entries(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block)
+{
+    rlx_assert(e->stores_pieces && e->p->m % e->rows == 0);
+    Kernel *k = e->k;
+    const KRef entries = k_array(k, DTYPE_i32, TURNS), turn = k_loop(k, TURNS, KFOR_UNROLL, "turn");
+    const KRef row = k_expr(k, "$ + ($ * # + $)", at->m, block, GPU_BLOCK_ROWS, line_of_turn(e, f, turn));
+    k_astore(k, entries, turn, k_cast(k, gpu_group_entry(e->p, row), DTYPE_i32));
+    k_end(k);
+    return entries;
+}
+
+// The product, of which nothing is asked but what concerns the row of a piece.
+static GpuMatmul product_of_piece(const GpuEmit *e, const Piece *x, GpuGroups *groups)
+{
+    GpuMatmul p = *e->p;
+    *groups = *e->p->groups;
+    groups->entry = x->entry;
+    p.groups = groups;
+    return p;
+}
 
 // Opens a block for what the thread has in a turn, if that is not beyond the end.
 static Piece open_piece(const Block *b, KRef block, KRef turn)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
+    GpuGroups groups;
     Piece x = {.part = k_expr(k, "$ % #", b->f->lane, PIECES), .slot = k_expr(k, "$ * #", turn, PIECE)};
-    const KRef own = k_expr(k, "$ * # + $ / #", turn, WARP / PIECES, b->f->lane, PIECES);
-    x.line = k_expr(k, "$ * # + $", b->f->warp, WARP_LINES, own);
+    x.line = line_of_turn(e, b->f, turn);
+    x.entry = k_cast(k, k_aload(k, e->entries, turn, 1), KT_INDEX);
     x.row = k_expr(k, "$ + ($ * # + $)", b->at->m, block, GPU_BLOCK_ROWS, x.line);
     x.column = k_expr(k, "$ + ($ * 64 + $ * #)", b->at->n, b->chunk, x.part, PIECE);
-    const KRef is_in = k_expr(k, "$ < # & $ < #", x.row, e->p->m, x.column, e->p->n);
-    k_if(k, gpu_group_is_in(e->p, x.row, is_in));
+    KRef is_in = k_integer(k, DTYPE_bool, 1);
+    if (e->p->n % e->columns != 0)
+        is_in = k_expr(k, "$ < #", x.column, e->p->n);
+    const GpuMatmul p = product_of_piece(e, &x, &groups);
+    k_if(k, gpu_group_is_in(&p, x.row, is_in));
     return x;
 }
 
 static Point piece_point(const Block *b, const Piece *x, int64_t i)
 {
     Kernel *k = b->e->k;
-    Point at = b->e->p->point(b->e->p, b->at->batch, x->row, k_expr(k, "$ + #", x->column, i));
+    GpuGroups groups;
+    const GpuMatmul p = product_of_piece(b->e, x, &groups);
+    Point at = p.point(&p, b->at->batch, x->row, k_expr(k, "$ + #", x->column, i));
     at.slot = b->is_wide ? k_expr(k, "$ + #", x->slot, i) : 0;
     return at;
 }
 
-// The sums, rounded, from shared memory, and the root of each.
-static void store_piece(const Block *b, const Piece *x, KRef buffer)
+// The words of a piece, two rounded sums each.
+static KRef piece_words(const Block *b, const Piece *x, KRef buffer)
+{
+    Kernel *k = b->e->k;
+    const KRef words = k_array(k, DTYPE_u32, PIECE / 2);
+    const KRef swizzled = k_xor(k, x->part, k_expr(k, "$ % 8", x->line));
+    k_device(k, KDEV_shared_get_words, words, k_index(k, 0),
+             k_expr(k, "$ * # + ($ * 16 + $)", x->line, GPU_ROW_BYTES, swizzled, buffer));
+    return words;
+}
+
+// Sum i of a piece, as it counts.
+static KRef piece_sum(const Block *b, const Piece *x, KRef words, int64_t i)
 {
     const GpuEmit *e = b->e;
     Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
-    const int type = (int)k->params.data[param].dtype, sum_type = lower_node(e->l, e->l->anchor)->dtype;
-    const KRef words = k_array(k, DTYPE_u32, PIECE / 2), values = k_array(k, type, PIECE);
-    const KRef zero = k_index(k, 0), swizzled = k_xor(k, x->part, k_expr(k, "$ % 8", x->line));
-    k_device(k, KDEV_shared_get_words, words, zero,
-             k_expr(k, "$ * # + ($ * 16 + $)", x->line, GPU_ROW_BYTES, swizzled, buffer));
+    GpuGroups groups;
+    const GpuMatmul p = product_of_piece(e, x, &groups);
+    const KRef word = k_aload(k, words, k_index(k, i / 2), 1);
+    const KRef half = i % 2 == 0 ? word : k_shr(k, word, k_integer(k, DTYPE_u32, 16));
+    const int type = lower_node(e->l, e->l->anchor)->dtype;
+    const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), type), DTYPE_f32);
+    return gpu_group_sum(&p, x->row, x->column, sum);
+}
+
+// The sums, rounded, from shared memory (buffer[1]: of the second product, or 0), and the root of each.
+static void store_piece(const Block *b, const Piece *x, const KRef *buffer)
+{
+    const GpuEmit *e = b->e;
+    Kernel *k = e->k;
+    const uint32_t param = gpu_result_param(e);
+    const int type = (int)k->params.data[param].dtype;
+    const KRef values = k_array(k, type, PIECE), words = piece_words(b, x, buffer[0]);
+    const KRef second = buffer[1] != 0 ? piece_words(b, x, buffer[1]) : 0;
     for (int64_t i = 0; i < PIECE; i++) {
-        const KRef word = k_aload(k, words, k_index(k, i / 2), 1);
-        const KRef half = i % 2 == 0 ? word : k_shr(k, word, k_integer(k, DTYPE_u32, 16));
-        const KRef sum = k_cast(k, k_bitcast(k, k_cast(k, half, DTYPE_u16), sum_type), DTYPE_f32);
-        const KRef root =
-            gpu_tile_root(e, piece_point(b, x, i), gpu_group_sum(e->p, x->row, x->column, sum));
+        const KRef other = second != 0 ? piece_sum(b, x, second, i) : 0;
+        const KRef root = gpu_tile_root(e, piece_point(b, x, i), piece_sum(b, x, words, i), other);
         k_astore(k, values, k_index(k, i), k_cast(k, root, type));
     }
-    k_put(k, param, root_index(e, b->at, x->row, x->column), values, zero, PIECE);
+    Pull pull = pull_at(e->l, e->p->d, piece_point(b, x, 0));
+    k_put(k, param, pull_index(&pull, e->l->root), values, k_index(k, 0), PIECE);
 }
 
 // What the pieces are made of beside the sums is under way before these are there.
 static void fetch_pieces(Block *b, KRef block)
 {
     Kernel *k = b->e->k;
-    const int64_t turns = WARP_LINES * PIECES / WARP;
-    b->is_wide = has_wide(b->e, PIECE, &b->wide);
+    b->is_wide = gpu_has_wide(b->e, PIECE, &b->wide);
     if (!b->is_wide)
         return;
-    wide_declare(b->e->l, &b->wide, turns * PIECE / b->wide.n);
-    const Piece x = open_piece(b, block, k_loop(k, turns, KFOR_UNROLL, "turn"));
+    wide_declare(b->e->l, &b->wide, TURNS * PIECE / b->wide.n);
+    const Piece x = open_piece(b, block, k_loop(k, TURNS, KFOR_UNROLL, "turn"));
     for (int64_t i = 0; i < PIECE; i += b->wide.n)
         wide_fetch(b->e->l, &b->wide, piece_point(b, &x, i), k_expr(k, "$ + #", x.slot, i));
     k_end(k);
@@ -340,227 +406,25 @@ static void fetch_pieces(Block *b, KRef block)
 static void store_pieces(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, KRef block, KRef sums)
 {
     Kernel *k = e->k;
-    KRef buffer = 0;
-    Block b = open_columns(e, at, f, block, sums, &buffer);
+    KRef buffer[2] = {0};
+    Block b = open_columns(e, at, f, block, sums, &buffer[0]);
     fetch_pieces(&b, block);
-    put_block(&b, buffer);
+    if (e->p->second != NULL) {
+        k_device_with(k, KDEV_warp_sync, 0); // nobody reads what the block before has put there
+        Block second = b;
+        second.chunk = k_expr(k, "$ + #", b.chunk, e->columns / 64);
+        buffer[1] = buffer_of(e, block, k_index(k, 1));
+        put_block(&second, buffer[1]);
+    }
+    put_block(&b, buffer[0]);
     k_device_with(k, KDEV_warp_sync, 0);
-    const Piece x = open_piece(&b, block, k_loop(k, WARP_LINES * PIECES / WARP, KFOR_UNROLL, "turn"));
+    const Piece x = open_piece(&b, block, k_loop(k, TURNS, KFOR_UNROLL, "turn"));
     store_piece(&b, &x, buffer);
     k_end(k);
     k_end(k);
     if (b.is_wide)
         wide_end(e->l);
     k_end(k);
-}
-
-// --- by threads ----------------------------------------------------------------------------------
-
-// Some fours, of which `first` is the number of the first one. The thread has runs of neighbours in each of
-// two rows: of floats the two of each four, of bytes those of several (gpu_byte_column). What the root is
-// made of beside the sums is read first, so that it is under way at once.
-typedef struct Batch {
-    const GpuEmit *e;
-    const GpuPlace *at;
-    const GpuFours *all;
-    KRef first, begins;    // begins: of sums of bytes, 0: there are none, or they are read one by one
-    int64_t count, fours;  // fours of the batch, and of a run
-    int64_t length;        // elements of a run
-    int64_t width, piece;  // elements of it that are there or not; that are stored at once
-    Wide wide;
-    bool has_wide;
-} Batch;
-
-// `width` elements of a run: row and column of the product, number of the first one in the run and among the
-// batch's registers.
-typedef struct Part {
-    KRef row, column, four, slot;
-    uint32_t h;
-    int64_t at;
-} Part;
-
-static int64_t width_of(const GpuMatmul *p, int64_t length)
-{
-    while (p->n % length != 0)
-        length /= 2;
-    return length;
-}
-
-static int64_t piece_of(const GpuMatmul *p, int64_t width, int type)
-{
-    if (p->c.k != 1)
-        return 1;
-    const int64_t aligned = lower_alignment(p->l, p->c.loc, (DType)type) / dtype_info[type].bytes;
-    int64_t steps = p->c.outer | aligned | width | k_fetch_width(type);
-    for (uint32_t i = 0; i < p->n_batch; i++)
-        steps |= p->c.batch[i];
-    return steps & -steps;
-}
-
-// Number of a thread's sum: of element `n` of a part.
-static KRef sum_of(const Batch *b, const Part *t, int64_t n)
-{
-    Kernel *k = b->e->k;
-    const int64_t i = t->at + n, own = i / 2 * 4 + i % 2 + 2 * t->h;
-    return k_expr(k, "($ + $) * 4 + ($ + #)", b->first, t->four, b->all->from, own);
-}
-
-// Opens a block for what is not beyond the end, unless tiles of that size end there: blocks keep the
-// assembler from doing several parts at once. Returns whether it did.
-static bool open_within(Kernel *k, KRef at, int64_t n, int64_t tile)
-{
-    if (n % tile != 0)
-        k_if(k, k_expr(k, "$ < #", at, n));
-    return n % tile != 0;
-}
-
-// Calls fn for each part of `width` of a run that is not beyond the end.
-static void each_of_run(const Batch *b, Part *t, void (*fn)(const Batch *b, const Part *t))
-{
-    const GpuEmit *e = b->e;
-    Kernel *k = e->k;
-    const KRef lane = k_expr(k, "$ * #", b->all->lane, b->fours);
-    const KRef begin = k_expr(k, "($ + $) * 8 + $", b->first, t->four, b->all->column);
-    for (t->at = 0; t->at < b->length; t->at += b->width) {
-        t->column = k_add(k, b->at->n, k_expr(k, "$ + $ + #", begin, lane, t->at));
-        t->slot = k_expr(k, "$ * 4 + #", t->four, t->h * b->length + t->at);
-        const bool has_end = open_within(k, t->column, e->p->n, e->tile.columns);
-        fn(b, t);
-        if (has_end)
-            k_end(k);
-    }
-}
-
-// The same for a row, which experts may also lack.
-static bool open_row(const Batch *b, KRef row)
-{
-    const GpuEmit *e = b->e;
-    if (e->p->groups == NULL)
-        return open_within(e->k, row, e->p->m, e->rows * e->tile.pair);
-    k_if(e->k, gpu_group_is_in(e->p, row, k_expr(e->k, "$ < #", row, e->p->m)));
-    return true;
-}
-
-static void each_part(const Batch *b, void (*fn)(const Batch *b, const Part *t))
-{
-    const GpuEmit *e = b->e;
-    Kernel *k = e->k;
-    const int64_t runs = b->count / b->fours;
-    Part t = {0};
-    for (t.h = 0; t.h < 2; t.h++) {
-        t.row = k_add(k, b->at->m, k_expr(k, "$ + #", b->all->row, 8 * t.h));
-        const bool has_end = open_row(b, t.row);
-        t.four = runs > 1 ? k_expr(k, "$ * #", k_loop(k, runs, KFOR_UNROLL, "run"), b->fours) : k_index(k, 0);
-        each_of_run(b, &t, fn);
-        if (runs > 1)
-            k_end(k);
-        if (has_end)
-            k_end(k);
-    }
-}
-
-static Point part_point(const Batch *b, const Part *t, int64_t n)
-{
-    return b->e->p->point(b->e->p, b->at->batch, t->row, k_expr(b->e->k, "$ + #", t->column, n));
-}
-
-static void fetch_part(const Batch *b, const Part *t)
-{
-    const GpuEmit *e = b->e;
-    const int64_t most = k_fetch_width(DTYPE_i32), n = b->width;
-    for (int64_t i = 0; b->has_wide && i < n; i += b->wide.n)
-        wide_fetch(e->l, &b->wide, part_point(b, t, i), k_expr(e->k, "$ + #", t->slot, i));
-    if (b->begins == 0)
-        return;
-    const Point at = part_point(b, t, 0);
-    for (int64_t i = 0; i < n; i += most)
-        k_fetch(e->k, e->p->bytes->begin - 1, k_expr(e->k, "$ + #", at.idx[1], i), b->begins,
-                k_expr(e->k, "$ + #", t->slot, i), (uint8_t)(n < most ? n : most));
-}
-
-static KRef root_of(const Batch *b, const Part *t, int64_t n)
-{
-    const GpuEmit *e = b->e;
-    Kernel *k = e->k;
-    const KRef slot = k_expr(k, "$ + #", t->slot, n);
-    Point at = part_point(b, t, n);
-    KRef sum = k_aload(k, b->all->sums, sum_of(b, t, n), 1);
-    if (e->p->bytes != NULL) {
-        const KRef begin = b->begins != 0 ? k_aload(k, b->begins, slot, 1) : 0;
-        sum = gpu_byte_sum(k, e->p->bytes, (GpuByteSum){sum, begin, e->zero, at.idx[1]});
-    }
-    at.slot = b->has_wide ? slot : 0;
-    return gpu_tile_root(e, at, gpu_group_sum(e->p, t->row, k_expr(k, "$ + #", t->column, n), sum));
-}
-
-static void store_part(const Batch *b, const Part *t)
-{
-    const GpuEmit *e = b->e;
-    Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
-    const int type = (int)k->params.data[param].dtype;
-    const KRef values = k_array(k, type, b->width);
-    for (int64_t n = 0; n < b->width; n++)
-        k_astore(k, values, k_index(k, n), k_cast(k, root_of(b, t, n), type));
-    for (int64_t n = 0; n < b->width; n += b->piece) {
-        const KRef index = root_index(e, b->at, t->row, k_expr(k, "$ + #", t->column, n));
-        if (b->piece > 1)
-            k_put(k, param, index, values, k_index(k, n), (uint8_t)b->piece);
-        else
-            k_store(k, param, index, k_aload(k, values, k_index(k, n), 1), 1);
-    }
-}
-
-static void store_batch(Batch b)
-{
-    const GpuEmit *e = b.e;
-    Kernel *k = e->k;
-    const uint32_t param = lower_param(e->l, e->l->root, PARAM_WRITE);
-    b.fours = gpu_run_fours(e->l, e->p->bytes != NULL);
-    rlx_assert(b.count % b.fours == 0);
-    b.length = 2 * b.fours;
-    b.width = width_of(e->p, b.length);
-    b.piece = piece_of(e->p, b.width, (int)k->params.data[param].dtype);
-    b.has_wide = b.width > 1 && has_wide(e, b.width, &b.wide);
-    if (e->p->bytes != NULL && e->p->bytes->begin != 0)
-        b.begins = k_array(k, DTYPE_i32, 4 * b.count);
-    if (b.has_wide)
-        wide_declare(e->l, &b.wide, 4 * b.count / b.wide.n);
-    if (b.has_wide || b.begins != 0)
-        each_part(&b, fetch_part);
-    each_part(&b, store_part);
-    if (b.has_wide)
-        wide_end(e->l);
-}
-
-void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f)
-{
-    rlx_assert(f->n >= 1 && f->sums != 0);
-    Kernel *k = e->k;
-    Batch b = {.e = e, .at = at, .all = f, .count = BATCH};
-    if (f->n >= BATCH) {
-        b.first = k_expr(k, "$ * #", k_loop(k, f->n / BATCH, KFOR_UNROLL, "batch"), BATCH);
-        store_batch(b);
-        k_end(k);
-    }
-    b.first = k_index(k, f->n / BATCH * BATCH);
-    b.count = f->n % BATCH;
-    if (b.count != 0)
-        store_batch(b);
-}
-
-bool gpu_stores_pairs(const GpuMatmul *p)
-{
-    rlx_assert(p->bytes == NULL);
-    return piece_of(p, width_of(p, 2), lower_node(p->l, p->l->root)->dtype) > 1;
-}
-
-bool gpu_stores_pieces(const GpuMatmul *p)
-{
-    rlx_assert(p->bytes == NULL && p->groups != NULL);
-    return p->n % PIECE == 0 && p->scale == 0 && p->bias == 0 && p->groups->bias == 0 &&
-           k_is_half(lower_node(p->l, p->l->anchor)->dtype) &&
-           piece_of(p, PIECE, lower_node(p->l, p->l->root)->dtype) == PIECE;
 }
 
 void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, const KRef *thread, KRef sums)
@@ -575,5 +439,5 @@ void gpu_store_sums(const GpuEmit *e, const GpuPlace *at, const GpuFragment *f, 
     else if (e->stores_lines)
         store_lines(e, at, f, thread[1], sums);
     else
-        gpu_store_fours(e, at, &(GpuFours){f->row, none, f->column, sums, none, e->tile.columns / 8});
+        gpu_store_fours(e, at, &(GpuFours){f->row, none, f->column, sums, none, e->columns / 8});
 }

@@ -74,12 +74,18 @@ static const GpuMachine *machine_of(const GpuMatmul *p)
     return p->l->caps->gpu;
 }
 
+static int64_t rows_of(const GpuMatmul *p)
+{
+    return p->groups != NULL ? p->groups->likely : p->m;
+}
+
 static Work work_of(const GpuMatmul *p, GpuTile t)
 {
     const int64_t cluster = t.splits * t.pair;
-    const double rows = p->m < gpu_tile_rows(t) ? (double)p->m : (double)gpu_tile_rows(t);
+    const int64_t m = rows_of(p);
+    const double rows = m < gpu_tile_rows(t) ? (double)m : (double)gpu_tile_rows(t);
     Work w = {.matrices = (double)gpu_matmul_count(p)};
-    const int64_t pairs = ceil_div(p->m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, t.columns);
+    const int64_t pairs = ceil_div(m, gpu_tile_rows(t) * t.pair) * ceil_div(p->n, gpu_tile_own_columns(p, t));
     const double clusters = w.matrices * (double)pairs;
     w.groups = clusters * (double)cluster;
     w.waves = (double)ceil_div((int64_t)clusters, machine_of(p)->clusters[cluster_of(t)]);
@@ -93,13 +99,15 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-// Microseconds that the threads of a processor take to make results of sums of bytes and to store them: warps
-// wait for what they have asked for, so that the more there are, the more is done at once.
+// Microseconds that the threads of a processor take to make results and to store them themselves: warps wait
+// for what they have asked for, so that the more there are, the more is done at once.
 static double time_of_results(const GpuMatmul *p, GpuTile t)
 {
     const double warps = t.warpgroups * (gpu_tile_has_room(machine_of(p), t) ? 2 : 1);
     const double sums = work_of(p, t).waves * (double)gpu_tile_rows(t) * t.columns / t.splits / GPU_WARPGROUP;
-    return p->bytes == NULL ? 0 : sums * RESULT_TIME / (warps < 4 ? warps : 4);
+    const bool has_copies = p->bytes == NULL && (t.splits > 1 || p->groups != NULL || p->image != NULL ||
+                                                 (t.columns % 64 == 0 && gpu_result_has_boxes(p)));
+    return has_copies ? 0 : sums * RESULT_TIME / (warps < 4 ? warps : 4);
 }
 
 // Microseconds of the slowest of: multiplying, what one group gets, what all get of the cache and of memory.
@@ -112,15 +120,16 @@ static double time_of(const GpuMatmul *p, GpuTile t)
     const double flight = t.stages * w.copied / m->latency;
     const double step = w.copied / (flight < m->copy_rate ? flight : m->copy_rate);
     const double multiply = rows * t.columns * GPU_TILE_K / m->products_rate;
-    const int64_t blocks = ceil_div(p->m, 128);
+    const int64_t blocks = ceil_div(rows_of(p), 128);
     const bool is_shared = t.pair > 1 && (blocks < 4 || t.columns <= 128);
     const double rate =
         m->cache_rate[blocks < 4 ? blocks - 1 : 3] * (is_shared ? pair_gain[t.splits > 1] : 1);
     const double element = (double)gpu_element_bytes(p);
     const double result = dtype_info[lower_node(p->l, p->l->root)->dtype].bytes;
-    const double of_b = p->groups != NULL ? (double)p->groups->matrices : 1;
-    const double bytes = w.matrices * (element * ((double)p->m + of_b * (double)p->n) * (double)p->k +
-                                       result * (double)p->m * (double)p->n);
+    const double of_b =
+        (p->groups != NULL ? (double)p->groups->matrices : 1) * (p->second != NULL ? 2 : 1);
+    const double bytes = w.matrices * (element * ((double)rows_of(p) + of_b * (double)p->n) * (double)p->k +
+                                       result * (double)rows_of(p) * (double)p->n);
     const double all_read = m->processors * 10 / 11; // groups that it takes to read at the full rate
     const double share = w.groups < all_read ? w.groups / all_read : 1;
     const double again_of = t.splits > 1 || t.kept != 0 ? 0 : 8.0 / t.columns; // what the cache has lost
@@ -167,11 +176,14 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
         return false;
     if (p->groups != NULL && (t.splits * t.pair > 1 || p->groups->rows % gpu_tile_rows(t) != 0))
         return false;
+    if (p->second != NULL && (t.splits * t.pair > 1 || t.columns % 128 != 0))
+        return false;
     if (p->bytes != NULL && t.columns / t.splits % GPU_BYTE_COLUMNS != 0)
         return false;
     return (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) && (p->b.k == 1 || is_whole) &&
            (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
-           (t.pair == 1 || p->m > gpu_tile_rows(t)) && t.columns <= ceil_div(p->n, 64) * 64 &&
+           (t.pair == 1 || p->m > gpu_tile_rows(t)) &&
+           gpu_tile_own_columns(p, t) <= ceil_div(p->n, 64) * 64 &&
            (t.columns % 64 == 0 || t.splits > 1 || t.warpgroups == 1 || p->bytes != NULL);
 }
 
@@ -187,7 +199,8 @@ static GpuTile tile_of(const GpuMatmul *p, TileShape s, uint32_t splits, uint32_
     const bool has_boxes = p->bytes == NULL && splits == 1 && s.columns % 64 == 0;
     GpuTile t = {s.warpgroups, s.stages != 0 ? s.stages : MAX_STAGES, (uint8_t)splits, (uint8_t)pair, 0,
                  s.columns};
-    while (t.stages > 0 && gpu_tile_bytes(t, has_boxes) > most_shared(m))
+    const int64_t most = most_shared(m) - (p->groups != NULL ? GPU_NUMBER_BYTES : 0);
+    while (t.stages > 0 && gpu_tile_bytes(t, has_boxes) > most)
         t.stages = s.stages != 0 ? 0 : t.stages - 1;
     return t;
 }
@@ -229,8 +242,8 @@ GpuTile gpu_tile_choose(const GpuMatmul *p)
             list[n++] = (Candidate){name, time_of(p, t)};
         }
     const char *question = arena_printf(
-        a, "gpu_matmul %s %lldx%lldx%lld of %lld, %s%s", dtype_info[gpu_matmul_type(p)].name, (long long)p->m,
-        (long long)p->n, (long long)p->k, (long long)matrices, p->a.k == 1 ? "k" : "m",
-        p->b.k == 1 ? "k" : "n");
+        a, "gpu_matmul %s %lldx%lldx%lld of %lld, %s%s%s", dtype_info[gpu_matmul_type(p)].name,
+        (long long)p->m, (long long)p->n, (long long)p->k, (long long)matrices, p->a.k == 1 ? "k" : "m",
+        p->b.k == 1 ? "k" : "n", p->second != NULL ? ", twice" : "");
     return tile[choice_pick(p->l, question, list, n)];
 }

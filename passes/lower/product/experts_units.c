@@ -10,26 +10,27 @@
 #include <string.h>
 
 enum {
-    NO_ROW = -1,
-    NO_EXPERT = -2,   // less the row
-    FEW_ROWS = 64,    // of an expert, for blocks of so many
-    MANY_ROWS = 128,
-    THREADS = 512,    // that sort
     COPY_THREADS = 128,
-    SLOT_ALIGN = 64,  // bytes: host_moe.c
-    AHEAD = 8         // rows of which a thread that sorts reads the experts at once
+    SLOT_ALIGN = 64, // bytes: host_moe.c
+    LEAST_K = 16,
+    LEAST_SECOND = 64 // columns and k, of two products in one kernel
 };
+
+static KRef entry_at(const GpuMatmul *p, KRef at)
+{
+    return k_cast(p->l->k, k_load(p->l->k, p->groups->lists, at, 1, 1), KT_INDEX);
+}
 
 KRef gpu_group_entry(const GpuMatmul *p, KRef row)
 {
     rlx_assert(p->groups != NULL);
-    return k_cast(p->l->k, k_load(p->l->k, p->groups->lists, row, 1, 1), KT_INDEX);
+    return p->groups->entry != 0 ? p->groups->entry : entry_at(p, row);
 }
 
 // The expert of a row's block; -1: there are no rows.
 static KRef expert_of_block(const GpuMatmul *p, KRef row)
 {
-    return gpu_group_entry(p, k_expr(p->l->k, "$ / # + #", row, p->groups->rows, p->m));
+    return entry_at(p, k_expr(p->l->k, "$ / # + #", row, p->groups->rows, p->m));
 }
 
 KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
@@ -43,10 +44,24 @@ KRef gpu_group_matrix(const GpuMatmul *p, KRef first)
     return k_select(k, k_expr(k, "$ < 0", e), k_index(k, -1), place);
 }
 
+GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row)
+{
+    Kernel *k = p->l->k;
+    const int64_t n = p->m / p->groups->rows;
+    const KRef block = k_expr(k, "$ / # + #", row, p->groups->rows, p->m);
+    return (GpuStrip){entry_at(p, k_expr(k, "$ + #", block, n)),
+                      entry_at(p, k_expr(k, "$ + #", block, 2 * n))};
+}
+
+KRef gpu_group_has_rows(const GpuMatmul *p, KRef row)
+{
+    return k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, EXPERT_NO_ROW));
+}
+
 // The row of an entry; 0 where there is none.
 static KRef row_of_entry(Kernel *k, KRef entry)
 {
-    const KRef other = k_expr(k, "max(# - $, 0)", NO_EXPERT, entry);
+    const KRef other = k_expr(k, "max(# - $, 0)", EXPERT_NO_EXPERT, entry);
     return k_select(k, k_expr(k, "$ < 0", entry), other, entry);
 }
 
@@ -59,7 +74,7 @@ KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in)
 {
     if (p->groups == NULL)
         return in;
-    return k_and(p->l->k, in, k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, NO_ROW)));
+    return k_and(p->l->k, in, k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, EXPERT_NO_ROW)));
 }
 
 KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum)
@@ -73,30 +88,8 @@ KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum)
         const int type = k_inst(k, sum)->dtype;
         sum = k_add(k, sum, operand_scalar(p->l, bias, operand_index(p->l, bias, place), type));
     }
-    return k_select(k, k_expr(k, "$ <= #", gpu_group_entry(p, row), NO_EXPERT),
+    return k_select(k, k_expr(k, "$ <= #", gpu_group_entry(p, row), EXPERT_NO_EXPERT),
                     k_number(k, k_inst(k, sum)->dtype, 0), sum);
-}
-
-// --- how the rows are cut ------------------------------------------------------------------------
-
-typedef struct Blocks {
-    int64_t rows, n, matrices; // of a block; blocks at most; experts that have rows at most
-} Blocks;
-
-static Blocks blocks_of(const Experts *x)
-{
-    Blocks b = {.rows = 2 * x->rows > 3 * FEW_ROWS * x->n_experts ? MANY_ROWS : FEW_ROWS};
-    b.matrices = x->rows < x->n_experts ? x->rows : x->n_experts;
-    b.n = (x->rows + b.matrices * (b.rows - 1)) / b.rows;
-    return b;
-}
-
-static int64_t threads_of_expert(const Experts *x)
-{
-    int64_t n = 1;
-    while (2 * n * x->n_experts <= THREADS)
-        n *= 2;
-    return n;
 }
 
 // --- kernels before the product ------------------------------------------------------------------
@@ -133,155 +126,6 @@ static BufId add_buffer(Lower *l, const char *name, uint64_t bytes)
     vec_push(p->arena, &p->buffers,
              ((PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 128, .name = name}));
     return p->buffers.len - 1;
-}
-
-// --- the lists -----------------------------------------------------------------------------------
-
-typedef struct Sort {
-    Lower *l;
-    const Experts *x;
-    Blocks blocks;
-    int64_t parts;        // threads of an expert
-    uint32_t lists;
-    KRef expert, part;    // of the thread: it looks at every parts-th row, as its neighbours at the others
-    KRef counts, totals;  // shared: by thread, by expert
-} Sort;
-
-// The expert of a row that counts in this run; *entry: what the lists say of it. A row that does not count is
-// of expert -1.
-static KRef expert_of(const Sort *s, KRef row, KRef *entry)
-{
-    Lower *l = s->l;
-    Kernel *k = l->k;
-    const Experts *x = s->x;
-    KRef idx[SHAPE_MAX_RANK] = {0}, is_live = k_integer(k, DTYPE_bool, 1);
-    experts_row(l, x, row, idx);
-    for (uint32_t i = 0; i + 1 < x->d.rank; i++)
-        if (x->d.live[i].size != 0)
-            is_live = k_expr(k, "$ & $ < $", is_live, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]));
-    const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
-    const KRef is_some = k_expr(k, "0 <= $ & $ < #", e, e, x->n_experts);
-    *entry = k_select(k, is_some, row, k_expr(k, "# - $", NO_EXPERT, row));
-    return k_select(k, is_live, k_select(k, is_some, e, k_index(k, 0)), k_index(k, -1));
-}
-
-static void set_entry(const Sort *s, KRef at, KRef v)
-{
-    k_store(s->l->k, s->lists, at, k_cast(s->l->k, v, DTYPE_i32), 1);
-}
-
-// Calls fn for each of the thread's rows that are of its expert. The experts of several are read at once.
-static void each_row(const Sort *s, KRef counter, void (*fn)(const Sort *s, KRef counter, KRef entry))
-{
-    Kernel *k = s->l->k;
-    KRef entry[AHEAD], e[AHEAD];
-    const KRef end = k_index(k, s->x->rows);
-    const KRef first = k_for(k, s->part, end, AHEAD * s->parts, KFOR_SERIAL, "row");
-    for (int64_t i = 0; i < AHEAD; i++) {
-        const KRef row = k_expr(k, "min($ + #, $ + -1)", first, i * s->parts, end);
-        e[i] = k_get(k, k_var(k, expert_of(s, row, &entry[i]), "expert"));
-    }
-    for (int64_t i = 0; i < AHEAD; i++) {
-        k_if(k, k_expr(k, "$ + # < $ & $ == $", first, i * s->parts, end, e[i], s->expert));
-        fn(s, counter, entry[i]);
-        k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
-        k_end(k);
-    }
-    k_end(k);
-}
-
-static void count_row(const Sort *s, KRef counter, KRef entry)
-{
-    (void)s, (void)counter, (void)entry;
-}
-
-static void place_row(const Sort *s, KRef counter, KRef entry)
-{
-    set_entry(s, k_get(s->l->k, counter), entry);
-}
-
-static KRef shared_entry(Kernel *k, KRef array, KRef at)
-{
-    return k_cast(k, k_aload(k, array, at, 1), KT_INDEX);
-}
-
-static void share_counts(const Sort *s, KRef thread)
-{
-    Kernel *k = s->l->k;
-    const KRef counter = k_var(k, k_index(k, 0), "count"), zero = k_index(k, 0);
-    each_row(s, counter, count_row);
-    k_astore(k, s->counts, thread, k_cast(k, k_get(k, counter), DTYPE_i32));
-    k_barrier(k);
-    k_if(k, k_expr(k, "$ == 0", s->part));
-    k_set(k, counter, zero);
-    const KRef i = k_for(k, zero, k_index(k, s->parts), 1, KFOR_SERIAL, "i");
-    const KRef of_part = shared_entry(k, s->counts, k_add(k, thread, i));
-    k_set(k, counter, k_add(k, k_get(k, counter), of_part));
-    k_end(k);
-    k_astore(k, s->totals, s->expert, k_cast(k, k_get(k, counter), DTYPE_i32));
-    k_end(k);
-    k_barrier(k);
-}
-
-static KRef block_count(const Sort *s, KRef rows)
-{
-    return k_expr(s->l->k, "($ + #) / #", rows, s->blocks.rows - 1, s->blocks.rows);
-}
-
-// Entries from one place to another, all the same.
-static void fill(const Sort *s, KRef from, KRef to, KRef v)
-{
-    Kernel *k = s->l->k;
-    const KRef i = k_for(k, from, to, 1, KFOR_SERIAL, "i");
-    set_entry(s, i, v);
-    k_end(k);
-}
-
-// The rows of the thread, and what its expert has beside: the rest of its last block, the list of blocks.
-static void place_rows(const Sort *s, KRef thread)
-{
-    Kernel *k = s->l->k;
-    const KRef zero = k_index(k, 0), block = k_var(k, zero, "block"), place = k_var(k, zero, "place");
-    KRef i = k_for(k, zero, s->expert, 1, KFOR_SERIAL, "i");
-    k_set(k, block, k_add(k, k_get(k, block), block_count(s, shared_entry(k, s->totals, i))));
-    k_end(k);
-    const KRef first = k_expr(k, "$ * #", k_get(k, block), s->blocks.rows);
-    k_set(k, place, first);
-    i = k_for(k, k_sub(k, thread, s->part), thread, 1, KFOR_SERIAL, "i");
-    k_set(k, place, k_add(k, k_get(k, place), shared_entry(k, s->counts, i)));
-    k_end(k);
-    each_row(s, place, place_row);
-    const KRef total = shared_entry(k, s->totals, s->expert), n = block_count(s, total);
-    const int64_t m = s->blocks.n * s->blocks.rows;
-    k_if(k, k_expr(k, "$ == #", s->part, s->parts - 1));
-    const KRef rest = k_expr(k, "($ + $) * #", k_get(k, block), n, s->blocks.rows);
-    fill(s, k_get(k, place), rest, k_index(k, NO_ROW));
-    const KRef from = k_expr(k, "$ + #", k_get(k, block), m), to = k_add(k, from, n);
-    fill(s, from, to, s->expert);
-    k_if(k, k_expr(k, "$ == #", s->expert, s->x->n_experts - 1));
-    fill(s, to, k_index(k, m + s->blocks.n), k_index(k, -1));
-    k_end(k);
-    k_end(k);
-}
-
-static void sort_rows(Lower *l, const Experts *x, BufId lists)
-{
-    Kernel *k = l->k;
-    Sort s = {.l = l, .x = x, .blocks = blocks_of(x), .parts = threads_of_expert(x)};
-    s.lists = lower_param_buffer(l, lists, DTYPE_i32, PARAM_WRITE);
-    k_set_group(k, THREADS);
-    s.counts = k_shared(k, DTYPE_i32, THREADS);
-    s.totals = k_shared(k, DTYPE_i32, THREADS);
-    k_for_group(k, 1, "group");
-    k_wait(k);
-    const KRef thread = k_thread(k);
-    s.expert = k_expr(k, "$ / #", thread, s.parts);
-    s.part = k_expr(k, "$ % #", thread, s.parts);
-    share_counts(&s, thread);
-    k_if(k, k_expr(k, "$ < #", s.expert, x->n_experts));
-    place_rows(&s, thread);
-    k_end(k);
-    k_end(k);
 }
 
 // --- the rows ------------------------------------------------------------------------------------
@@ -331,7 +175,7 @@ static void copy_row(Lower *l, const Experts *x, uint32_t to, KRef place, KRef e
 static void copy_rows(Lower *l, const Experts *x, BufId lists, BufId rows)
 {
     Kernel *k = l->k;
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     const uint32_t from = lower_param_buffer(l, lists, DTYPE_i32, PARAM_READ);
     const uint32_t to =
         lower_param_buffer(l, rows, (DType)lower_node(l, x->x)->dtype, PARAM_WRITE);
@@ -373,13 +217,20 @@ static GpuMatrix result_of(const Lower *l, const Experts *x)
     return m;
 }
 
+// The matrices of a product.
+static GpuMatrix matrices_of(const Experts *x, const Loc *loc)
+{
+    return (GpuMatrix){.id = x->w, .packed = x->is_placed ? 1 + x->weights : 0, .loc = loc, .outer = x->w_col,
+                       .k = x->w_k, .batch = {x->w_expert}};
+}
+
 static GpuMatmul product_of(Lower *l, const Experts *x, const Loc *locs, const GpuGroups *groups)
 {
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     GpuMatmul p = {.l = l, .m = b.n * b.rows, .n = x->n, .k = x->k, .n_batch = 1, .batch = {x->n_experts},
                    .d = &x->d, .point = point_of, .ctx = x, .groups = groups, .c = result_of(l, x)};
     p.a = (GpuMatrix){.id = x->x, .loc = &locs[0], .outer = x->k, .k = 1};
-    p.b = (GpuMatrix){.id = x->w, .loc = &locs[1], .outer = x->w_col, .k = x->w_k, .batch = {x->w_expert}};
+    p.b = matrices_of(x, &locs[1]);
     return p;
 }
 
@@ -388,15 +239,16 @@ static bool has_form(Lower *l, const Experts *x)
     const int type = lower_node(l, x->x)->dtype;
     return l->pass->frame == NULL && l->caps->shared_bytes != 0 &&
            lower_is_float(lower_node(l, l->anchor)->dtype) && type == lower_node(l, x->w)->dtype &&
-           x->n_experts >= 1 && x->n_experts <= THREADS && x->rows >= 1 && x->d.rank >= 1 && !x->d.is_exact &&
-           x->rows <= INT32_MAX / 2 / MANY_ROWS;
+           x->n_experts >= 1 && x->n_experts <= EXPERTS_MOST && x->rows >= 1 && x->d.rank >= 1 &&
+           !x->d.is_exact &&
+           x->rows <= INT32_MAX / 2 / EXPERTS_MANY_ROWS;
 }
 
 // What an earlier product of the layer has made already, or room for it: where[0] the lists, [1] the rows.
 static void make_rows(Lower *l, const Experts *x, BufId *where)
 {
     Plan *p = l->plan;
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     const uint64_t m = (uint64_t)(b.n * b.rows), bytes = dtype_info[lower_node(l, x->x)->dtype].bytes;
     PlanKernel *pk = NULL;
     for (uint32_t i = 0; i < p->experts.sorted.len; i++) {
@@ -407,9 +259,9 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
         where[1] = s->x == x->x ? s->rows : where[1];
     }
     if (where[0] == 0) {
-        where[0] = add_buffer(l, "order", (m + (uint64_t)b.n) * 4);
+        where[0] = add_buffer(l, "order", (m + 3 * (uint64_t)b.n) * 4);
         Lower own = begin_kernel(l, "sort", &pk);
-        sort_rows(&own, x, where[0]);
+        experts_list_rows(&own, x, where[0]);
         end_kernel(l, &own, x->index);
     }
     if (where[1] != 0)
@@ -423,32 +275,128 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
                            .lists = where[0], .rows = where[1]}));
 }
 
+// --- results that stay in the order of their experts ---
+
+// Will the product read its rows from what this one leaves? Those of one index and of so many experts are
+// all cut into blocks in the same way (experts_units).
+static bool reads_sorted(const Lower *l, const Experts *x, NodeId product)
+{
+    const Node *n = lower_node(l, product), *root = lower_node(l, l->root);
+    if (!experts_are_product(n) || n->src[0] != l->root || n->src[1] == l->root || n->src[2] != x->index ||
+        (n->n_src > 3 && n->src[3] == l->root))
+        return false;
+    const Node *w = lower_node(l, n->src[1]);
+    return root->shape->rank == lower_node(l, x->index)->shape->rank + 1 &&
+           w->shape->dim[0] == x->n_experts &&
+           w->shape->dim[1] >= LEAST_K && w->shape->dim[2] >= LEAST_K && w->dtype == root->dtype &&
+           lower_is_float(n->dtype);
+}
+
+// Is the root read by such products only, in memory that nobody else knows?
+static bool is_for_experts(const Lower *l, const Experts *x)
+{
+    const Graph *g = l->g;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->outputs.len; i++)
+        if (g->outputs.data[i].node == l->root)
+            return false;
+    for (uint32_t i = 0; i < g->states.len; i++)
+        if (g->states.data[i].next == l->root)
+            return false;
+    for (NodeId id = l->root + 1; id < g->nodes.len; id++)
+        for (uint32_t i = 0; i < lower_node(l, id)->n_src; i++)
+            if (lower_node(l, id)->src[i] == l->root) {
+                if (!reads_sorted(l, x, id))
+                    return false;
+                n++;
+            }
+    return n > 0;
+}
+
+// Lets the result stay in the order of the rows of the product.
+static void keep_order(Lower *l, const Experts *x, BufId lists, GpuMatmul *p, Loc *loc)
+{
+    const DType type = (DType)lower_node(l, l->root)->dtype;
+    const uint64_t bytes = (uint64_t)p->m * (uint64_t)p->n * dtype_info[type].bytes;
+    *loc = (Loc){.buf = add_buffer(l, "rows", bytes), .stride = {p->n, 1}};
+    p->c = (GpuMatrix){.id = l->root, .loc = loc, .outer = p->n, .k = 1};
+    p->c.packed = 1 + lower_param_buffer(l, loc->buf, type, PARAM_WRITE);
+    vec_push(l->plan->arena, &l->plan->experts.sorted,
+             ((PlanSorted){.index = x->index, .x = l->root, .n_experts = x->n_experts, .lists = lists,
+                           .rows = loc->buf}));
+}
+
+bool experts_are_sorted(const Lower *l, NodeId x)
+{
+    for (uint32_t i = 0; i < l->plan->experts.sorted.len; i++)
+        if (l->plan->experts.sorted.data[i].x == x)
+            return true;
+    return false;
+}
+
+static Loc loc_of_weights(const Lower *l, const Experts *x)
+{
+    return x->is_placed ? (Loc){.buf = l->pk->args.data[x->weights].buf} : *lower_loc(l, x->w);
+}
+
 bool experts_units(Lower *l, Experts *x)
 {
     if (!has_form(l, x))
         return false;
-    Loc locs[2] = {{.stride = {x->k, 1}}, *lower_loc(l, x->w)};
-    if (x->is_placed)
-        locs[1] = (Loc){.buf = l->pk->args.data[x->weights].buf};
-    const Blocks b = blocks_of(x);
-    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .bias = x->bias};
+    Loc locs[2] = {{.stride = {x->k, 1}}, loc_of_weights(l, x)};
+    const ExpertBlocks b = experts_blocks(x);
+    GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .likely = b.likely * b.rows, .bias = x->bias};
     GpuMatmul p = product_of(l, x, locs, &groups);
     if (x->has_table) { // slots begin at multiples of so many bytes
         groups.table = 1 + x->table;
         groups.table_step = p.b.batch[0] = SLOT_ALIGN / dtype_info[lower_node(l, x->w)->dtype].bytes;
     }
+    GpuSecond second = {0};
+    Loc loc_second = {0};
+    if (x->second != NULL) {
+        loc_second = loc_of_weights(l, x->second);
+        second = (GpuSecond){x->second->product, matrices_of(x->second, &loc_second)};
+        p.second = &second;
+    }
     BufId where[2] = {0};
-    const bool is_wide = x->n >= 8 && x->k >= 16;
+    const bool is_wide = x->n >= 8 && x->k >= LEAST_K;
     if (!is_wide || !gpu_simt_fits(&p))
         return false;
     make_rows(l, x, where);
     locs[0].buf = where[1];
     groups.lists = lower_param_buffer(l, where[0], DTYPE_i32, PARAM_READ);
     p.a.packed = 1 + lower_param_buffer(l, where[1], (DType)lower_node(l, x->x)->dtype, PARAM_READ);
-    p.b.packed = x->is_placed ? 1 + x->weights : 0;
-    if (!x->has_table && gpu_matmul_fits(&p)) // maps say how many matrices there are
-        gpu_matmul_emit(&p);
-    else
+    rlx_assert(p.second == NULL || (!x->has_table && gpu_matmul_fits(&p)));
+    if (x->has_table || !gpu_matmul_fits(&p)) { // maps say how many matrices there are
         gpu_matmul_simt(&p);
+        return true;
+    }
+    Loc loc_result = {0};
+    if (is_for_experts(l, x))
+        keep_order(l, x, where[0], &p, &loc_result);
+    gpu_matmul_emit(&p);
     return true;
+}
+
+// Weights that are next to each other in the order of their axes.
+static bool is_leaf(const Node *n)
+{
+    return n->op == OP_const || n->op == OP_param;
+}
+
+bool experts_take_second(const Plan *p, NodeId product)
+{
+    const Node *n = graph_node(p->graph, product);
+    const Node *x = graph_node(p->graph, n->src[0]), *w = graph_node(p->graph, n->src[1]);
+    const int64_t rows = shape_numel(graph_node(p->graph, n->src[2])->shape);
+    if (!experts_are_product(n) || !p->caps->is_gpu || !p->caps->has_mma || p->caps->shared_bytes == 0 ||
+        (n->n_src > 3 && n->src[3] != 0) || !is_leaf(w) || !k_is_half(n->dtype) || x->dtype != n->dtype ||
+        w->dtype != n->dtype || x->shape->rank < 1 || w->shape->dim[0] < 1 ||
+        w->shape->dim[0] > EXPERTS_MOST ||
+        rows > INT32_MAX / 2 / EXPERTS_MANY_ROWS)
+        return false;
+    const int64_t k = w->shape->dim[1], columns = w->shape->dim[2]; // or the other way round
+    const int64_t width = 16 / dtype_info[n->dtype].bytes;
+    return rows > EXPERTS_FEW_ROWS && k % width == 0 && columns % width == 0 && k >= LEAST_SECOND &&
+           columns >= LEAST_SECOND;
 }

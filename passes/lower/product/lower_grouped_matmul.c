@@ -14,16 +14,34 @@ enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8 };
 // lies between them.
 enum { WAY_PART = 8 };
 
-static bool is_turned(const Lower *l)
+static bool turns_weights(const Node *n)
 {
-    return node_get_int(lower_node(l, l->anchor), A_grouped_matmul_transpose_b) != 0;
+    return node_get_int(n, A_grouped_matmul_transpose_b) != 0;
 }
 
-static Experts experts_of(Lower *l)
+static bool is_turned(const Lower *l)
 {
-    const Node *n = lower_node(l, l->anchor);
+    return turns_weights(lower_node(l, l->anchor));
+}
+
+bool experts_are_product(const Node *n)
+{
+    return n->op == OP_grouped_matmul;
+}
+
+bool experts_are_alike(const Graph *g, const Node *one, const Node *other)
+{
+    return other->op == one->op && one->src[2] == other->src[2] &&
+           graph_node(g, one->src[1])->op == graph_node(g, other->src[1])->op &&
+           turns_weights(one) == turns_weights(other);
+}
+
+static Experts experts_of(Lower *l, NodeId product)
+{
+    const Node *n = lower_node(l, product);
     const bool t = is_turned(l);
-    Experts x = {.x = n->src[0], .w = n->src[1], .index = n->src[2], .bias = n->n_src > 3 ? n->src[3] : 0};
+    Experts x = {.product = product, .x = n->src[0], .w = n->src[1], .index = n->src[2],
+                 .bias = n->n_src > 3 ? n->src[3] : 0};
     const Shape *w = lower_node(l, x.w)->shape;
     const Loc *loc = lower_loc(l, x.w);
     x.n_experts = w->dim[0];
@@ -365,9 +383,42 @@ static void lower_tiled(Lower *l, Experts *x)
         emit_panels(&g, x, &panels.run[i], is_packed ? &pack : NULL, turns);
 }
 
+// Constants as they were given; the others are where their nodes are.
+static void place_weights(Lower *l, Experts *x)
+{
+    if (!x->is_layer || !is_packable(l, x))
+        return;
+    x->w_k = is_turned(l) ? 1 : x->n, x->w_col = is_turned(l) ? x->k : 1;
+    x->w_expert = x->k * x->n;
+}
+
+static NodeId second_of(const Lower *l)
+{
+    for (uint32_t i = 0; i < l->pk->body.len; i++)
+        if (l->pk->body.data[i] != l->anchor && experts_are_product(lower_node(l, l->pk->body.data[i])))
+            return l->pk->body.data[i];
+    return 0;
+}
+
+// Both products of experts_take_second.
+static void lower_both(Lower *l, Experts *x, NodeId product)
+{
+    Experts second = experts_of(l, product);
+    x->second = &second;
+    second.is_layer = x->is_layer;
+    place_weights(l, &second);
+    if (x->is_placed)
+        experts_place_given(l, &second, (DType)lower_node(l, second.w)->dtype);
+    l->pk->macs *= 2;
+    const bool is_done = experts_units(l, x);
+    rlx_assert(is_done);
+    (void)is_done;
+}
+
 void lower_grouped_matmul(Lower *l)
 {
-    Experts x = experts_of(l);
+    Experts x = experts_of(l, l->anchor);
+    const NodeId second = second_of(l);
     l->pk->macs = (uint64_t)shape_numel(lower_node(l, l->anchor)->shape) * (uint64_t)x.k;
     if (can_tile(l, &x)) {
         lower_tiled(l, &x);
@@ -375,17 +426,18 @@ void lower_grouped_matmul(Lower *l)
     }
     if (l->caps->is_gpu && can_be_layer(l, &x)) {
         experts_note_rows(l, &x);
-        const bool is_placed = x.is_layer && is_packable(l, &x);
-        if (is_placed) {
-            x.w_k = is_turned(l) ? 1 : x.n, x.w_col = is_turned(l) ? x.k : 1;
-            x.w_expert = x.k * x.n;
-        }
-        if (experts_few(l, &x))
+        place_weights(l, &x);
+        if (second == 0 && !experts_are_sorted(l, x.x) && experts_few(l, &x))
             return;
-        if (is_placed)
+        if (x.is_layer && is_packable(l, &x))
             experts_place_given(l, &x, (DType)lower_node(l, x.w)->dtype);
+    }
+    if (second != 0) {
+        lower_both(l, &x, second);
+        return;
     }
     if (experts_units(l, &x))
         return;
+    rlx_assert(!experts_are_sorted(l, x.x));
     lower_map(l, plain_point, &x, MAP_SCALAR);
 }
