@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings convolutions of bytes (int_conv) into the form that the target computes fastest. They stay as they
 // are where integers are cheap and floats are not (lower_int_conv). Elsewhere: where the target has dot
-// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv
-// (of images, for matrix registers: bytes_volume.h). Where matrix units of GPUs multiply bytes, and depthwise
-// ones of GPUs, as they are. Else f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that takes; f64 where
-// even one channel is too much. Windows with weights of 1 are pools. All give the same integers. Sums of
-// 16-bit operands are two of bytes, except where integers are cheap (simplify_halves.h). Sums of bytes along
-// axes are f32 on other CPUs, where that is exact.
+// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv (of
+// images, for matrix registers: bytes_volume.h). Where matrix units of GPUs multiply bytes, and depthwise
+// ones of GPUs, as they are. Else f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many
+// groups of input channels as that takes; f64 where even one channel is too much. Windows with weights of 1
+// are pools. All give the same integers. Sums of 16-bit operands are two of bytes, except where integers are
+// cheap (simplify_halves.h). Sums of bytes along axes are f32 on other CPUs, where that is exact.
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/bytes_volume.h"
