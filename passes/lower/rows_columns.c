@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of types that have no vectors here, where the first elements of the rows are neighbours, then the second
-// ones, and so on: blocks of rows are taken together, element after element, with what each row has so far in
-// an array. So memory is read in long runs, and C compilers make vectors of the loop over the block.
+// Rows of types that have no vectors here, where the first elements of the rows are neighbours, then the
+// second ones, and so on: blocks of rows are taken together, element after element, with what each row has so
+// far in an array. So memory is read in long runs, and C compilers make vectors of the loop over the block.
 #include "passes/lower/rows.h"
 
 enum { BLOCK_ROWS = 64, LEAST_ROWS = 8 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumsum, cumprod and cummax: one running sum, product or maximum per row, in order; vectors across rows
-// where these lie side by side, many at once, so that memory is read and written in long runs (of types without
-// vectors in blocks of rows). Those of f16 and bf16 stay in f32.
+// where these lie side by side, many at once, so that memory is read and written in long runs (of types
+// without vectors in blocks of rows). Those of f16 and bf16 stay in f32.
 #include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 

@@ -154,8 +154,8 @@ static void gather_places(Lower *l, const Gather *g, const Domain *d, Point at, 
 }
 
 // Single elements: the places of a block first, of which C compilers make vectors, then the elements, which
-// they load one by one. In one loop, elements of 8 and 16 bits would keep both from being vectors, and those of
-// 32 bits would be gathered by instructions that are slower than loads.
+// they load one by one. In one loop, elements of 8 and 16 bits would keep both from being vectors, and those
+// of 32 bits would be gathered by instructions that are slower than loads.
 static bool gather_singly(Lower *l, const Gather *g, uint32_t inner)
 {
     Kernel *k = l->k;
