@@ -72,6 +72,16 @@ static bool has_matrix(void)
 }
 #endif
 
+#if defined(__x86_64__)
+// Dot products of bytes without AVX-512, whose instruction is another one.
+static bool has_vnni_of_avx(void)
+{
+    enum { AVX_VNNI = 1 << 4 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVX_VNNI);
+}
+#endif
+
 // Judged by instruction sets, as the levels of x86-64 define them.
 bool cpu_runs_here(const CpuInfo *cpu)
 {
@@ -89,13 +99,14 @@ bool cpu_runs_here(const CpuInfo *cpu)
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
-    const bool has_dot8 = __builtin_cpu_supports("avx512vnni"),
+    const bool is_v3 = cpu->f32_lanes == 8;
+    const bool has_dot8 = is_v3 ? has_vnni_of_avx() : __builtin_cpu_supports("avx512vnni"),
                has_bf16 = __builtin_cpu_supports("avx512bf16");
     if (((cpu->features & CPU_DOT8) && !has_dot8) || ((cpu->features & CPU_DOT_BF16) && !has_bf16))
         return false;
     if ((cpu->features & CPU_MATRIX) && !has_matrix())
         return false;
-    return cpu->f32_lanes == 8 ? v3 : v4;
+    return is_v3 ? v3 : v4;
 #elif defined(__aarch64__) && defined(__linux__)
     enum { HAS_DOT = 1 << 20 }; // HWCAP_ASIMDDP
     return is_arm && !is_riscv && ((cpu->features & CPU_DOT8) == 0 || (getauxval(AT_HWCAP) & HAS_DOT) != 0);

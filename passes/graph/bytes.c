@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings convolutions of bytes (int_conv) into the form that the target computes fastest. They stay as they
 // are where integers are cheap and floats are not (lower_int_conv). Elsewhere: where the target has dot
-// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv.
-// Where matrix units of GPUs multiply bytes, and depthwise ones of GPUs, as they are. Else f32 convolutions
-// whose sums f32 holds exactly (up to 2^24), of as many groups of input channels as that takes; f64 where
-// even one channel is too much. Windows with weights of 1 are pools. All give the same integers. Sums of
-// 16-bit operands are two of bytes, except where integers are cheap (simplify_halves.h). Sums of bytes along
-// axes are f32 on other CPUs, where that is exact.
+// products of bytes: u8 times constant i8 without zero points of their own, the form of lower_int_conv (of
+// images, for matrix registers: bytes_volume.h). Where matrix units of GPUs multiply bytes, and depthwise
+// ones of GPUs, as they are. Else f32 convolutions whose sums f32 holds exactly (up to 2^24), of as many
+// groups of input channels as that takes; f64 where even one channel is too much. Windows with weights of 1
+// are pools. All give the same integers. Sums of 16-bit operands are two of bytes, except where integers are
+// cheap (simplify_halves.h). Sums of bytes along axes are f32 on other CPUs, where that is exact.
 #include "ir/graph/tensor.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/bytes_volume.h"
@@ -18,7 +18,7 @@
 #include <math.h>
 
 static const double exact_f32 = 16777216;
-enum { MAX_PARTS = 64, MOST_OF_WINDOW = 1 << 20 };
+enum { MAX_PARTS = 64, MOST_OF_WINDOW = 1 << 20, MOST_SLICES = 16 };
 
 typedef struct IntConv {
     Graph *g;
@@ -126,7 +126,9 @@ static bool fits_dot(IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
     const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && is_product(c));
-    if (!has_dot || n == 0 || c->ws.rank > 4 || (c->ws.dim[1] < 4 && c->group > 1) ||
+    if (c->ws.rank == 5 && (caps->has_matrix || c->ws.dim[2] > MOST_SLICES))
+        return false;
+    if (!has_dot || n == 0 || c->ws.rank > 5 || (c->ws.dim[1] < 4 && c->group > 1) ||
         c->ws.dim[0] / c->group < 4)
         return false;
     return shift_weights(c);
@@ -414,7 +416,7 @@ static NodeId formed(Graph *g, NodeId id, const PassOptions *o)
     IntConv c = int_conv_of(g, id);
     if (fits_units(&c, o))
         return id;
-    if (o->caps->has_dot8 && !o->caps->is_gpu && o->file == NULL && bytes_volume_fits(g, id)) {
+    if (o->caps->has_matrix && !o->caps->is_gpu && o->file == NULL && bytes_volume_fits(g, id)) {
         IntConv as_images = int_conv_of(g, conv_of_images(g, id));
         if (fits_dot(&as_images, o->caps))
             return bytes_volume_of(g, id, as_dot(&as_images));

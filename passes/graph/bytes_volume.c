@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules for dot products of bytes know images, not volumes. A convolution over a volume is one over
+// Schedules for matrix registers know images, not volumes. A convolution over a volume is one over
 // images: each slice of the result is one, and the slices of the input under its window are groups of
 // channels. They are copied, a few bytes for each tap, where floats would take four bytes and several sums.
 // Where windows have one row and one column, rows and columns are one axis of the image instead, and nothing

@@ -191,6 +191,8 @@ static bool writes_bools(const Lower *l)
            lower_node(l, l->anchor)->dtype == DTYPE_bool;
 }
 
+typedef bool (*AccessTest)(const Lower *l, const Access *a, uint32_t axis);
+
 // Masks of lanes are read (operand_lanes), but not written.
 static bool has_vector_memory(const Lower *l, NodeId id)
 {
@@ -217,12 +219,20 @@ static bool is_mask_only(const Lower *l, NodeId id)
     return any;
 }
 
-uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
+// Can vectors take every other element of what is read? Zips move f32 and i32.
+static bool is_read_apart(const Lower *l, const Access *a, uint32_t axis)
+{
+    const int type = a->node == 0 ? (int)DTYPE_bool : (int)lower_node(l, a->node)->dtype;
+    return a->stride[axis] == 2 && a->node != l->root && (type == DTYPE_f32 || type == DTYPE_i32);
+}
+
+static uint8_t lanes_along(const Lower *l, const Domain *d, uint32_t axis, AccessTest may_be_apart)
 {
     rlx_assert(axis < d->rank);
     for (uint32_t k = 0; k < d->access.len; k++) {
         const Access *a = &d->access.data[k];
-        if ((a->stride[axis] != 0 && a->stride[axis] != 1) ||
+        const bool is_near = a->stride[axis] == 0 || a->stride[axis] == 1;
+        if ((!is_near && (may_be_apart == NULL || !may_be_apart(l, a, axis))) ||
             (a->node != 0 && !has_vector_memory(l, a->node)))
             return 1;
     }
@@ -230,6 +240,16 @@ uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
         if (!pull_is_vector(l, l->pk->body.data[i]) && !is_mask_only(l, l->pk->body.data[i]))
             return 1;
     return lower_fit_lanes(l, d->extent[axis]);
+}
+
+uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis)
+{
+    return lanes_along(l, d, axis, NULL);
+}
+
+uint8_t domain_lanes_apart(const Lower *l, const Domain *d, uint32_t axis)
+{
+    return lanes_along(l, d, axis, is_read_apart);
 }
 
 // --- loops ---------------------------------------------------------------------------------------

@@ -209,6 +209,8 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class);
 // The widest vector that fits along the last axis: all accesses are f32, i32, 16-bit floats or bytes with
 // stride 1 or 0 there, and all of the body has vectors. 1 = scalar.
 uint8_t domain_lanes(const Lower *l, const Domain *d, uint32_t axis);
+// The same where every other element of what is read may be taken: for points that only pull.
+uint8_t domain_lanes_apart(const Lower *l, const Domain *d, uint32_t axis);
 
 // --- sizes that a run knows (lower_live.c) --------------------------------------------------------
 

@@ -22,7 +22,7 @@ void lower_elementwise(Lower *l)
     if (wide_map(l, &d, elementwise_point, NULL) || turn_map(l, &d, l->root, store_turned) ||
         wide_flat_map(l, &d, elementwise_point, NULL))
         return;
-    lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes(l, &d, d.rank - 1), elementwise_point, NULL);
+    lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes_apart(l, &d, d.rank - 1), elementwise_point, NULL);
 }
 
 static void store_copied(Lower *l, const Domain *d, Point at, NodeId from, KRef value)

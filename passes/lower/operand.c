@@ -39,6 +39,19 @@ KRef operand_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count
     return k_ne(k, k_cast(k, bytes, DTYPE_i32), k_splat(k, k_integer(k, DTYPE_i32, 0), lanes));
 }
 
+KRef operand_even_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count)
+{
+    Kernel *k = l->k;
+    const uint32_t param = lower_param(l, id, PARAM_READ);
+    const int all = 2 * count - 1, upper = all - lanes;
+    rlx_assert(lanes > 1 && count >= 1 && count <= lanes);
+    const KRef low = k_load(k, param, index, lanes, (uint8_t)(upper > 0 ? lanes : all));
+    if (upper <= 0)
+        return k_zip(k, KZIP_EVEN, low, low);
+    const KRef high = k_load(k, param, k_expr(k, "$ + #", index, lanes), lanes, (uint8_t)upper);
+    return k_zip(k, KZIP_EVEN, low, high);
+}
+
 int operand_sum_type(int t)
 {
     return t != KT_INDEX && dtype_info[t].cls == DCLASS_FLOAT && t != DTYPE_f64 ? (int)DTYPE_f32 : t;

@@ -76,6 +76,8 @@ static KRef pull_load(Pull *p, NodeId id)
     if (narrow != 0)
         return k_cast(p->l->k, k_load(p->l->k, narrow - 1, index, 1, 1), DTYPE_i64);
     const bool is_vector = p->at.lanes > 1 && a->stride[p->at.vec_axis] != 0;
+    if (is_vector && a->stride[p->at.vec_axis] == 2)
+        return operand_even_lanes(p->l, id, index, p->at.lanes, p->at.count);
     return operand_lanes(p->l, id, index, is_vector ? p->at.lanes : 1, is_vector ? p->at.count : 1);
 }
 

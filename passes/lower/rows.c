@@ -6,7 +6,7 @@
 
 enum { ROW_ACCS = 4 };
 // Sums of a row of f64, of which compilers make vectors: a sixteenth of the elements.
-enum { FEW_SUMS = 8, MANY_SUMS = 32, SUM_ELEMENTS = 16 };
+enum { FEW_SUMS = 8, MANY_SUMS = 32, SUM_ELEMENTS = 4 };
 // Bytes of rows that are worth being fetched ahead by the vector: shorter ones are too near, of longer ones
 // two do not fit into the first-level cache.
 enum { FETCH_LEAST = 1024, FETCH_MOST = 12288 };
@@ -390,12 +390,16 @@ KRef rows_neutral(Kernel *k, int type, const RowFold *fold)
     return k_integer(k, type, v < -1 ? lowest[type] : v > 1 ? highest[type] : (int64_t)v);
 }
 
+int rows_fold_type(const Lower *l, const RowFold *fold)
+{
+    const int type = lower_node(l, l->anchor)->dtype;
+    const DTypeClass cls = dtype_info[type].cls;
+    return !fold->is_wide || cls == DCLASS_FLOAT ? type : cls == DCLASS_INT ? (int)DTYPE_i64 : (int)DTYPE_u64;
+}
+
 static Folding folding_new(Lower *l, const RowFold *fold, MapFn value, void *ctx)
 {
-    Folding f = {.fold = fold, .value = value, .ctx = ctx, .type = lower_node(l, l->anchor)->dtype};
-    const DTypeClass cls = dtype_info[f.type].cls;
-    if (fold->is_wide && cls != DCLASS_FLOAT)
-        f.type = cls == DCLASS_INT ? DTYPE_i64 : DTYPE_u64;
+    Folding f = {.fold = fold, .value = value, .ctx = ctx, .type = rows_fold_type(l, fold)};
     f.init = rows_neutral(l->k, f.type, fold);
     return f;
 }
@@ -515,6 +519,8 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
     Kernel *k = l->k;
     RowReduction copy = *x;
     rows_use_groups(l, r);
+    if (rows_reduce_columns(l, r, x))
+        return;
     rows_begin_folds(l, r);
     const int64_t n = r->mode == ROWS_ACROSS ? r->d.extent[r->vec_axis] : 0;
     const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block, whole = n - n % r->lanes;

@@ -70,6 +70,20 @@ typedef struct RowReduction {
     void *ctx; // of both
 } RowReduction;
 void rows_reduce(Lower *l, Rows *r, const RowReduction *x);
+// The type in which elements are folded.
+int rows_fold_type(const Lower *l, const RowFold *fold);
+
+// Rows without vectors whose elements are neighbours across them (rows_columns.c): the kept axis along which
+// they are. False: there is none.
+bool rows_find_columns(const Lower *l, const Rows *r, uint32_t *axis);
+// Calls fn for blocks of `width` rows, the first of which is at `at`.
+typedef void (*ColumnsFn)(Lower *l, const Rows *r, Point at, int64_t width, void *ctx);
+void rows_each_columns(Lower *l, const Rows *r, uint32_t axis, ColumnsFn fn, void *ctx);
+// Opens the loop over the rows of a block; moves the point, and returns the number of the row.
+KRef rows_open_columns(Lower *l, uint32_t axis, int64_t width, Point *at);
+// rows_reduce for such rows; false: they are others.
+bool rows_reduce_columns(Lower *l, const Rows *r, const RowReduction *x);
+
 // Where the passes over a row compute more than they load: asks for the same place of the next row, when `id`
 // is memory that they read. To be called for each vector of a later pass, when the row itself is in the
 // cache.

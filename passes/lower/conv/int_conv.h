@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of int_conv's schedule share: lower_int_conv.c brings operands into shape, int_conv_tile.c
-// computes with vectors, int_conv_matrix.c with matrix registers, int_conv_bytes.c with single elements.
+// What the files of int_conv's schedule share: lower_int_conv.c brings operands into shape, int_conv_input.c
+// the input, int_conv_tile.c computes with vectors, int_conv_matrix.c with matrix registers, int_conv_bytes.c
+// with single elements.
 #ifndef PASSES_LOWER_CONV_INT_CONV_H
 #define PASSES_LOWER_CONV_INT_CONV_H
 
 #include "passes/graph/requantise.h"
 #include "passes/lower/lower.h"
 
-// The input in words of four channels: strides in words, of images, rows and columns of the input.
+// The input in words of four channels: strides in words, of images, slices, rows and columns of the input.
 typedef struct IntInput {
     uint32_t param;
-    int64_t image, row, column;
+    int64_t image, slice, row, column;
 } IntInput;
 
 enum { INT_MAX_ACC = 32 };
@@ -33,10 +34,11 @@ typedef struct IntConv {
     int64_t group;
     int64_t n, h, w_out; // result: images, rows, columns
     int64_t in_h, in_w;  // input rows and columns
+    int64_t depth, in_d, kd, sd, dd, pad_d; // of volumes: slices of the result, of the input ...
     int64_t ic, oc;      // channels of one group
     int64_t words;       // of the channels of one group and pixel
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w;
-    int64_t stride_n, stride_c, stride_h, stride_w; // of the input, in elements
+    int64_t stride_n, stride_c, stride_d, stride_h, stride_w; // of the input, in elements
     uint32_t source, copy;                          // params: the input as words, the copy of it
     IntInput in;
     // Tiles: `rows` x `columns` pixels (at most) x nv vectors of `lanes` output channels.
@@ -51,13 +53,22 @@ typedef struct IntConv {
     IntMatrix m;                             // when on matrix registers
 } IntConv;
 
+// The taps along the depth of the kernel that are inside of the input, for some slices of the result; slices:
+// 0 behind the last ones.
+typedef struct IntTaps {
+    int64_t first, n;
+    int64_t slice, slices;
+    int64_t number; // of such runs of slices
+} IntTaps;
+
 // Some pixels by some vectors of output channels.
 typedef struct IntTile {
     const IntConv *c;
     const Domain *d;
     KRef zero; // the zero point, when has_sums
     int64_t group;
-    KRef image, row, column; // of the first pixel
+    IntTaps taps;
+    KRef image, slice, row, column; // of the first pixel
     int64_t rows, columns;   // pixels
     KRef block;              // number of the first channel in the group
     uint8_t nv;
@@ -70,6 +81,13 @@ typedef struct IntTile {
 IntConv int_conv_of(Lower *l);
 // Channels of the block of weights that begins at channel `first` of a group, padding included.
 int64_t int_conv_width(const IntConv *c, int64_t first);
+// Elements of an input axis that windows of `kernel` elements at `out` places reach over.
+int64_t int_conv_reach(int64_t out, int64_t stride, int64_t kernel, int64_t dilation);
+// Those of the first slices, and of the next ones.
+IntTaps int_conv_first_taps(const IntConv *c);
+IntTaps int_conv_next_taps(const IntConv *c, const IntTaps *before);
+// Finds where tiles read: the input itself, or a copy that this makes.
+void int_conv_prepare_input(IntConv *c);
 // Joins pixels where they follow each other everywhere, and chooses the tile.
 void int_conv_shape(IntConv *c, Domain *d);
 // Emits the loops. zero: the zero point as i32 when has_sums.

@@ -16,25 +16,44 @@ static bool is_pointwise(const IntConv *c)
            c->in_h == c->h && c->in_w == c->w_out;
 }
 
-// Rows of pixels become one where they follow each other in all that the kernel touches.
+// Does an axis continue the last one in all that the kernel touches?
+static bool follow_columns(const IntConv *c, const Domain *d, uint32_t axis, int64_t stride)
+{
+    bool do_follow = stride == c->stride_w * c->w_out;
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        const int64_t *strides = d->access.data[i].stride;
+        do_follow = do_follow && strides[axis] == strides[d->rank - 1] * c->w_out;
+    }
+    return do_follow;
+}
+
+// Rows of pixels become one where they follow each other in all that the kernel touches, and then slices.
 static void join_rows(IntConv *c, Domain *d)
 {
-    if (!is_pointwise(c) || d->rank != 4 || c->h == 1 || c->stride_h != c->stride_w * c->w_out)
+    const uint32_t last = d->rank - 1;
+    if (!is_pointwise(c) || d->rank < 4)
         return;
-    for (uint32_t i = 0; i < d->access.len; i++)
-        if (d->access.data[i].stride[2] != d->access.data[i].stride[3] * c->w_out)
-            return;
-    d->extent[3] *= d->extent[2];
-    d->extent[2] = 1;
-    c->w_out = c->in_w = c->w_out * c->h;
-    c->h = c->in_h = 1;
-    c->has_joined_rows = true;
+    if (c->h > 1 && follow_columns(c, d, last - 1, c->stride_h)) {
+        d->extent[last] *= d->extent[last - 1];
+        d->extent[last - 1] = 1;
+        c->w_out = c->in_w = c->w_out * c->h;
+        c->h = c->in_h = 1;
+        c->has_joined_rows = true;
+    }
+    if (c->depth > 1 && c->h == 1 && c->kd == 1 && c->sd == 1 && c->pad_d == 0 && c->depth == c->in_d &&
+        follow_columns(c, d, last - 2, c->stride_d)) {
+        d->extent[last] *= d->extent[last - 2];
+        d->extent[last - 2] = 1;
+        c->w_out = c->in_w = c->w_out * c->depth;
+        c->depth = c->in_d = 1;
+        c->has_joined_rows = true;
+    }
 }
 
 // Images of one pixel (products of matrices come as such) are the columns of one row.
 static void join_images(IntConv *c)
 {
-    if (!is_pointwise(c) || c->h != 1 || c->w_out != 1 || c->n == 1)
+    if (!is_pointwise(c) || c->in_d * c->depth * c->kd != 1 || c->h != 1 || c->w_out != 1 || c->n == 1)
         return;
     c->w_out = c->in_w = c->n;
     c->n = 1;
@@ -76,7 +95,8 @@ KRef int_conv_begin(const IntTile *t, uint32_t v)
     rlx_assert((int64_t)v * t->c->lanes < t->c->padded);
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
-    const KRef at = k_expr(k, "$ + #", t->block, t->group * c->padded + (int64_t)v * c->lanes);
+    const int64_t row = t->taps.number * c->group + t->group;
+    const KRef at = k_expr(k, "$ + #", t->block, row * c->padded + (int64_t)v * c->lanes);
     KRef sum = k_load(k, c->begin, at, c->lanes, c->lanes);
     if (c->has_sums)
         sum = k_expr(k, "$ - $ * $", sum, k_load(k, c->sums, at, c->lanes, c->lanes), t->zero);
@@ -138,18 +158,23 @@ static void emit_sums(const IntTile *t)
     // The columns of the kernel and their channels are one run of words where nothing lies between.
     const bool is_run = c->dw == 1 && c->in.column == c->words;
     const int64_t columns = is_run ? 1 : c->kw, run = is_run ? c->kw * c->words : c->words;
-    KRef x = k_expr(k, "$ * # + #", t->image, c->in.image, t->group * c->words);
+    const int64_t slice = t->taps.first * c->dd - c->pad_d; // of the input, for slice 0 of the result
+    KRef x = k_expr(k, "$ * # + #", t->image, c->in.image, t->group * c->words + slice * c->in.slice);
+    x = k_expr(k, "$ * # + $", t->slice, c->sd * c->in.slice, x);
     x = k_expr(k, "$ * # + $", t->row, c->sh * c->in.row, x);
     x = k_expr(k, "$ * # + $", t->column, c->sw * c->in.column, x);
+    const KRef kd = open_taps(k, t->taps.n, "kd");
+    x = k_expr(k, "$ * # + $", kd, c->dd * c->in.slice, x);
+    KRef w = k_expr(k, "($ + #) * # + $", kd, t->taps.first, c->kh * c->kw * c->words * step, t->weights);
     const KRef kh = open_taps(k, c->kh, "kh");
     x = k_expr(k, "$ * # + $", kh, c->dh * c->in.row, x);
-    KRef w = k_expr(k, "$ * # + $", kh, c->kw * c->words * step, t->weights);
+    w = k_expr(k, "$ * # + $", kh, c->kw * c->words * step, w);
     const KRef kw = open_taps(k, columns, "kw");
     x = k_expr(k, "$ * # + $", kw, c->dw * c->in.column, x);
     w = k_expr(k, "$ * # + $", kw, c->words * step, w);
     const KRef i = open_taps(k, run, "c");
     emit_step(t, k_add(k, x, i), k_expr(k, "$ * # + $", i, step, w));
-    k_ends(k, (uint32_t)((c->kh > 1) + (columns > 1) + (run > 1)));
+    k_ends(k, (uint32_t)((t->taps.n > 1) + (c->kh > 1) + (columns > 1) + (run > 1)));
 }
 
 void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef value)
@@ -163,6 +188,8 @@ void int_conv_store(const IntTile *t, KRef row, KRef column, uint32_t v, KRef va
     column = k_add(k, t->column, column);
     Point at = c->has_joined_images ? conv_point(t->d, column, channel, row, t->image)
                                     : conv_point(t->d, t->image, channel, row, column);
+    if (t->d->rank > 4)
+        at.idx[2] = t->slice;
     at.lanes = c->lanes;
     at.count = (uint8_t)(left < c->lanes ? left : c->lanes);
     pull_store_root(c->l, t->d, at, value);
@@ -198,7 +225,8 @@ static void emit_tile(const IntTile *from)
     IntTile t = *from;
     rlx_assert(t.rows * t.columns * t.nv <= INT_MAX_ACC);
     begin_accs(&t);
-    emit_sums(&t);
+    if (t.taps.n > 0)
+        emit_sums(&t);
     emit_stores(&t);
 }
 
@@ -218,7 +246,7 @@ static void each_block(const IntTile *from, TileFn inside)
     const IntConv *c = from->c;
     Kernel *k = c->l->k;
     const int64_t width = (int64_t)c->nv * c->lanes, whole = c->oc / width, rest = c->oc % width;
-    const int64_t taps = c->kh * c->kw * c->words, base = from->group * c->group_words;
+    const int64_t taps = c->kd * c->kh * c->kw * c->words, base = from->group * c->group_words;
     IntTile t = *from;
     if (whole > 0) {
         t.block = open_parallel(k, 0, whole, width, "o");
@@ -258,14 +286,14 @@ static void each_column(const IntTile *from, TileFn inside)
     }
 }
 
-// `inside` for all rows of tiles of all images.
-static void each_row(const IntTile *from, TileFn inside)
+// `inside` for all rows of tiles of some slices with the same taps.
+static void rows_of_slices(const IntTile *from, TileFn inside)
 {
     const IntConv *c = from->c;
     Kernel *k = c->l->k;
     const int64_t whole = c->h / c->rows, rest = c->h % c->rows;
     IntTile t = *from;
-    t.image = open_parallel(k, 0, c->n, 1, "n");
+    t.slice = open_parallel(k, t.taps.slice, t.taps.slices, 1, "z");
     if (whole > 0) {
         t.rows = c->rows;
         t.row = open_parallel(k, 0, whole, c->rows, "y");
@@ -278,6 +306,19 @@ static void each_row(const IntTile *from, TileFn inside)
         t.row = k_index(k, whole * c->rows);
         inside(&t);
     }
+    if (t.taps.slices > 1)
+        k_end(k);
+}
+
+// `inside` for all rows of tiles of all images, those of slices with the same taps together.
+static void each_row(const IntTile *from, TileFn inside)
+{
+    const IntConv *c = from->c;
+    Kernel *k = c->l->k;
+    IntTile t = *from;
+    t.image = open_parallel(k, 0, c->n, 1, "n");
+    for (t.taps = int_conv_first_taps(c); t.taps.slices > 0; t.taps = int_conv_next_taps(c, &t.taps))
+        rows_of_slices(&t, inside);
     if (c->n > 1)
         k_end(k);
 }

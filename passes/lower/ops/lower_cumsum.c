@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumsum, cumprod and cummax: one running sum, product or maximum per row, in order; vectors across rows
-// where these lie side by side, many at once, so that memory is read and written in long runs. Those of f16
-// and bf16 stay in f32.
+// where these lie side by side, many at once, so that memory is read and written in long runs (of types
+// without vectors in blocks of rows). Those of f16 and bf16 stay in f32.
 #include "passes/lower/operand.h"
 #include "passes/lower/rows.h"
 
@@ -92,6 +92,25 @@ static void emit_panels(Lower *l, const Rows *r, Cumsum *c, int64_t vectors)
     lower_close(l, opened);
 }
 
+typedef struct ColumnSums {
+    Cumsum *c;
+    uint32_t axis;
+} ColumnSums;
+
+static void sum_columns(Lower *l, const Rows *r, Point at, int64_t width, void *ctx)
+{
+    const ColumnSums *s = ctx;
+    Kernel *k = l->k;
+    const int type = operand_sum_type(lower_node(l, s->c->x)->dtype);
+    const KRef sums = k_array(k, type, width);
+    k_astore(k, sums, k_loop(k, width, KFOR_SERIAL, "j"), neutral(l, s->c, 1));
+    k_end(k);
+    open_row(l, r, &at, s->c);
+    const KRef j = rows_open_columns(l, s->axis, width, &at);
+    k_astore(k, sums, j, take_element(l, r, at, s->c, k_aload(k, sums, j, 1)));
+    k_ends(k, 2);
+}
+
 static void lower_running(Lower *l, Cumsum c, uint32_t axis)
 {
     bool in_row[SHAPE_MAX_RANK] = {false};
@@ -103,8 +122,11 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
         r.lanes = 1;
     }
     const int64_t vectors = panel_of(&r);
+    ColumnSums s = {.c = &c};
     if (vectors > 1)
         emit_panels(l, &r, &c, vectors);
+    else if (r.d.rank == r.n_kept + 1 && rows_find_columns(l, &r, &s.axis))
+        rows_each_columns(l, &r, s.axis, sum_columns, &s);
     else
         rows_emit(l, &r, cumsum_row, &c);
 }

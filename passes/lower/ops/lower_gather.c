@@ -5,13 +5,15 @@
 #include "passes/lower/product/table.h"
 #include "passes/lower/wide.h"
 
+#include <stdlib.h>
+
 typedef struct Gather {
     NodeId x, index;
     uint32_t axis, index_rank;
     uint32_t table; // 1 + the parameter of a table that a product reads too; 0: it is none
 } Gather;
 
-enum { MAX_NARROW_ROWS = 1 << 30 };
+enum { MAX_NARROW_ROWS = 1 << 30, PLACES = 64 };
 
 // A row, clamped to those that there are, of which those below 0 count from the end. Where elements are read
 // one by one, in 32 bits if that is enough, so that C compilers make vectors of it. They make none of a
@@ -130,6 +132,59 @@ static bool gather_rows(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x
     return true;
 }
 
+// Elements of a row of the result.
+typedef struct GatherSpan {
+    KRef first;
+    int64_t n;
+} GatherSpan;
+
+static void gather_places(Lower *l, const Gather *g, const Domain *d, Point at, uint32_t inner,
+                          GatherSpan span)
+{
+    Kernel *k = l->k;
+    const KRef places = k_array(k, DTYPE_i32, span.n);
+    KRef j = k_loop(k, span.n, KFOR_SERIAL, "j");
+    at.idx[inner] = k_add(k, span.first, j);
+    k_astore(k, places, j, k_cast(k, index_chosen(l, g, d, &at), DTYPE_i32));
+    k_end(k);
+    j = k_loop(k, span.n, KFOR_SERIAL, "j");
+    at.idx[inner] = k_add(k, span.first, j);
+    pull_store_root(l, d, at, operand_load(l, g->x, k_cast(k, k_aload(k, places, j, 1), KT_INDEX), &at, 1));
+    k_end(k);
+}
+
+// Single elements: the places of a block first, of which C compilers make vectors, then the elements, which
+// they load one by one. In one loop, elements of 8 and 16 bits would keep both from being vectors, and those
+// of 32 bits would be gathered by instructions that are slower than loads.
+static bool gather_singly(Lower *l, const Gather *g, uint32_t inner)
+{
+    Kernel *k = l->k;
+    const Shape *s = lower_node(l, g->x)->shape;
+    int64_t reach = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        reach += (s->dim[i] - 1) * llabs(lower_loc(l, g->x)->stride[i]);
+    Domain d = domain_of_root(l);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    if (l->caps->is_gpu || l->caps->prefers_ints || l->caps->f32_lanes == 1 || d.rank == 0 || g->table != 0 ||
+        l->strip.window != NULL || d.live[inner].size != 0 || d.extent[inner] < PLACES ||
+        shape_numel(s) == 0 || reach > MAX_NARROW_ROWS)
+        return false;
+    if (pull_is_computed(l, g->index))
+        domain_add_operands(l, &d, g->index);
+    for (uint32_t i = 0; i < d.rank; i++)
+        if (i != inner)
+            opened += lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
+    const int64_t n = d.extent[inner], whole = n - n % PLACES;
+    const KRef first = k_for(k, k_index(k, 0), k_index(k, whole), PLACES, KFOR_PARALLEL, "p");
+    gather_places(l, g, &d, at, inner, (GatherSpan){first, PLACES});
+    k_end(k);
+    if (whole < n)
+        gather_places(l, g, &d, at, inner, (GatherSpan){k_index(k, whole), n - whole});
+    lower_close(l, opened);
+    return true;
+}
+
 void lower_gather(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -146,6 +201,8 @@ void lower_gather(Lower *l)
     if (is_after && g.axis == 0 && table_is_shared(l, g.x))
         g.table = 1 + table_param(l, g.x);
     if (is_after && g.table == 0 && gather_rows(l, &g, inner, of_x))
+        return;
+    if (!is_after && !is_before && gather_singly(l, &g, inner))
         return;
     const bool has_vectors = (is_after || is_before) && operand_has_vectors(l, g.x, of_x);
     lower_map(l, gather_point, &g, has_vectors ? MAP_VECTOR : MAP_SCALAR);
