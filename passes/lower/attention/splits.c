@@ -3,6 +3,7 @@
 // each key head would leave most of the device idle. And where a mask hides most keys, attention gets the
 // blocks of keys that are left.
 #include "ir/shape/forms.h"
+#include "passes/graph/simplify.h"
 #include "passes/lower/attention/attention.h"
 
 enum { MAX_LISTED = 256 }; // queries, each with blocks of its own, on a CPU
@@ -42,28 +43,10 @@ static NodeId step_split(Graph *g, NodeId id, void *ctx)
     return node_end(&m);
 }
 
-// What turns the merged result without moving its last axis turns the parts instead: the merge reads them
-// where they are, and no copy is made behind it.
 static NodeId step_turn(Graph *g, NodeId id, void *ctx)
 {
-    const Node n = *graph_node(g, id);
     (void)ctx;
-    if (n.op != OP_transpose)
-        return id;
-    const Node *to = graph_node(g, n.src[0]);
-    const NodeId merged = to->op == OP_cast ? to->src[0] : n.src[0];
-    const Node *merge = graph_node(g, merged);
-    const uint32_t rank = n.shape->rank;
-    if (merge->op != OP_attention_merge || rank < 1)
-        return id;
-    int64_t of_parts[SHAPE_MAX_RANK];
-    rlx_assert(rank < SHAPE_MAX_RANK);
-    for (uint32_t i = 0; i <= rank; i++)
-        of_parts[i] = i + 1 < rank ? node_get_at(&n, A_transpose_perm, i, 0) : i;
-    if (node_get_at(&n, A_transpose_perm, rank - 1, 0) != rank - 1)
-        return id;
-    const NodeId parts = graph_transpose(g, merge->src[0], of_parts);
-    return graph_cast(g, graph_clone_with(g, merged, &parts, 1), n.dtype);
+    return simplify_turned_merge(g, id);
 }
 
 // On CPUs attention reads the blocks of keys alone that a mask leaves. Many queries stay together, in blocks
