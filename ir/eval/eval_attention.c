@@ -185,3 +185,22 @@ bool eval_attention_merge(EvalCtx *c)
     eval_store(c, 0, y);
     return true;
 }
+
+bool eval_seen_blocks(EvalCtx *c)
+{
+    const Tensor *mask = &c->in[0];
+    Tensor *out = &c->out[0];
+    const int64_t n = mask->dim[mask->rank - 1], rows = eval_count(mask, 0, mask->rank - 1);
+    const int64_t block = node_get_int(c->node, A_seen_blocks_block), pitch = out->dim[out->rank - 1];
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t found = 0, behind = -1; // the last block that was seen
+        for (int64_t i = 0; i < n; i++) {
+            if (tensor_get_i64(mask, row * n + i) == 0 || i / block == behind)
+                continue;
+            behind = i / block;
+            tensor_set_i64(out, row * pitch + ++found, behind);
+        }
+        tensor_set_i64(out, row * pitch, found);
+    }
+    return true;
+}

@@ -143,6 +143,27 @@ static bool check_window(ShapeCtx *c, AttrId id)
            shape_fail(c, E0203, "a window of %lld keys is not from -1 to 2^28", (long long)n);
 }
 
+// The blocks of keys that a mask of bools for all heads leaves, where nothing else hides keys.
+static bool check_blocks(ShapeCtx *c)
+{
+    if (!rule_has(c, 6))
+        return true;
+    const bool is_part = c->op == OP_attention_part;
+    const AttrId causal = is_part ? A_attention_part_causal : A_attention_causal;
+    const AttrId left = is_part ? A_attention_part_left : A_attention_left;
+    const AttrId right = is_part ? A_attention_part_right : A_attention_right;
+    const TensorType *blocks = &c->in[6], *mask = &c->in[3];
+    const uint32_t rank = blocks->shape.rank;
+    bool ok = blocks->dtype == DTYPE_i32 && rule_has(c, 3) && mask->dtype == DTYPE_bool && rank >= 1 &&
+              mask->shape.rank == rank && !rule_has(c, 4) && shape_attr(c, causal)->u.i == 0 &&
+              shape_attr(c, left)->u.i < 0 && shape_attr(c, right)->u.i < 0;
+    for (uint32_t i = 0; ok && i + 1 < rank; i++)
+        ok = blocks->shape.dim[i] == mask->shape.dim[i] && (i + 2 == rank || mask->shape.dim[i] == 1);
+    const Dim n = ok ? blocks->shape.dim[rank - 1] : 0, keys = ok ? mask->shape.dim[rank - 1] : 0;
+    return (ok && dim_is_const(n) && dim_is_const(keys) && n > 1 && keys % (n - 1) == 0) ||
+           shape_fail(c, E0205, "these are no blocks of a mask of bools, which alone decides");
+}
+
 // The operands but for the places that `left` and `right` count from; out: shape of the result.
 static bool check_attention(ShapeCtx *c, Shape *out)
 {
@@ -160,7 +181,7 @@ static bool check_attention(ShapeCtx *c, Shape *out)
     }
     *out = *q;
     out->dim[n - 1] = c->in[2].shape.dim[n - 1];
-    return check_count(c, 4, "keys") && check_count(c, 5, "keys before the first query");
+    return check_blocks(c) && check_count(c, 4, "keys") && check_count(c, 5, "keys before the first query");
 }
 
 static int64_t int_of(const Node *n, const char *name)
@@ -208,6 +229,20 @@ bool shape_attention_part(ShapeCtx *c)
     out.dim[out.rank - 1] = splits;
     out.rank++;
     rule_out(c, 0, c->in[0].dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32, &out);
+    return true;
+}
+
+bool shape_seen_blocks(ShapeCtx *c)
+{
+    const int64_t block = shape_attr(c, A_seen_blocks_block)->u.i;
+    if (!rule_dtypes(c, CLS_BOOL, 1) || !rule_rank(c, 0, 1, SHAPE_MAX_RANK))
+        return false;
+    if (block < 1)
+        return shape_fail(c, E0203, "blocks have one element at least");
+    Shape out = c->in[0].shape;
+    Dim *last = &out.dim[out.rank - 1];
+    *last = dim_add(c->g->dims, dim_ceil_div(c->g->dims, *last, block), 1);
+    rule_out(c, 0, DTYPE_i32, &out);
     return true;
 }
 

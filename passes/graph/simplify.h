@@ -59,6 +59,9 @@ NodeId simplify_weights(const Simplify *s, NodeId id);
 // simplify_transposes.c: transposes into matmul, and through elementwise ops until they meet another
 NodeId simplify_matmul(const Simplify *s, NodeId id);
 NodeId simplify_transposes(const Simplify *s, NodeId id);
+// What turns the merged parts of an attention without moving the last axis turns the parts instead: the merge
+// reads them where they are, and no copy is made behind it. The node that takes its place, or id.
+NodeId simplify_turned_merge(Graph *g, NodeId id);
 
 // simplify_cache.c: keys and values of attention that have been widened
 NodeId simplify_cached_attention(const Simplify *s, NodeId id);

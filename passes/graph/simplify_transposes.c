@@ -109,3 +109,26 @@ NodeId simplify_transposes(const Simplify *s, NodeId id)
         perm[i] = node_get_at(&n, A_transpose_perm, i, 0);
     return move(s, n.src[0], perm, rank);
 }
+
+// --- parts of attention ---
+
+NodeId simplify_turned_merge(Graph *g, NodeId id)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t rank = n.shape->rank;
+    if (n.op != OP_transpose || rank < 1 || node_get_at(&n, A_transpose_perm, rank - 1, 0) != rank - 1)
+        return id;
+    const Node *behind = graph_node(g, n.src[0]);
+    const bool is_behind = op_is_pointwise((OpId)behind->op) && behind->n_src == 1;
+    const NodeId merged = is_behind ? behind->src[0] : n.src[0];
+    const Node *merge = graph_node(g, merged);
+    if (merge->op != OP_attention_merge)
+        return id;
+    int64_t perm[SHAPE_MAX_RANK];
+    rlx_assert(rank < SHAPE_MAX_RANK);
+    for (uint32_t i = 0; i <= rank; i++)
+        perm[i] = i < rank ? node_get_at(&n, A_transpose_perm, i, 0) : i;
+    const NodeId parts = graph_transpose(g, merge->src[0], perm);
+    const NodeId turned = graph_clone_with(g, merged, &parts, 1);
+    return is_behind ? graph_clone_with(g, n.src[0], &turned, 1) : turned;
+}

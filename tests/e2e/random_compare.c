@@ -64,6 +64,7 @@ static const uint8_t noise_of[OP_COUNT] = {
     [OP_nms] = NOISE_NONE,
     [OP_unique] = NOISE_NONE,
     [OP_nonzero] = NOISE_NONE,
+    [OP_seen_blocks] = NOISE_NONE,
     [OP_split] = NOISE_NONE,
     [OP_squeeze] = NOISE_NONE,
     [OP_unsqueeze] = NOISE_NONE,

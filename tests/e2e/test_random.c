@@ -312,10 +312,11 @@ static void show_failure(const Failure *f, bool minimise)
 }
 
 // The two halves of an attention, which a pass for GPUs makes of one (tests/e2e/ops/attention.rlx has them),
-// and what comes with a text of its own (tests/custom).
+// the blocks that a mask leaves for it (attention_blocks.rlx), and what comes with a text of its own
+// (tests/custom).
 static bool is_never_generated(OpId op)
 {
-    return op == OP_attention_part || op == OP_attention_merge || op == OP_custom;
+    return op == OP_attention_part || op == OP_attention_merge || op == OP_seen_blocks || op == OP_custom;
 }
 
 // Every other op of the tables was in some graph, if there were enough graphs.

@@ -22,10 +22,9 @@ static Heads project(LlmBuild *b, NodeId x)
                    llm_slice(b, all, 1, q + k, q + k + v)};
 }
 
-// [T, heads * size] to [heads, T, size], with the norm that the architecture has.
-static NodeId split_heads(LlmBuild *b, NodeId x, int64_t heads, int64_t size, LlmRole norm)
+// [T, heads * size] to [T, heads, size], with the norm that the architecture has.
+static NodeId split_rows(LlmBuild *b, NodeId x, int64_t heads, int64_t size, LlmRole norm)
 {
-    static const int64_t perm[] = {1, 0, 2};
     const Dim dim[] = {b->t, heads, size};
     const bool has_norm = norm != LLM_ROLE_COUNT;
     if (has_norm && llm_has(b, LLM_ROW_NORMS))
@@ -33,7 +32,25 @@ static NodeId split_heads(LlmBuild *b, NodeId x, int64_t heads, int64_t size, Ll
     x = llm_reshape(b, x, 3, dim);
     if (has_norm && llm_has(b, LLM_HEAD_NORMS))
         x = llm_norm(b, x, norm);
-    return llm_turn(b, x, perm);
+    return x;
+}
+
+static const int64_t heads_first[] = {1, 0, 2};
+
+// The same to [heads, T, size].
+static NodeId split_heads(LlmBuild *b, NodeId x, int64_t heads, int64_t size, LlmRole norm)
+{
+    return llm_turn(b, split_rows(b, x, heads, size, norm), heads_first);
+}
+
+// Keys of new rows. With slots they are stored as products leave them, with tokens first: they are turned
+// back there, which leaves nothing to do.
+static NodeId turned_keys(LlmBuild *b, NodeId x, int64_t heads, int64_t size)
+{
+    if (b->slots == 0 || llm_has(b, LLM_SINKS))
+        return llm_rope(b, split_heads(b, x, heads, size, LLM_attn_k_norm));
+    const NodeId rows = llm_rope_tokens(b, split_rows(b, x, heads, size, LLM_attn_k_norm));
+    return llm_turn(b, llm_cast(b, rows, b->cache), heads_first);
 }
 
 // A state that has the rows of all tokens before, with the new rows behind them.
@@ -97,16 +114,15 @@ NodeId llm_attention(LlmBuild *b, NodeId x)
 {
     const int64_t size = llm_count(b, LLM_KEY_head_size), value = llm_count(b, LLM_KEY_value_size);
     const int64_t heads = llm_count(b, LLM_KEY_heads), kv = llm_count(b, LLM_KEY_kv_heads);
-    static const int64_t perm[] = {1, 0, 2};
     const Heads h = project(b, x);
     const NodeId q = llm_rope(b, split_heads(b, h.q, heads, size, LLM_attn_q_norm));
-    const NodeId k = llm_rope(b, split_heads(b, h.k, kv, size, LLM_attn_k_norm));
+    const NodeId k = turned_keys(b, h.k, kv, size);
     const bool is_stored = !llm_has(b, LLM_ENCODER) && !llm_has(b, LLM_SINKS);
     const NodeId stored = is_stored ? llm_cast(b, h.v, b->cache) : h.v; // by the product, not by a copy of it
     const NodeId v = split_heads(b, stored, kv, value, LLM_ROLE_COUNT);
     const NodeId mixed =
         llm_has(b, LLM_SINKS) ? llm_sink_attention(b, q, k, v, score_scale(b)) : mix(b, q, k, v);
-    const NodeId rows = b->failed ? 0 : graph_transpose(b->graph, mixed, perm);
+    const NodeId rows = b->failed ? 0 : graph_transpose(b->graph, mixed, heads_first);
     const Dim dim[] = {b->t, heads * value};
     return llm_reshape(b, rows, 2, dim);
 }

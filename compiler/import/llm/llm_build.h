@@ -205,6 +205,7 @@ void llm_make_sinks(LlmBuild *b);
 // Attention with sinks: queries [heads, T, size], keys and values of the new rows, [kv heads, T, size].
 NodeId llm_sink_attention(LlmBuild *b, NodeId q, NodeId k, NodeId v, double scale);
 NodeId llm_rope(LlmBuild *b, NodeId x); // [heads, T, head size]
+NodeId llm_rope_tokens(LlmBuild *b, NodeId x); // [T, heads, head size]
 // The branch of attention, before its last product: [T, heads * value size] (llm_attention.c).
 NodeId llm_attention(LlmBuild *b, NodeId x);
 // The one branch of models of the option SSM, before its last product (llm_ssm.c), and rows of its runs.

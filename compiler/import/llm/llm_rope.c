@@ -107,11 +107,8 @@ void llm_make_angles(LlmBuild *b)
         b->window_angles = make(b, frequencies(b, LLM_KEY_window_base), 1);
 }
 
-NodeId llm_rope(LlmBuild *b, NodeId x)
+static NodeId turn_pairs(LlmBuild *b, NodeId x, LlmAngles angles)
 {
-    const LlmAngles angles = llm_is_window(b) ? b->window_angles : b->angles;
-    if (llm_has(b, LLM_LEARNED))
-        return x;
     NodeBuild n = llm_begin(b, OP_rope, NULL);
     node_src(&n, x);
     node_src(&n, angles.cos);
@@ -119,4 +116,24 @@ NodeId llm_rope(LlmBuild *b, NodeId x)
     node_int(&n, A_rope_interleaved, llm_has(b, LLM_PAIRS));
     node_int(&n, A_rope_dims, llm_count(b, LLM_KEY_rope_dims));
     return llm_end(b, &n);
+}
+
+static LlmAngles angles_of(const LlmBuild *b)
+{
+    return llm_is_window(b) ? b->window_angles : b->angles;
+}
+
+NodeId llm_rope(LlmBuild *b, NodeId x)
+{
+    return llm_has(b, LLM_LEARNED) ? x : turn_pairs(b, x, angles_of(b));
+}
+
+NodeId llm_rope_tokens(LlmBuild *b, NodeId x)
+{
+    if (llm_has(b, LLM_LEARNED))
+        return x;
+    const LlmAngles angles = angles_of(b);
+    const Dim dim[] = {b->t, 1, llm_dim(b, angles.cos, UINT32_MAX)};
+    const NodeId cos = llm_reshape(b, angles.cos, 3, dim), sin = llm_reshape(b, angles.sin, 3, dim);
+    return turn_pairs(b, x, (LlmAngles){cos, sin});
 }

@@ -9,13 +9,17 @@
 
 #include "passes/lower/operand.h"
 
-enum { ATTENTION_MAX_VECTORS = 8 }; // of values in accumulators at a time
+enum {
+    ATTENTION_MAX_VECTORS = 8, // of values in accumulators at a time
+    ATTENTION_MAX_ACCS = 24,   // accumulators of blocks of rows
+    ATTENTION_BLOCK = 64       // keys that are read, or not, where a mask hides most of them
+};
 
 typedef struct Attention {
     NodeId q, k, v, mask; // mask 0 = none
     KRef live;            // keys that count: a constant, or (has_live) a number of the run
     bool has_live, is_guarded;
-    bool is_sparse; // attention_few.c skips blocks of keys that the mask hides
+    NodeId blocks; // those that the mask leaves (seen_blocks): no others are read. 0: all are
     uint32_t rank;
     int64_t heads, kv_heads, queries, keys, size, value_size;
     int64_t left, right; // keys that a query sees before and behind its place; -1: all
@@ -33,6 +37,7 @@ typedef struct AttRow {
     Point at; // the coordinates of the result before the last
     KRef kv_head;
     KRef begin, end; // keys that the row sees, without its mask; begin <= end
+    bool is_listed;  // they are numbers among those of the blocks that the mask leaves
 } AttRow;
 
 // Weights of a row in scratch memory, from that of its first key on, and 1 / their sum (0 when no key is
@@ -97,10 +102,20 @@ uint8_t attention_fetch_width(const Lower *l, NodeId id);
 uint32_t attention_live_axes(const Attention *a);
 // Does the mask hide most keys of each query, in blocks, by its attribute and its form?
 bool attention_is_sparse(const Graph *g, const Node *n);
-// Into how many parts attention_few.c would split the keys; 1: into none.
+// Into how many parts attention_few.c would split the keys; 0: it would not.
 int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n);
+// Where there are blocks: the row has no other keys.
+void attention_list(Lower *l, AttRow *r);
+// The key with number `i` of those of the row.
+KRef attention_key(Lower *l, const AttRow *r, KRef i);
+// The blocks that the mask leaves for a query: how many (an index), and the number of one of them.
+KRef attention_count_blocks(Lower *l, const AttRow *r);
+KRef attention_block(Lower *l, const AttRow *r, KRef i);
 // Stores the sums of a row's part: attention_part's, or with splits 0 the result.
 void attention_store_part(Lower *l, const Attention *a, Point at, const AttSums *s);
+// NaN if one of n vectors has an element that is not finite: v - v is NaN then. They are added in pairs, so
+// that none waits for all before it.
+KRef attention_sum_of_wrong(Kernel *k, const KRef *acc, int64_t n);
 // Blocks of query rows. False when they do not pay.
 bool attention_lower_blocks(Lower *l, const Attention *a);
 

@@ -10,7 +10,7 @@
 #include "passes/lower/transpose.h"
 #include <math.h>
 
-enum { MIN_QUERIES = 8, KEY_VECTORS = 2, VALUE_VECTORS = 4, MAX_ROWS = 12, MAX_ACCS = 24 };
+enum { MIN_QUERIES = 8, KEY_VECTORS = 2, VALUE_VECTORS = 4, MAX_ROWS = 12, MAX_ACCS = ATTENTION_MAX_ACCS };
 // Heads that share keys: a single one gains nothing from turned keys, and few keys are not worth the code.
 enum { MIN_GROUP = 2, MAX_GROUP = 16, MIN_GROUP_KEYS = 128 };
 
@@ -42,6 +42,7 @@ typedef struct Product {
     uint32_t a, b;                  // parameters
     KRef a_base, b_base, steps;
     int64_t a_row, a_step, b_step; // strides
+    const AttRow *listed;          // steps are the keys of its blocks; NULL: all of b, one after the other
 } Product;
 
 // Keys of a step over scores.
@@ -56,9 +57,18 @@ static void emit_product(const Blocks *x, const Product *p, KRef *acc)
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), x->lanes);
     for (int64_t i = 0; i < p->rows * p->vectors; i++)
         acc[i] = k_var(k, zero, "a");
-    const KRef step = k_for(k, k_index(k, 0), p->steps, 1, KFOR_SERIAL, "s");
-    const KRef from_a = k_expr(k, "$ * # + $", step, p->a_step, p->a_base),
-               from_b = k_expr(k, "$ * # + $", step, p->b_step, p->b_base);
+    KRef step, from_b;
+    if (p->listed != NULL) {
+        const KRef first = k_for(k, k_index(k, 0), p->steps, ATTENTION_BLOCK, KFOR_SERIAL, "l");
+        const KRef block = k_expr(k, "$ * #", attention_key(x->l, p->listed, first), p->b_step);
+        const KRef s = k_loop(k, ATTENTION_BLOCK, KFOR_SERIAL, "s");
+        step = k_add(k, first, s);
+        from_b = k_expr(k, "$ * # + ($ + $)", s, p->b_step, block, p->b_base);
+    } else {
+        step = k_for(k, k_index(k, 0), p->steps, 1, KFOR_SERIAL, "s");
+        from_b = k_expr(k, "$ * # + $", step, p->b_step, p->b_base);
+    }
+    const KRef from_a = k_expr(k, "$ * # + $", step, p->a_step, p->a_base);
     KRef b[VALUE_VECTORS];
     for (int64_t v = 0; v < p->vectors; v++)
         b[v] = k_cast(k,
@@ -72,7 +82,7 @@ static void emit_product(const Blocks *x, const Product *p, KRef *acc)
             k_set(k, sum, k_fma(k, a, b[v], k_get(k, sum)));
         }
     }
-    k_end(k);
+    k_ends(k, p->listed != NULL ? 2 : 1);
 }
 
 // Behind the scores of a row there is room for a whole step of -inf.
@@ -88,6 +98,7 @@ static AttRow nth_row(const Block *b, KRef n)
     at.idx[b->b->axis] = k_add(l->k, at.idx[b->b->axis], n);
     AttRow r = attention_row(l, b->b->a, at);
     r.kv_head = b->row.kv_head;
+    attention_list(l, &r);
     return r;
 }
 
@@ -191,14 +202,16 @@ static int64_t rows_together(const Block *b, int64_t vectors)
     return ceil_div(b->rows, ceil_div(b->rows, b->b->n_accs / vectors));
 }
 
-// Scores of all rows against `columns` keys from `first` on: scaled, and with the mask if it has vectors.
-static void emit_strip(const Block *b, KRef first, int64_t columns)
+// Scores of all rows against `columns` keys from number `to` of those of the rows on: scaled, and with the
+// mask if it has vectors.
+static void emit_strip(const Block *b, KRef to, int64_t columns)
 {
     const Blocks *x = b->b;
     Lower *l = x->l;
     Kernel *k = l->k;
     const int64_t vectors = ceil_div(columns, x->lanes), *q = lower_loc(l, x->a->q)->stride;
     const int64_t most = rows_together(b, vectors);
+    const KRef first = attention_key(l, &b->row, to);
     if (x->is_group)
         turn_keys(x, &b->row, first, columns, 0);
     for (int64_t row = 0; row < b->rows; row += most) {
@@ -223,7 +236,7 @@ static void emit_strip(const Block *b, KRef first, int64_t columns)
                 score = attention_masked(l, x->a, score,
                                          mask_vector(b, of, k_expr(k, "$ + #", first, lane),
                                                      attention_count(lane, columns, x->lanes)));
-            const KRef place = k_expr(k, "$ + ($ + #)", x->scores_base, first, of * score_pitch(x) + lane);
+            const KRef place = k_expr(k, "$ + ($ + #)", x->scores_base, to, of * score_pitch(x) + lane);
             k_store(k, x->scores, place, score, x->lanes);
         }
     }
@@ -261,7 +274,8 @@ static void add_mask(const Block *b, const AttRow *r, KRef base)
     Kernel *k = l->k;
     const KRef j = k_for(k, r->begin, r->end, 1, KFOR_SERIAL, "j"), place = k_add(k, base, j);
     const KRef score = k_load(k, b->b->scores, place, 1, 1);
-    k_store(k, b->b->scores, place, attention_masked(l, b->b->a, score, attention_mask_at(l, r, j)), 1);
+    const KRef v = attention_mask_at(l, r, attention_key(l, r, j));
+    k_store(k, b->b->scores, place, attention_masked(l, b->b->a, score, v), 1);
     k_end(k);
 }
 
@@ -382,22 +396,6 @@ static void mix_again(const Block *b, const Product *p, KRef factors, int64_t ro
     k_end(k);
 }
 
-// NaN if one of n vectors has an element that is not finite: v - v is NaN then. They are added in pairs, so
-// that none waits for all before it.
-static KRef sum_of_wrong(Kernel *k, const KRef *acc, int64_t n)
-{
-    KRef part[MAX_ACCS];
-    rlx_assert(n >= 1 && n <= MAX_ACCS);
-    for (int64_t i = 0; i < n; i++) {
-        const KRef v = k_get(k, acc[i]);
-        part[i] = k_sub(k, v, v);
-    }
-    for (; n > 1; n = (n + 1) / 2)
-        for (int64_t i = 0; i < n / 2; i++)
-            part[i] = k_add(k, part[i], part[n - 1 - i]);
-    return k_hreduce(k, KOP_add, part[0]);
-}
-
 // Columns [column, column + columns) of rows row .. of the result.
 static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, int64_t columns)
 {
@@ -413,12 +411,13 @@ static void emit_values(const Block *b, KRef factors, int64_t row, KRef column, 
                        .b = lower_param(l, x->a->v, PARAM_READ),
                        .a_base = k_expr(k, "$ + $ + #", x->scores_base, b->begin, row * score_pitch(x)),
                        .b_base = attention_kv_index(l, &b->row, x->a->v, b->begin, column),
+                       .listed = b->row.is_listed ? &b->row : NULL,
                        .steps = k_sub(k, b->limit, b->begin),
                        .a_row = score_pitch(x),
                        .a_step = 1,
                        .b_step = lower_loc(l, x->a->v)->stride[x->a->rank - 2]};
     emit_product(x, &p, acc);
-    const KRef wrong = sum_of_wrong(k, acc, p.rows * p.vectors);
+    const KRef wrong = attention_sum_of_wrong(k, acc, p.rows * p.vectors);
     for (int64_t i = 0; i < p.rows; i++)
         factor[i] = k_aload(k, factors, k_index(k, row + i), 1);
     k_if(k, k_ne(k, wrong, wrong));
@@ -464,7 +463,8 @@ static void emit_block(const Blocks *x, Point at, KRef kv_head, KRef first, int6
     b.row.kv_head = kv_head;
     Point last = at;
     last.idx[x->axis] = k_expr(k, "$ + #", first, rows - 1);
-    b.limit = attention_row(l, x->a, last).end;
+    attention_list(l, &b.row);
+    b.limit = b.row.is_listed ? b.row.end : attention_row(l, x->a, last).end;
     const KRef width = k_index(k, step_width(x));
     b.begin = k_expr(k, "$ - $ % $", b.row.begin, b.row.begin, width);
     const KRef factors = k_array(k, DTYPE_f32, rows);
@@ -492,16 +492,18 @@ static void emit_head(const Blocks *x, Point at, KRef kv_head)
         k_end(k);
 }
 
-static bool has_blocks(const Lower *l, const Attention *a)
-{
-    return a->type == DTYPE_f32 && lower_node(l, l->anchor)->dtype == DTYPE_f32 && a->value_lanes > 1 &&
-           l->caps->f32_lanes >= 4 && a->keys >= MIN_QUERIES;
-}
-
 static bool has_groups(const Lower *l, const Attention *a)
 {
     const int64_t group = a->heads / a->kv_heads;
     return group >= MIN_GROUP && group <= MAX_GROUP && a->keys >= MIN_GROUP_KEYS && has_key_vectors(l, a);
+}
+
+static bool has_blocks(const Lower *l, const Attention *a)
+{
+    if (a->blocks != 0 && (!has_groups(l, a) || ATTENTION_BLOCK % (KEY_VECTORS * a->value_lanes) != 0))
+        return false;
+    return a->type == DTYPE_f32 && lower_node(l, l->anchor)->dtype == DTYPE_f32 && a->value_lanes > 1 &&
+           l->caps->f32_lanes >= 4 && a->keys >= MIN_QUERIES;
 }
 
 // The heads that share keys, one query at a time: all live ones, or `queries` of them if that is not 0.
@@ -563,7 +565,7 @@ bool attention_lower_blocks(Lower *l, const Attention *a)
 {
     rlx_assert(a->kv_heads >= 1 && a->heads % a->kv_heads == 0);
     Kernel *k = l->k;
-    const bool has_many = a->queries >= MIN_QUERIES;
+    const bool has_many = a->queries >= MIN_QUERIES && a->blocks == 0;
     if (!has_blocks(l, a) || (!has_many && !has_groups(l, a)))
         return false;
     Blocks x = {.l = l,

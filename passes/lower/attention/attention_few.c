@@ -7,8 +7,8 @@
 // end. Keys and values are read where they are, up to a length that the device knows.
 //
 // Where a mask hides most keys of each query (the attribute `sparse`: pages of other sequences), a group has
-// one query. It looks which blocks of keys have any that the query sees, and reads these alone. Parts then
-// have every so many-th block, so that those of one sequence go to all of them.
+// one query, and reads the blocks of keys alone that have any which the query sees (seen_blocks.c). Parts
+// then have every so many-th of them.
 #include "ir/shape/forms.h"
 #include "passes/lower/attention/attention.h"
 #include <math.h>
@@ -28,11 +28,8 @@ enum {
     MAX_AT_ONCE = 8,  // where that are all, or there is one row
     MAX_FLOATS = 128, // of queries and sums of a thread
     MAX_SHARED_FLOATS = 4096,
-    BLOCK = 64, // keys that are read, or not, where a mask hides most of them
-    MAX_SPARSE_QUERIES = 512, // of a run of a language model
-    SPARSE_GROUPS = 2 * PROCESSOR_GROUPS, // some have little to do
-    TURN = 1024,                          // blocks whose flags are there at a time
-    FLAGS = 8                             // of blocks that are looked at together
+    MAX_SPARSE_QUERIES = 512,            // of a run of a language model
+    SPARSE_GROUPS = 2 * PROCESSOR_GROUPS // some have little to do
 };
 
 // Rows of keys or values as a team reads them: fetch number `thread + i * lanes` of `width` elements.
@@ -74,10 +71,10 @@ static int64_t divisor_up_to(int64_t n, int64_t most)
     return most;
 }
 
-static bool has_few(const Attention *a)
+static bool has_few(const Attention *a, bool is_sparse)
 {
-    return a->queries >= 1 && a->queries <= (a->is_sparse ? MAX_SPARSE_QUERIES : MAX_QUERIES) &&
-           a->keys >= 1 && a->value_size >= 1 && a->type == DTYPE_f32;
+    return a->queries >= 1 && a->queries <= (is_sparse ? MAX_SPARSE_QUERIES : MAX_QUERIES) && a->keys >= 1 &&
+           a->value_size >= 1 && a->type == DTYPE_f32;
 }
 
 // One mask of bools for all heads, which alone decides, and teams that a block has enough keys for.
@@ -95,7 +92,7 @@ bool attention_is_sparse(const Graph *g, const Node *n)
             return false;
     const int64_t lanes = size > 0 ? power_of_two(ceil_div(size, k_fetch_width(k->dtype))) : 1;
     return mask->dtype == DTYPE_bool && rank >= 1 && mask->shape->dim[rank - 1] == keys && keys > 0 &&
-           keys % BLOCK == 0 && THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM) <= BLOCK;
+           keys % ATTENTION_BLOCK == 0 && THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM) <= ATTENTION_BLOCK;
 }
 
 int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Node *n)
@@ -103,29 +100,29 @@ int64_t attention_count_splits(const TargetCaps *caps, const Graph *g, const Nod
     const Shape *q = graph_node(g, n->src[0])->shape, *k = graph_node(g, n->src[1])->shape,
                 *v = graph_node(g, n->src[2])->shape;
     const uint32_t rank = q->rank;
+    const bool is_sparse = attention_is_sparse(g, n);
     const Attention a = {.queries = q->dim[rank - 2],
                          .keys = k->dim[rank - 2],
                          .value_size = v->dim[rank - 1],
-                         .is_sparse = attention_is_sparse(g, n),
                          .type = operand_sum_type(n->dtype)};
-    if (caps->shared_bytes == 0 || rank == SHAPE_MAX_RANK || !has_few(&a))
-        return 1;
+    if (caps->shared_bytes == 0 || rank == SHAPE_MAX_RANK || !has_few(&a, is_sparse))
+        return 0;
     int64_t groups = k->dim[rank - 3];
     for (uint32_t i = 0; i + 3 < rank; i++)
         groups *= k->dim[i];
     const int64_t lanes =
         power_of_two(ceil_div(k->dim[rank - 1], k_fetch_width(graph_node(g, n->src[1])->dtype)));
     const int64_t teams = THREADS / (lanes < MAX_TEAM ? lanes : MAX_TEAM);
-    groups *= a.is_sparse ? a.queries : 1;
-    const int64_t by_keys = a.is_sparse ? a.keys / BLOCK : ceil_div(a.keys, MIN_AT_ONCE * teams);
-    const int64_t wanted = (a.is_sparse ? SPARSE_GROUPS : PROCESSOR_GROUPS) * caps->gpu->processors;
+    groups *= is_sparse ? a.queries : 1;
+    const int64_t by_keys = is_sparse ? a.keys / ATTENTION_BLOCK : ceil_div(a.keys, MIN_AT_ONCE * teams);
+    const int64_t wanted = (is_sparse ? SPARSE_GROUPS : PROCESSOR_GROUPS) * caps->gpu->processors;
     const int64_t by_groups = wanted / (groups > 0 ? groups : 1);
     const int64_t by_merge = a.keys >= MAX_SPLITS * MANY_KEYS ? MAX_SPLITS : FEW_SPLITS;
     int64_t most = by_keys < by_groups ? by_keys : by_groups;
     most = most < by_merge ? most : by_merge;
-    if (a.is_sparse && a.queries > MAX_QUERIES && most < 2)
-        return 2; // parts are never cut to what a run has, which this schedule does not do
-    return most < 2 ? 1 : power_of_two(most / 2 + 1);
+    if (most < 2)
+        return is_sparse; // parts are never cut to what a run has, which this schedule does not do
+    return power_of_two(most / 2 + 1);
 }
 
 // --- reading -------------------------------------------------------------------------------------
@@ -230,7 +227,7 @@ static void add_to_row(const Few *x, int64_t r, const KRef *key, const KRef *giv
     KRef weight[MAX_AT_ONCE], top = old, sum = 0;
     for (int64_t u = 0; u < x->at_once; u++) {
         const KRef score = score_of(x, r, u, key[u]);
-        weight[u] = x->a->is_sparse ? score : k_select(k, is_seen(x, r, key[u], given[u]), score, lowest);
+        weight[u] = x->a->blocks != 0 ? score : k_select(k, is_seen(x, r, key[u], given[u]), score, lowest);
         top = k_max(k, top, weight[u]);
     }
     const KRef base = k_select(k, k_eq(k, top, lowest), zero, top);
@@ -259,7 +256,7 @@ static void emit_step(const Few *x, KRef first)
     KRef key[MAX_AT_ONCE], given[MAX_AT_ONCE];
     for (int64_t u = 0; u < x->at_once; u++) {
         given[u] = k_expr(k, "$ + ($ + #)", first, x->team, u * x->teams);
-        key[u] = x->a->is_sparse ? given[u] : k_min(k, given[u], k_expr(k, "$ + -1", x->hi));
+        key[u] = x->a->blocks != 0 ? given[u] : k_min(k, given[u], k_expr(k, "$ + -1", x->hi));
     }
     for (int64_t u = 0; u < x->at_once; u++)
         fetch_keys(x, &x->k, x->keys, u * x->k.floats, key[u]);
@@ -373,7 +370,7 @@ static void open_groups(Few *x, Point *at)
     const KRef block = k_for_group(k, x->all_rows / x->rows, "g");
     at->idx[a->rank - 1] = a->splits > 0 ? k_for_group(k, a->splits, "s") : k_index(k, 0);
     at->idx[a->rank - 3] = k_expr(k, "$ * #", block, x->rows);
-    if (a->is_sparse)
+    if (a->blocks != 0)
         at->idx[a->rank - 3] = k_expr(k, "$ / # * # + $ % #", block, a->queries, x->rows * a->queries, block,
                                       a->queries);
     for (int64_t r = 0; r < x->rows; r++) {
@@ -412,82 +409,31 @@ static void share_keys(Few *x, KRef split)
 
 // --- blocks that a mask leaves -------------------------------------------------------------------
 
-// Does the query see a key of block `number`? As i32. It is 1 or 0, also of a block behind the last one: 0.
-static KRef sees_block(const Few *x, KRef number)
-{
-    enum { WORD = 4 }; // bools
-    Lower *l = x->l;
-    Kernel *k = l->k;
-    const int64_t blocks = x->a->keys / BLOCK;
-    const uint8_t width = attention_fetch_width(l, x->a->mask), words = width / WORD;
-    const KRef none = k_integer(k, DTYPE_i32, 0), one = k_integer(k, DTYPE_i32, 1);
-    const KRef is_there = k_expr(k, "$ < #", number, blocks);
-    const KRef first = k_expr(k, "min($, #) * #", number, blocks - 1, BLOCK);
-    KRef seen = 0;
-    if (words == 0) {
-        const KRef found = k_var(k, none, "found"), i = k_loop(k, BLOCK, KFOR_SERIAL, "i");
-        const KRef is_seen = attention_mask_at(l, &x->row[0], k_add(k, first, i));
-        k_set(k, found, k_select(k, is_seen, one, k_get(k, found)));
-        k_end(k);
-        seen = k_ne(k, k_get(k, found), none);
-    } else {
-        const uint32_t param = lower_param_words(l, x->a->mask, DTYPE_u32);
-        const KRef array = k_array(k, DTYPE_u32, BLOCK / WORD);
-        for (int64_t i = 0; i < BLOCK / WORD; i += words) {
-            const KRef from = attention_mask_index(l, &x->row[0], k_expr(k, "$ + #", first, i * WORD));
-            k_fetch(k, param, k_expr(k, "$ / #", from, WORD), array, k_index(k, i), words);
-        }
-        KRef most = k_aload(k, array, k_index(k, 0), 1);
-        for (int64_t i = 1; i < BLOCK / WORD; i++)
-            most = k_max(k, most, k_aload(k, array, k_index(k, i), 1));
-        seen = k_ne(k, most, k_integer(k, DTYPE_u32, 0));
-    }
-    return k_select(k, k_and(k, is_there, seen), one, none);
-}
-
-// Number `i` of the blocks of a part.
-static KRef block_of(const Few *x, KRef i, KRef split)
-{
-    return x->a->splits == 0 ? i : k_expr(x->l->k, "$ * # + $", i, x->a->splits, split);
-}
-
-// The blocks from `begin` to `begin` + FLAGS of those whose flags are there.
-static void emit_seen(Few *x, KRef flags, KRef turn, KRef begin, KRef split)
+// The keys of a block.
+static void emit_block(const Few *x, KRef number)
 {
     Kernel *k = x->l->k;
-    const KRef none = k_integer(k, DTYPE_i32, 0);
-    KRef any = k_aload(k, flags, begin, 1);
-    for (int64_t i = 1; i < FLAGS; i++)
-        any = k_max(k, any, k_aload(k, flags, k_expr(k, "$ + #", begin, i), 1));
-    k_if(k, k_ne(k, any, none));
-    const KRef i = k_add(k, begin, k_loop(k, FLAGS, KFOR_SERIAL, "f"));
-    k_if(k, k_ne(k, k_aload(k, flags, i, 1), none));
-    const KRef number = block_of(x, k_add(k, turn, i), split);
     const int64_t step = x->at_once * x->teams;
-    KRef first = k_expr(k, "$ * #", number, BLOCK);
-    if (step < BLOCK)
-        first = k_add(k, first, k_for(k, k_index(k, 0), k_index(k, BLOCK), step, KFOR_SERIAL, "j"));
+    KRef first = k_expr(k, "$ * #", number, ATTENTION_BLOCK);
+    if (step < ATTENTION_BLOCK)
+        first = k_add(k, first,
+                      k_for(k, k_index(k, 0), k_index(k, ATTENTION_BLOCK), step, KFOR_SERIAL, "j"));
     emit_step(x, first);
-    k_ends(k, 3 + (step < BLOCK));
+    k_ends(k, step < ATTENTION_BLOCK);
 }
 
-// Threads look at the mask of one block or some; then the group goes over those with a key that is seen.
-static void emit_blocks(Few *x, KRef split)
+// The blocks of a part. The number of the next one is read before the keys of a block are: nothing waits for
+// it.
+static void emit_blocks(const Few *x, KRef split)
 {
     Kernel *k = x->l->k;
-    const int64_t parts = x->a->splits > 0 ? x->a->splits : 1, n = ceil_div(x->a->keys / BLOCK, parts);
-    const int64_t each = ceil_div(n < TURN ? n : TURN, THREADS), flagged = each * THREADS;
-    const int64_t most = n < flagged ? ceil_div(n, FLAGS) * FLAGS : flagged;
-    const KRef flags = k_shared(k, DTYPE_i32, flagged);
-    const KRef turn = k_expr(k, "$ * #", k_loop(k, ceil_div(n, flagged), KFOR_SERIAL, "t"), flagged);
-    const KRef own = k_expr(k, "$ + $ * #", x->thread, k_loop(k, each, KFOR_UNROLL, "u"), THREADS);
-    k_astore(k, flags, own, sees_block(x, block_of(x, k_add(k, turn, own), split)));
-    k_end(k);
-    k_barrier(k);
-    emit_seen(x, flags, turn, k_for(k, k_index(k, 0), k_index(k, most), FLAGS, KFOR_SERIAL, "g"), split);
-    k_end(k);
-    if (n > flagged)
-        k_barrier(k); // before the flags of the next turn
+    const AttRow *r = &x->row[0];
+    const int64_t parts = x->a->splits > 0 ? x->a->splits : 1, last = x->a->keys / ATTENTION_BLOCK - 1;
+    const KRef n = attention_count_blocks(x->l, r);
+    const KRef next = k_var(k, attention_block(x->l, r, k_expr(k, "min($, #)", split, last)), "next");
+    const KRef i = k_for(k, split, n, parts, KFOR_SERIAL, "i"), number = k_get(k, next);
+    k_set(k, next, attention_block(x->l, r, k_expr(k, "min($ + #, #)", i, parts, last)));
+    emit_block(x, number);
     k_end(k);
 }
 
@@ -501,7 +447,7 @@ static void emit_group(Few *x)
     x->thread = k_thread(k);
     x->lane = k_expr(k, "$ % #", x->thread, x->lanes);
     x->team = k_expr(k, "$ / #", x->thread, x->lanes);
-    if (!x->a->is_sparse)
+    if (x->a->blocks == 0)
         share_keys(x, at.idx[x->a->rank - 1]);
     fetch_queries(x);
     x->keys = k_array(k, lower_node(l, x->a->k)->dtype, x->at_once * x->k.floats);
@@ -513,7 +459,7 @@ static void emit_group(Few *x)
         x->top[r] = k_var(k, k_number(k, x->a->type, -(double)INFINITY), "top");
         x->sum[r] = k_var(k, zero, "sum");
     }
-    if (x->a->is_sparse) {
+    if (x->a->blocks != 0) {
         emit_blocks(x, at.idx[x->a->rank - 1]);
     } else {
         emit_step(x, k_for(k, x->lo, x->hi, x->at_once * x->teams, KFOR_SERIAL, "j"));
@@ -526,7 +472,7 @@ static void emit_group(Few *x)
 // share: keys of a team.
 static int64_t keys_at_once(const Few *x, int64_t share)
 {
-    if (x->a->is_sparse) // all of a block, or a part of it
+    if (x->a->blocks != 0) // all of a block, or a part of it
         return share < MAX_AT_ONCE ? share : MAX_AT_ONCE;
     if (share < AT_ONCE)
         return MIN_AT_ONCE;
@@ -537,7 +483,7 @@ static int64_t keys_at_once(const Few *x, int64_t share)
 bool attention_lower_few(Lower *l, const Attention *a)
 {
     rlx_assert(a->kv_heads >= 1 && a->heads % a->kv_heads == 0);
-    if (l->caps->shared_bytes == 0 || !has_few(a) || attention_live_axes(a) != 0)
+    if (l->caps->shared_bytes == 0 || !has_few(a, a->blocks != 0) || attention_live_axes(a) != 0)
         return false;
     Few x = {.l = l, .a = a, .all_rows = a->queries * (a->heads / a->kv_heads)};
     x.k = stream_of(l, a->k, a->size);
@@ -550,10 +496,10 @@ bool attention_lower_few(Lower *l, const Attention *a)
     const int64_t floats = x.k.floats + x.v.floats, most = MAX_FLOATS / floats;
     if (most < 1)
         return false;
-    x.stride = a->is_sparse ? a->queries : 1;
+    x.stride = a->blocks != 0 ? a->queries : 1;
     x.rows = divisor_up_to(x.all_rows / x.stride, most < MAX_ROWS ? most : MAX_ROWS);
     const int64_t share = a->keys / (a->splits > 0 ? a->splits : 1);
-    x.at_once = keys_at_once(&x, ceil_div(a->is_sparse ? BLOCK : share, x.teams));
+    x.at_once = keys_at_once(&x, ceil_div(a->blocks != 0 ? ATTENTION_BLOCK : share, x.teams));
     x.has_ends = a->queries > 1 && (a->left >= 0 || a->right >= 0);
     x.is_half = k_is_half(lower_node(l, a->q)->dtype);
     k_set_group(l->k, THREADS);

@@ -48,7 +48,7 @@ static Attention attention_of(Lower *l)
     a.has_live = n->n_src > 4 && n->src[4] != 0;
     if (a.has_live)
         a.live = operand_clamped(l, n->src[4], k_index(l->k, 0), 0, a.keys);
-    a.is_sparse = attention_is_sparse(l->g, n);
+    a.blocks = n->n_src > 6 ? n->src[6] : 0;
     a.first = k_index(l->k, a.keys - a.queries);
     if (n->n_src > 5 && n->src[5] != 0 && (a.left >= 0 || a.right >= 0))
         a.first = operand_clamped(l, n->src[5], k_index(l->k, 0), -MOST_AHEAD, MOST_AHEAD);
@@ -240,6 +240,20 @@ static KRef score_at(Lower *l, const AttRow *r, const Query *q, KRef key)
     return masked(l, r, key, attention_score(l, r->a, dot_unrolled(l, r, q, key)));
 }
 
+KRef attention_sum_of_wrong(Kernel *k, const KRef *acc, int64_t n)
+{
+    KRef part[ATTENTION_MAX_ACCS];
+    rlx_assert(n >= 1 && n <= ATTENTION_MAX_ACCS);
+    for (int64_t i = 0; i < n; i++) {
+        const KRef v = k_get(k, acc[i]);
+        part[i] = k_sub(k, v, v);
+    }
+    for (; n > 1; n = (n + 1) / 2)
+        for (int64_t i = 0; i < n / 2; i++)
+            part[i] = k_add(k, part[i], part[n - 1 - i]);
+    return k_hreduce(k, KOP_add, part[0]);
+}
+
 // --- one row with scratch (CPU) ---
 
 static KRef n_seen(Lower *l, const AttRow *r)
@@ -255,7 +269,7 @@ static KRef emit_scores(Lower *l, const AttRow *r, const AttWeights *w, uint8_t 
     const KRef lowest = k_number(k, r->a->type, -(double)INFINITY), top = k_var(k, lowest, "top");
     const Query q = load_query(l, r);
     const KRef n = n_seen(l, r), j = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "j");
-    const KRef score = score_at(l, r, &q, k_add(k, r->begin, j));
+    const KRef score = score_at(l, r, &q, attention_key(l, r, k_add(k, r->begin, j)));
     k_store(k, w->scratch, k_add(k, w->base, j), score, 1);
     const KRef operand[3] = {k_get(k, top), score, 0};
     k_set(k, top, k_form(k, row_fold_max.form, operand, r->a->type));
@@ -309,8 +323,9 @@ void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, i
     for (uint32_t i = 0; i < n; i++)
         acc[i] = k_var(k, k_splat(k, zero, lanes), "mix");
     const KRef j = k_for(k, k_index(k, 0), n_seen(l, r), 1, KFOR_SERIAL, "j");
-    const KRef key = k_add(k, r->begin, j), weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
+    const KRef weight = k_load(k, w->scratch, k_add(k, w->base, j), 1, 1);
     k_if(k, k_ne(k, weight, zero));
+    const KRef key = attention_key(l, r, k_add(k, r->begin, j));
     for (uint32_t i = 0; i < n; i++) {
         const KRef column = k_expr(k, "$ + #", first, (int64_t)i * lanes);
         const KRef v = k_load(k, param, attention_kv_index(l, r, a->v, key, column), lanes,
@@ -361,7 +376,8 @@ void attention_lower_rows(Lower *l, const Attention *a, KRef queries)
     } else {
         opened += lower_open_axis(l, &a->d, a->rank - 2, KFOR_PARALLEL, &at);
     }
-    const AttRow r = attention_row(l, a, at);
+    AttRow r = attention_row(l, a, at);
+    attention_list(l, &r);
     emit_row(l, &r, w);
     lower_close(l, opened);
 }
