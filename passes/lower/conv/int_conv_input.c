@@ -36,16 +36,17 @@ static bool has_padding(const IntConv *c)
            int_conv_reach(c->w_out, c->sw, c->kw, c->dw) > c->in_w;
 }
 
-// The input as i32, four channels to an element.
+// The input as i32, four channels (or two of 16 bits) to an element.
 uint32_t int_conv_words(const IntConv *c)
 {
-    const Shape *s = lower_node(c->l, c->x)->shape;
-    TensorType t = {DTYPE_i32, *s};
+    const Node *n = lower_node(c->l, c->x);
+    const int64_t each = WORD / dtype_info[n->dtype].bytes;
+    TensorType t = {DTYPE_i32, *n->shape};
     Loc at = *lower_loc(c->l, c->x);
-    at.offset /= WORD;
-    for (uint32_t i = 0; i < s->rank; i++)
-        at.stride[i] = i == 1 ? 1 : at.stride[i] / WORD;
-    t.shape.dim[1] /= WORD;
+    at.offset /= each;
+    for (uint32_t i = 0; i < n->shape->rank; i++)
+        at.stride[i] = i == 1 ? 1 : at.stride[i] / each;
+    t.shape.dim[1] /= each;
     return lower_param_typed(c->l, &t, &at, "x", PARAM_READ);
 }
 
