@@ -32,14 +32,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 36 };
+enum { TEXTS_PER_UNIT = 100, MAX_UNITS = 512, COMPILERS = 2, ONE_OF = 36, IN_UNIT = 1 << 16 };
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "
 
 typedef struct Job {
     const OpsCase *c;
     const OpsConfig *config;
     Plan *plan;
-    uint32_t id;     // of its text, which other jobs may have as well
+    uint32_t id;     // of its text, which other jobs may have as well: number of the unit, and in it
     uint64_t key[2]; // in kept
     bool is_kept;    // it passed before: neither compiled nor run
 } Job;
@@ -53,7 +53,7 @@ static Arena perm, scratch;
 static OpsCases cases;
 static Graph **graphs; // of the cases, or NULL: not read yet
 static VEC(Job) jobs;
-static Map texts; // {hash, length} of the text to its number
+static Map texts; // {hash, length} of the text to its id
 static Kept kept; // of earlier runs: {hash of the case, hash of the job}; of TEST_VALIDATE, hashes of a unit,
                   // and its loops
 static Unit units[MAX_UNITS];
@@ -188,7 +188,7 @@ static void write_unit(Unit *u, const char *dir, const OpsConfig *config, Str *b
 // is taken where a configuration is for a few of them.
 static bool is_compiled(const OpsConfig *c, uint32_t number)
 {
-    return is_emitting() || strcmp(c->name, "threads") == 0 ||
+    return is_emitting() || c == ops_configs ||
            ops_is_sampled(number, c->only != NULL ? ONE_OF / 2 : ONE_OF, (uint32_t)(c - ops_configs));
 }
 
@@ -215,12 +215,13 @@ static void set_key(Job *j, const uint64_t text[2])
 }
 
 // Adds the text of a job to the body of a unit, unless some job before has the same: half of them have, and C
-// compilers take most of this test's time.
-static bool add_text(Job *j, Str *body)
+// compilers take most of this test's time. number: of the text in the unit. Names count the texts of a unit,
+// so that the compiler is given what it was given before where nothing in a unit has changed (kept_cc.c).
+static bool add_text(Job *j, uint32_t number, Str *body)
 {
     Str text = str_new(&scratch);
     print_job(j, &text);
-    uint64_t id = texts.len;
+    uint64_t id = (uint64_t)n_units * IN_UNIT + number;
     const uint64_t key[] = {hash_bytes64(str_text(&text), text.len, 0), text.len};
     if (is_emitting())
         printf("%016llx %s: %s\n", (unsigned long long)key[0], j->config->name, j->c->name);
@@ -231,7 +232,7 @@ static bool add_text(Job *j, Str *body)
     j->id = (uint32_t)id;
     if (is_new) {
         map_put(&perm, &texts, key, sizeof key, id);
-        ops_print_with_id(str_text(&text), j->id, body);
+        ops_print_with_id(str_text(&text), j->id % IN_UNIT, body);
     }
     arena_reset(&scratch);
     return is_new;
@@ -243,7 +244,7 @@ static void write_config(const OpsConfig *config, uint32_t first_job, const char
     Str body = str_new(&a);
     uint32_t n_texts = 0;
     for (uint32_t i = first_job; i < jobs.len; i++) {
-        n_texts += add_text(&jobs.data[i], &body) && !is_emitting();
+        n_texts += add_text(&jobs.data[i], n_texts, &body) && !is_emitting();
         if (n_texts != 0 && (n_texts == TEXTS_PER_UNIT || i + 1 == jobs.len)) {
             rlx_assert(n_units < MAX_UNITS);
             write_unit(&units[n_units++], dir, config, &body);
@@ -305,15 +306,11 @@ static void compile_units(void)
 static TeamFn find_run(uint32_t id)
 {
     char name[32];
-    snprintf(name, sizeof name, "run%u", id);
-    for (uint32_t i = 0; i < n_units; i++) {
-        TeamFn fn;
-        void *found = dlsym(units[i].lib, name);
-        memcpy(&fn, &found, sizeof fn);
-        if (found != NULL)
-            return fn;
-    }
-    return NULL;
+    TeamFn fn;
+    snprintf(name, sizeof name, "run%u", id % IN_UNIT);
+    void *found = dlsym(units[id / IN_UNIT].lib, name);
+    memcpy(&fn, &found, sizeof fn);
+    return fn;
 }
 
 // --- running ---

@@ -160,7 +160,7 @@ def build(folder, sources):
     )
     files = [folder / f"{n}.c" for n in names]
     for compiler in (["gcc", "-std=c99"], ["clang", "-std=c99"], ["g++", "-xc++", "-std=c++11"]):
-        done = run(*compiler, *FLAGS[:7], "-c", files[0], "-o", os.devnull)
+        done = run(*compiler, *FLAGS[:7], "-c", files[0], "-o", folder / "first.o")
         assert done.returncode == 0, done.stderr.decode()
     done = run(
         "cc",

@@ -64,7 +64,7 @@ def build(folder, name="program", flags=()):
 def check_compilers(folder):
     for compiler in (["gcc", "-std=c99"], ["clang", "-std=c99"], ["g++", "-xc++", "-std=c++11"],
                      ["clang++", "-xc++", "-std=c++20"]):
-        must(*compiler, *WARN, "-c", folder / "tok.c", "-o", os.devnull)
+        must(*compiler, *WARN, "-c", folder / "tok.c", "-o", folder / "tok.o")
 
 
 class Answers:
