@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sessions of a generated language model promise: session_test WHAT. The model is m (check_session.py
+// What sessions of a generated language model promise: session_test WHAT... The model is m (check_session.py
 // makes it); what is compared is compared bit by bit. Exit status 1, with the place, where something is not
 // as it must be. With -DNO_ALLOCATION, anything that allocates between open and close ends the program.
 #include "session_need.h"
@@ -309,6 +309,7 @@ static void test_arguments(void)
     NEED(m_feed(&closed, list, 1) == RLX_SESSION_NULL && m_logits(&closed) == NULL);
     NEED(m_save(&closed, saved, SAVED) == RLX_SESSION_NULL && m_fork(&closed, &one) == RLX_SESSION_NULL);
     NEED(m_restore(&closed, saved, SAVED) == RLX_SESSION_NULL && m_rewind(&closed, 0) == RLX_SESSION_NULL);
+    m_close(&one);
     open_all();
     NEED(m_next(&one, &s) == RLX_SESSION_EMPTY && m_logits(&one) == NULL);
     NEED(m_feed(&one, NULL, 0) == 0 && m_feed(&one, NULL, 1) == RLX_SESSION_NULL);
@@ -444,11 +445,15 @@ int main(int argc, char **argv)
                  {"threads", test_threads}, {"memory", test_memory},
                  {"greedy", test_greedy},   {"logprobs", test_logprobs},
                  {"allocator", test_allocator}};
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (argc == 2 && strcmp(argv[1], tests[i].name) == 0) {
-            tests[i].test();
-            return 0;
-        }
-    fprintf(stderr, "usage: session_test WHAT\n");
+    int n = 0;
+    for (int k = 1; k < argc; k++)
+        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+            if (strcmp(argv[k], tests[i].name) == 0) {
+                tests[i].test();
+                n++;
+            }
+    if (n == argc - 1 && n > 0)
+        return 0;
+    fprintf(stderr, "usage: session_test WHAT...\n");
     return 2;
 }

@@ -24,9 +24,20 @@ void *__wrap_malloc(size_t n)
     return __real_malloc(n);
 }
 
+static void begin_anew(m_slots *slots)
+{
+    for (int i = 0; i < M_SLOTS; i++)
+        NEED(m_rewind(&slots->slot[i], 0) == 0);
+}
+
 static void open_all(void)
 {
     make_tokens(list, M_CONTEXT + 1);
+    if (OPEN_ONCE && all.slot[0].kind != NULL) {
+        begin_anew(&all);
+        begin_anew(&other);
+        return;
+    }
     memset(memory, 0xff, sizeof memory); // NaN, where anything is read that nobody wrote
     memset(other_memory, 0xff, sizeof other_memory);
     NEED(m_open(&all, memory, sizeof memory, NULL, 0) == 0);
