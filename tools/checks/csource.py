@@ -4,6 +4,7 @@
 A scan by braces, not a parser: it needs no compiler and no tags program, and the project's own style
 (braces balanced under every #if, one function after another) is what makes it exact.
 """
+import functools
 import pathlib
 import re
 import subprocess
@@ -30,9 +31,10 @@ def list_files():
 
 
 def blank(text):
-    return "".join("\n" if c == "\n" else " " for c in text)
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
+@functools.lru_cache(maxsize=4)  # several checks ask for the same file, one after the other
 def strip_text(source):
     """The source with comments blanked and literals emptied; lines stay where they are."""
     def replace(match):
@@ -47,16 +49,17 @@ def find_functions(source):
     """[(name, first line, lines)] of the function bodies in C source, signature line included."""
     code = DIRECTIVE.sub(lambda m: blank(m.group(0)), strip_text(source))
     code = EXTERN_C.sub(lambda m: blank(m.group(0)), code)
-    functions, depth, opened, name = [], 0, 0, ""
+    functions, depth, opened, closed, name = [], 0, 0, 0, ""
     for match in re.finditer(r"[{}]", code):
         at = match.start()
         if match.group(0) == "{":
             if depth == 0:
-                name = name_of_body(code, at)
+                name = name_of_body(code[closed:at].rstrip())
                 opened = at
             depth += 1
         elif depth > 0:
             depth -= 1
+            closed = at + 1
             if depth == 0 and name:
                 first = code.count("\n", 0, code.rindex(name + "(", 0, opened)) + 1
                 last = code.count("\n", 0, at) + 1
@@ -64,17 +67,17 @@ def find_functions(source):
     return functions
 
 
-def name_of_body(code, at):
-    """The function whose body opens at this brace, "" where the brace opens something else."""
-    head = code[:at].rstrip()
+def name_of_body(head):
+    """The function whose body opens behind this text, which begins behind the last body; "" where something
+    else does."""
     if not head.endswith(")"):
         return ""
     depth = 0
     for i in range(len(head) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(head[i], 0)
         if depth == 0:
-            found = re.search(r"(\w+)$", head[:i])
-            return found.group(1) if found else ""
+            found = re.search(r"\w+$", head[:i])
+            return found.group() if found else ""
     return ""
 
 
