@@ -304,8 +304,8 @@ static NodeId raised(Graph *g, const Scaled *s, const Tensor *from, int64_t comm
     return numbers(g, DTYPE_i64, from, v, at);
 }
 
-// What the shifts leave: they are `common` at least. Where the upper words of halves are all that matters, they
-// are added behind the first word that is shifted.
+// What the shifts leave: they are `common` at least. Where the upper words of halves are all that matters,
+// they are added behind the first word that is shifted.
 static NodeId shifted(Graph *g, const Scaled *s, NodeId product, int64_t common, Span at)
 {
     int64_t *rest = ARENA_ARRAY(g->arena, int64_t, s->shift.numel);
