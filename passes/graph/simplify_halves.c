@@ -368,7 +368,9 @@ static NodeId clamped_narrow(Graph *g, NodeId id)
         most > (double)INT32_MAX || least > most)
         return id;
     const Span at = node_span(g, id);
-    const NodeId v = graph_op3(g, OP_clamp, graph_cast(g, clamp.src[0], DTYPE_i32),
+    const Node *of = graph_node(g, clamp.src[0]);
+    const NodeId word = of->op == OP_cast ? of->src[0] : graph_cast(g, clamp.src[0], DTYPE_i32);
+    const NodeId v = graph_op3(g, OP_clamp, word,
                                graph_scalar(g, DTYPE_i32, least, at), graph_scalar(g, DTYPE_i32, most, at));
     return graph_cast(g, v, (DType)cast.dtype);
 }
