@@ -32,8 +32,8 @@ KRef kernel_fold_high(Kernel *k, KRef a)
     int64_t bits = 0, start = 0;
     if (shift.dtype != DTYPE_i64 || !is_op(k, a, KOP_shr) || !k_is_const(k, shift.b, &bits) || bits != 32)
         return 0;
-    const KRef moved =
-        is_op(k, shift.a, KOP_add) ? beside_const(k, k_inst(k, shift.a)->a, k_inst(k, shift.a)->b, &start) : 0;
+    const KInst sum = *k_inst(k, shift.a);
+    const KRef moved = is_op(k, shift.a, KOP_add) ? beside_const(k, sum.a, sum.b, &start) : 0;
     const KRef both = moved != 0 ? moved : shift.a;
     const uint32_t low = (uint32_t)(uint64_t)start;
     if (!is_op(k, both, KOP_mul) || (low != 0 && low != UINT32_C(1) << 31))

@@ -25,11 +25,11 @@ typedef struct RequantEnds {
 
 // Of each channel (axis 1) of the node `sum`, if `root` is that; else NULL.
 RequantScale *requantise_match(Arena *a, const Graph *g, NodeId root, NodeId sum, RequantEnds *ends);
-// What decides between two values that differ by 1: the upper one counts if bit (value - least) of the channel's
-// words is set, value being the lower one, kept between least and most; or, without words (NULL), if value +
-// odd is odd.
+// What decides between two values that differ by 1: the upper one counts if bit (value - least) of the
+// channel's words is set, value being the lower one, kept between least and most; or, without words (NULL),
+// if value + odd is odd.
 typedef struct RequantChoice {
-    int64_t width; // the values differ where less than that is left of sum * factor + start, by 2^(32 + shift)
+    int64_t width; // they differ where sum * factor + start leaves less than that, by 2^(32 + shift)
     int64_t odd, least, most;
     int32_t *upper; // of each channel as many words as choices.h says
 } RequantChoice;

@@ -23,9 +23,9 @@ typedef struct Steps {
     void (*eval)(void *ctx, uint32_t channel, const int64_t *sum, uint32_t n, int64_t *y);
     void *ctx;
     int64_t least, most;
-    uint32_t exceptions; // of each kind that a channel may have, at most REQUANT_MAX_EXCEPTIONS
+    uint32_t exceptions;  // of each kind that a channel may have, at most REQUANT_MAX_EXCEPTIONS
+    int64_t max_shift;    // up to REQUANT_MAX_SHIFT, with which start and the steps of a byte stay below 2^62
     bool prefers_choices; // to exceptions beside a zone
-    int64_t max_shift;   // up to REQUANT_MAX_SHIFT, with which start and the steps of a byte stay below 2^62
 } Steps;
 
 enum {

@@ -304,8 +304,8 @@ static NodeId raised(Graph *g, const Scaled *s, const Tensor *from, int64_t comm
     return numbers(g, DTYPE_i64, from, v, at);
 }
 
-// What the shifts leave: they are `common` at least. Where the upper words of halves are all that matters, they
-// are added behind the first word that is shifted.
+// What the shifts leave: they are `common` at least. Where the upper words of halves are all that matters,
+// they are added behind the first word that is shifted.
 static NodeId shifted(Graph *g, const Scaled *s, NodeId product, int64_t common, Span at)
 {
     int64_t *rest = ARENA_ARRAY(g->arena, int64_t, s->shift.numel);
@@ -368,7 +368,9 @@ static NodeId clamped_narrow(Graph *g, NodeId id)
         most > (double)INT32_MAX || least > most)
         return id;
     const Span at = node_span(g, id);
-    const NodeId v = graph_op3(g, OP_clamp, graph_cast(g, clamp.src[0], DTYPE_i32),
+    const Node *of = graph_node(g, clamp.src[0]);
+    const NodeId word = of->op == OP_cast ? of->src[0] : graph_cast(g, clamp.src[0], DTYPE_i32);
+    const NodeId v = graph_op3(g, OP_clamp, word,
                                graph_scalar(g, DTYPE_i32, least, at), graph_scalar(g, DTYPE_i32, most, at));
     return graph_cast(g, v, (DType)cast.dtype);
 }

@@ -8,22 +8,31 @@
 
 enum { MAX_VISITS = 64 };
 
-// Is it made of integer sums by pointwise ops, each in the shape of the sums? visits: that are left.
-static bool follows_sums(const Graph *g, NodeId id, const Shape *shape, uint32_t *visits)
+// Do kernels of the target compute what follows these sums? What follows sums of bytes with a sign, where
+// integers are cheap, is before the reshape already (requantise.c).
+static bool is_joined(const Simplify *s, const Node *n)
 {
-    const Node *n = graph_node(g, id);
+    return n->op == OP_int_conv &&
+           (!s->caps->prefers_ints || graph_node(s->g, n->src[0])->dtype != DTYPE_i8);
+}
+
+// Is it made of integer sums by pointwise ops, each in the shape of the sums? visits: that are left.
+static bool follows_sums(const Simplify *s, NodeId id, const Shape *shape, uint32_t *visits)
+{
+    const Node *n = graph_node(s->g, id);
     if (*visits == 0 || !shape_equal(n->shape, shape))
         return false;
     --*visits;
-    bool found = n->op == OP_int_conv;
+    bool found = is_joined(s, n);
     for (uint32_t i = 0; !found && op_is_pointwise((OpId)n->op) && i < n->n_src; i++)
-        found = follows_sums(g, n->src[i], shape, visits);
+        found = follows_sums(s, n->src[i], shape, visits);
     return found;
 }
 
 // The images of one pixel whose rows the reshape has; 0: it is no such reshape.
-static NodeId images_of(const Graph *g, NodeId id)
+static NodeId images_of(const Simplify *of, NodeId id)
 {
+    const Graph *g = of->g;
     const Node *n = graph_node(g, id);
     if (n->op != OP_reshape || !shape_is_const(n->shape) || n->shape->rank < 1)
         return 0;
@@ -32,7 +41,7 @@ static NodeId images_of(const Graph *g, NodeId id)
         shape_numel(s) != s->dim[0] * s->dim[1] || n->shape->dim[n->shape->rank - 1] != s->dim[1])
         return 0;
     uint32_t visits = MAX_VISITS;
-    return follows_sums(g, n->src[0], s, &visits) ? n->src[0] : 0;
+    return follows_sums(of, n->src[0], s, &visits) ? n->src[0] : 0;
 }
 
 // An operand of rows as one of images of one pixel; 0: it is none.
@@ -67,7 +76,7 @@ NodeId simplify_rows(const Simplify *s, NodeId id)
     NodeId images = 0;
     for (uint32_t i = 0; i < n.n_src && images == 0; i++)
         if (shape_equal(graph_node(s->g, n.src[i])->shape, n.shape))
-            images = images_of(s->g, n.src[i]);
+            images = images_of(s, n.src[i]);
     if (images == 0)
         return id;
     const Shape rows = *n.shape, shape = *graph_node(s->g, images)->shape;

@@ -92,6 +92,9 @@ for name, kwargs in {
     "one_channel_wide": {"depth": 1, "kernel": (5, 7), "dilation": (1, 2), "size": (13, 14)},
     "points": {"kernel": (1, 1), "depth": 9, "out": 6},
     "groups": {"depth": 6, "groups": 2},
+    "groups_of_points": {"kernel": (1, 1), "depth": 16, "out": 16, "groups": 4, "stride": (2, 2)},
+    "groups_of_one": {"kernel": (2, 3), "depth": 10, "out": 5, "groups": 5},
+    "one_result": {"depth": 6, "out": 1, "size": (9, 8)},
 }.items():
     case("conv_i16_" + name)(lambda c, k=kwargs: conv(c, ("i16", "i8"), **k))
 case("conv_i16_narrow")(lambda c: conv(c, ("i16", "i8"), narrow=True))
@@ -144,6 +147,9 @@ for name, kwargs in {
 case("depthwise_i16")(lambda c: depthwise(c, "i16"))
 case("depthwise_i16_steps")(lambda c: depthwise(c, "i16", stride=(2, 2), multiplier=3, depth=5, size=(11, 9)))
 case("depthwise_i16_dilated")(lambda c: depthwise(c, "i16", dilation=(2, 1), pad=1, depth=1, multiplier=4))
+case("depthwise_few_i8")(lambda c: depthwise(c, "i8", depth=2, size=(7, 12)))
+case("depthwise_few_relu_i8")(lambda c: depthwise(c, "i8", depth=3, size=(6, 10), act=1, dilation=(2, 1)))
+case("depthwise_five_i8")(lambda c: depthwise(c, "i8", depth=5, size=(9, 9), pad=1))
 case("depthwise_i4")(lambda c: depthwise(c, "i8", w_type="i4"))
 case("depthwise_i4_eights")(
     lambda c: depthwise(c, "i8", w_type="i4", multiplier=3, depth=6, size=(16, 16))
@@ -252,6 +258,8 @@ for name, kwargs in {"": {}, "_channels": {"channels": True}, "_no_bias": {"has_
     case("fully_i4" + name)(lambda c, k=kwargs: fully(c, "i8", "i4", out=60, **k))
     case(f"fully_i4{name}_even")(lambda c, k=kwargs: fully(c, "i8", "i4", out=60, inner=8, **k))
     case(f"fully_i16{name}_many")(lambda c, k=kwargs: fully(c, "i16", out=60, inner=3, **k))
+case("fully_i16_one")(lambda c: fully(c, "i16", channels=True, inner=22, out=1))
+case("fully_i16_wide")(lambda c: fully(c, "i16", channels=True, inner=36, out=21))
 case("fully_i16_narrow")(lambda c: fully(c, "i16", out=60, inner=3, bias_type="i8"))
 case("fully_hybrid", FLOAT)(lambda c: fully(c, "f32", "i8"))
 case("fully_hybrid_asymmetric", FLOAT)(lambda c: fully(c, "f32", "i8", asymmetric=True))

@@ -12,6 +12,7 @@ enum { MAX_CHANNELS = 64 };
 typedef struct Floats {
     float scale[MAX_CHANNELS];
     float zero, least, most; // of results
+    bool prefers_choices;
 } Floats;
 
 // What exporters write: a product, rounded half to even, a zero point, a cast that saturates.
@@ -52,7 +53,8 @@ static bool find(Floats *f, RequantChannel *channel, uint32_t n, Requant *out)
         channel[i].offset = (double)f->zero;
     }
     const bool is_found =
-        requant_find(&a, &(Steps){eval_floats, f, -128, 255, REQUANT_MAX_EXCEPTIONS, REQUANT_MAX_SHIFT},
+        requant_find(&a, &(Steps){eval_floats, f, -128, 255, REQUANT_MAX_EXCEPTIONS, REQUANT_MAX_SHIFT,
+                               f->prefers_choices},
                      channel, n, out);
     arena_free(&a);
     return is_found;
@@ -159,17 +161,18 @@ static void test_round_decimals(void **state)
     enum { COUNT = sizeof numbers / sizeof *numbers };
     uint32_t n_choices = 0;
     (void)state;
-    for (int zero = -128; zero <= 4; zero += 44) {
-        Floats f = {.zero = (float)zero, .least = -128, .most = 127};
+    for (int i = 0; i < 8; i++) {
+        Floats f = {.zero = (float)(i / 2 * 44 - 128), .least = -128, .most = 127, .prefers_choices = i % 2};
         RequantChannel channel[COUNT] = {0};
         Requant r;
-        for (uint32_t i = 0; i < COUNT; i++) {
-            f.scale[i] = (float)numbers[i];
-            channel[i].lo = -70000 - (int64_t)i;
-            channel[i].hi = 90000;
+        for (uint32_t j = 0; j < COUNT; j++) {
+            f.scale[j] = (float)numbers[j];
+            channel[j].lo = -70000 - (int64_t)j;
+            channel[j].hi = 90000;
         }
         assert_true(find(&f, channel, COUNT, &r));
         check_all_sums(&f, channel, COUNT, &r);
+        assert_true(!f.prefers_choices || !r.has_zone || channel[0].n_above + channel[0].n_below == 0);
         n_choices += r.has_choices;
     }
     assert_true(n_choices > 0);

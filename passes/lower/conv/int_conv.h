@@ -135,7 +135,7 @@ typedef struct IntScales {
     int64_t n_exceptions;                      // of a channel, at most
     RequantEnds ends;
     bool has_even;                             // channels have RequantScale.even
-    bool has_choice;                           // two values: all channels start at `start`, none has own numbers
+    bool has_choice;                           // between two values: all channels start at `start`
     int64_t start;
     RequantChoice choice;
     uint32_t factors, own, starts, exceptions; // params

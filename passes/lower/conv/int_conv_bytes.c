@@ -235,8 +235,8 @@ static bool stays_inside(int64_t out, int64_t stride, int64_t kernel, int64_t di
     return pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < in;
 }
 
-// A schedule with device functions, planes or groups of pixels. Planes and tiles take operands of 16 bits; all
-// others take bytes.
+// A schedule with device functions, planes or groups of pixels. Planes and tiles take operands of 16 bits;
+// all others take bytes.
 static bool lower_fast(const IntConv *c, const Domain *d, const Bytes *b)
 {
     if (int_conv_is_wide(c) || c->l->maker != NULL)

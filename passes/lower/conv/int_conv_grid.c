@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv for microcontrollers without the DSP extension, and of 16-bit inputs for all of them: tiles of
-// pixels of a row by channels, whose sums are in registers, so that an input serves all channels of a tile and
-// a weight all pixels. With the DSP extension, 16-bit inputs are read as words of two channels. Three pixels are
-// packed into two words where their sums are proved to fit (int_conv_grid.h) and that takes less time. Else
-// windows are read in the input, where they are there as runs. How many pixels and channels a tile has
-// follows from the registers (ir/machine/machine.h).
+// pixels of a row by channels, whose sums are in registers, so that an input serves all channels of a tile
+// and a weight all pixels. With the DSP extension, 16-bit inputs are read as words of two channels. Three
+// pixels are packed into two words where their sums are proved to fit (int_conv_grid.h) and that takes less
+// time. Else windows are read in the input, where they are there as runs. How many pixels and channels a tile
+// has follows from the registers (ir/machine/machine.h).
 //
 // Where loads of bytes have no signs, weights are raised, so that the least one is 0. Sums of products then
 // are too large by RAISE times the sum of the window.

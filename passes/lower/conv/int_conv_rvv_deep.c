@@ -4,8 +4,8 @@
 // of the input are read where they are; the windows of others, and of inputs without a sign, are copied
 // first, four at a time. Or the rows that a row of the result reads are copied, with borders, of 16 channels
 // at a time: then narrow images have no pixels of their own kind, and the result can take the input's place.
-// In copied rows, pixels of few channels that follow each other are one pixel of as many channels as there are
-// lanes.
+// In copied rows, pixels of few channels that follow each other are one pixel of as many channels as there
+// are lanes.
 
 #include "ir/kernel/rvv.h"
 #include "passes/lower/conv/conv.h"
@@ -157,7 +157,8 @@ static void emit_call(const Deep *s, const Row *r, const IntPixel *p, KRef pixel
     const int64_t ic = s->v.c.ic, pitch = s->joined * int_conv_result(c, s->v.d)->stride[s->v.d->rank - 1];
     const int64_t steps[HEADS] = {c->sw * c->stride_w, window_step(s)};
     const int64_t reach[HEADS] = {(c->kh - 1) * c->dh * c->stride_h + (c->kw - 1) * c->dw * c->stride_w + ic,
-                                  (c->kh - 1) * row_pitch(s) + (c->kw - 1) * column_pitch(s) + s->joined * ic};
+                                  (c->kh - 1) * row_pitch(s) + (c->kw - 1) * column_pitch(s) +
+                                      s->joined * ic};
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
         int_result_at(&s->v.c, s->v.d, p, r->set, 0),
         head == 0 ? k_address(k, s->v.x, p->x) : k_address(k, s->v.window, k_index(k, 0)),

@@ -136,7 +136,8 @@ bool int_scales_find(const IntConv *c, IntScales *s)
     if (s->has_even)
         add_evens(c, s);
     if (s->choice.upper != NULL)
-        s->choices = lower_param_data(l, "choices", DTYPE_i32, s->choice.upper, (uint64_t)n * CHOICE_WORDS * 4);
+        s->choices =
+            lower_param_data(l, "choices", DTYPE_i32, s->choice.upper, (uint64_t)n * CHOICE_WORDS * 4);
     if (s->n_own > 0)
         add_own(c, s);
     return true;
