@@ -42,6 +42,7 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_gather] = {simplify_gather},
     [OP_pad] = {simplify_pad},
     [OP_block_decode] = {simplify_block_decode},
+    [OP_int_conv] = {simplify_window_pad},
     [OP_conv] = {simplify_window_pad, simplify_taps, simplify_shuffle, simplify_scale_conv},
     [OP_max_pool] = {simplify_window_pad, simplify_max_pool},
     [OP_avg_pool] = {simplify_window_pad},

@@ -95,6 +95,23 @@ static NodeId move(const Simplify *s, NodeId id, const int64_t *perm, uint32_t r
     return graph_clone_node(s->g, s->g, id, src);
 }
 
+// The pad of a transpose, so that a window behind it meets the pad.
+static NodeId pad_behind(const Simplify *s, NodeId id, const int64_t *perm)
+{
+    const Node pad = *graph_node(s->g, id);
+    const uint32_t rank = pad.shape->rank;
+    int64_t pads[2 * SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < 2 * rank; i++)
+        pads[i] = node_get_at(&pad, A_pad_pads, (uint32_t)perm[i % rank] + i / rank * rank, 0);
+    const NodeId x = graph_transpose(s->g, pad.src[0], perm);
+    NodeBuild b = node_copy_begin(s->g, s->g, id);
+    node_src(&b, x);
+    if (pad.n_src > 1)
+        node_src(&b, pad.src[1]);
+    node_ints(&b, A_pad_pads, pads, 2 * rank);
+    return node_end(&b);
+}
+
 NodeId simplify_transposes(const Simplify *s, NodeId id)
 {
     const Node n = *graph_node(s->g, id);
@@ -102,11 +119,13 @@ NodeId simplify_transposes(const Simplify *s, NodeId id)
     const uint32_t rank = n.shape->rank;
     rlx_assert(rank == x.shape->rank);
     int64_t perm[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++)
+        perm[i] = node_get_at(&n, A_transpose_perm, i, 0);
+    if (x.op == OP_pad && s->uses[n.src[0]] == 1 && shape_is_const(n.shape))
+        return pad_behind(s, n.src[0], perm);
     if (op_info[x.op].kind != OPKIND_EW || !shape_is_const(n.shape) || shape_numel(n.shape) == 0 ||
         !can_move(s, n.src[0], rank, 0))
         return id;
-    for (uint32_t i = 0; i < rank; i++)
-        perm[i] = node_get_at(&n, A_transpose_perm, i, 0);
     return move(s, n.src[0], perm, rank);
 }
 

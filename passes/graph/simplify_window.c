@@ -23,10 +23,21 @@ static bool has_int(const Node *n, AttrId id, int64_t value)
     return true;
 }
 
+// Is an element of the pad what stands for 0 in the operand of an int_conv? It is the padding of that.
+static bool is_zero_point(const Graph *g, const Node *window, const Node *pad)
+{
+    double value = 0, zero = 0;
+    const NodeId fill = pad->n_src > 1 ? pad->src[1] : 0, point = window->n_src > 3 ? window->src[3] : 0;
+    return fill == point || ((fill == 0 || node_is_scalar_const(g, fill, &value)) &&
+                             (point == 0 || node_is_scalar_const(g, point, &zero)) && value == zero);
+}
+
 // Would the window see the same without the elements that the pad adds?
 static bool fits_window(const Graph *g, const Node *window, const Node *pad)
 {
     double value = 0;
+    if (window->op == OP_int_conv)
+        return is_zero_point(g, window, pad);
     if (pad->n_src > 1 && pad->src[1] != 0 && !node_is_scalar_const(g, pad->src[1], &value))
         return false;
     if (window->op == OP_conv)
@@ -56,7 +67,7 @@ static bool add_pads(const Node *window, const Node *pad, AttrId pads, int64_t *
         if (axis >= 2)
             out[side * spatial + axis - 2] = v + node_get_at(window, pads, side * spatial + axis - 2, 0);
     }
-    if (window->op == OP_conv)
+    if (window->op == OP_conv || window->op == OP_int_conv)
         return true;
     const AttrId kernel = window->op == OP_max_pool ? A_max_pool_kernel : A_avg_pool_kernel;
     for (uint32_t i = 0; i < 2 * spatial; i++)
@@ -83,6 +94,7 @@ NodeId simplify_window_pad(const Simplify *s, NodeId id)
     const Node pad = *graph_node(s->g, n.src[0]);
     rlx_assert(n.shape->rank >= 3);
     const AttrId ids = n.op == OP_conv       ? A_conv_pads
+                       : n.op == OP_int_conv ? A_int_conv_pads
                        : n.op == OP_max_pool ? A_max_pool_pads
                                              : A_avg_pool_pads;
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};

@@ -125,6 +125,7 @@ static uint32_t limits_of(const Rows *rows, uint64_t *limits, uint32_t most)
 {
     uint32_t n = 0;
     uint64_t limit = UINT64_MAX;
+    limits[n++] = 0; // where there are more than that, the lowest is among them
     for (bool is_last = false; n + 2 <= most && !is_last;) {
         const uint64_t peak = rows_peak(rows, limit);
         is_last = peak > limit || peak == 0;
@@ -141,9 +142,28 @@ static uint32_t limits_of(const Rows *rows, uint64_t *limits, uint32_t most)
     return n;
 }
 
+// Without a limit: kernels run one after the other, but for those that must run row by row. False: these
+// cannot, which was reported.
+static bool run_plainly(Pass *p, LeadMemo *known)
+{
+    const bool has_rows = p->options->strips >= 2 && pass_is_serial(p), is_given = p->plan->rows.input != 0;
+    if (!has_rows && !is_given) {
+        memplan_run(p, known);
+        return true;
+    }
+    const Rows rows = rows_facts(p, known);
+    if (!rows_cut(&rows, has_rows ? 0 : UINT64_MAX)) {
+        rows_input_report(p, &rows);
+        return false;
+    }
+    memplan_run(p, known);
+    return true;
+}
+
 // Which cut has the lowest peak is an estimate. Tries all whose estimates are near that, and ends with the
 // plan that takes the least. So any limit is kept to from what is said to be the least on.
-static bool fit_lowest(Pass *p, const Saved *saved, const Rows *rows)
+// plain: by how much the plan exceeds the limit that has no cuts.
+static bool fit_lowest(Pass *p, const Saved *saved, const Rows *rows, uint64_t plain)
 {
     enum { MAX_LIMITS = 512, MAX_TRIED = 40, PERCENT_OFF = 25 };
     uint64_t *limits = ARENA_ARRAY(p->scratch, uint64_t, MAX_LIMITS), best = 0, least = UINT64_MAX, bytes = 0;
@@ -162,14 +182,17 @@ static bool fit_lowest(Pass *p, const Saved *saved, const Rows *rows)
             bytes = p->plan->region_bytes[REGION_ARENA];
         }
     }
-    return try_rows(p, saved, rows, best);
+    if (least <= plain)
+        return try_rows(p, saved, rows, best);
+    restore(p->plan, saved);
+    return run_plainly(p, rows->known) && excess(p) == 0;
 }
 
 // Rows in turns and less scratch memory, with limits that fall until the plan keeps to the one that was
 // given. False: none does; the plan is that with the least.
 static bool fit_rows(Pass *p, const Saved *saved, LeadMemo *known)
 {
-    const uint64_t state = plan_state_bytes(p->plan), ram = pass_ram(p->options);
+    const uint64_t state = plan_state_bytes(p->plan), ram = pass_ram(p->options), plain = excess(p);
     uint64_t wanted = ram > state ? ram - state : 0;
     restore(p->plan, saved);
     const Rows rows = rows_facts(p, known);
@@ -179,7 +202,7 @@ static bool fit_rows(Pass *p, const Saved *saved, LeadMemo *known)
         const uint64_t over = excess(p);
         wanted = wanted > over ? wanted - over : 0;
     }
-    return fit_lowest(p, saved, &rows);
+    return fit_lowest(p, saved, &rows, plain);
 }
 
 static uint64_t macs_of(const Plan *p)
@@ -231,24 +254,6 @@ static void spare(Pass *p, const Saved *saved, LeadMemo *known)
         run_rows(p, saved, &rows, UINT64_MAX);
     else
         memplan_run(p, known);
-}
-
-// Without a limit: kernels run one after the other, but for those that must run row by row. False: these
-// cannot, which was reported.
-static bool run_plainly(Pass *p, LeadMemo *known)
-{
-    const bool has_rows = p->options->strips >= 2 && pass_is_serial(p), is_given = p->plan->rows.input != 0;
-    if (!has_rows && !is_given) {
-        memplan_run(p, known);
-        return true;
-    }
-    const Rows rows = rows_facts(p, known);
-    if (!rows_cut(&rows, has_rows ? 0 : UINT64_MAX)) {
-        rows_input_report(p, &rows);
-        return false;
-    }
-    memplan_run(p, known);
-    return true;
 }
 
 bool memplan_fit(Pass *p)

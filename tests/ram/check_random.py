@@ -28,6 +28,7 @@ RLXC = os.path.abspath(sys.argv[1])
 CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imc", "rv32imafcv", "cortex-m3", "cortex-m33",
         "cortex-m7", "rv32imafc", "esp32-s3")
 TIME_LIMIT = 120
+FOUND = (10149,)  # the least by the estimates was more than it takes without a limit
 RUNS = 2
 # Where it is included: the code of one variant, which runs all inputs and writes all outputs.
 VARIANT = """#include "%(name)s.h"
@@ -242,7 +243,8 @@ def check(seed):
 def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 400 * count
-    return tap.run_checks([(f"network {seed}", check, (seed,)) for seed in range(first, first + count)])
+    seeds = dict.fromkeys((*FOUND, *range(first, first + count)))
+    return tap.run_checks([(f"network {seed}", check, (seed,)) for seed in seeds])
 
 
 if __name__ == "__main__":
