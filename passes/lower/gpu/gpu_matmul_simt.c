@@ -66,6 +66,29 @@ static void place_thread(GpuSimt *s)
     }
 }
 
+static int64_t slices_of(const GpuSimt *s)
+{
+    return ceil_div(ceil_div(s->p->k, s->pair), s->depth);
+}
+
+// Slices of the last part of k, which has the fewest.
+static int64_t least_slices(const GpuSimt *s)
+{
+    const int64_t n = slices_of(s), splits = s->shape.splits > 1 ? s->shape.splits : 1;
+    return n - (splits - 1) * ceil_div(n, splits);
+}
+
+// The words of k of this group; GPUs without clusters leave all of them to the first group.
+static void place_part(GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const int64_t words = ceil_div(s->p->k, s->pair), part = ceil_div(slices_of(s), s->shape.splits) * s->depth;
+    const KRef has_clusters = k_call(k, KDEV_has_wgmma, 0, 0, 0), all = k_index(k, words);
+    s->first = k_select(k, has_clusters, k_expr(k, "$ * #", s->rank, part), k_index(k, 0));
+    s->end = k_select(k, has_clusters, k_expr(k, "min($ * # + #, $)", s->rank, part, part, all), all);
+    s->shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
+}
+
 static void begin_tile(GpuSimt *s)
 {
     Kernel *k = s->k;
@@ -73,6 +96,8 @@ static void begin_tile(GpuSimt *s)
     const KRef z = k_for_group(k, gpu_matmul_count(p), "matrix");
     const KRef n_tile = k_for_group(k, ceil_div(p->n, s->shape.columns), "columns");
     const KRef m_tile = k_for_group(k, ceil_div(p->m, s->shape.rows), "rows");
+    if (s->shape.splits > 1)
+        s->rank = k_for_group(k, s->shape.splits, "part");
     s->m = k_expr(k, "$ * #", m_tile, s->shape.rows);
     place_batch(s, z);
     s->n = k_expr(k, "$ * #", n_tile, s->shape.columns);
@@ -82,6 +107,8 @@ static void begin_tile(GpuSimt *s)
     place_thread(s);
     place_side(s, &s->a, s->m);
     place_side(s, &s->b, s->n);
+    if (s->shape.splits > 1)
+        place_part(s);
     if (p->bytes != NULL && p->bytes->zero != 0)
         s->zero = operand_scalar(s->l, p->bytes->zero, k_index(k, 0), DTYPE_i32);
 }
@@ -108,7 +135,7 @@ static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, uint32_t whic
     gpu_side_put(s, &s->a, which);
     gpu_side_put(s, &s->b, which);
     k_barrier(k);
-    k_if(k, k_expr(k, "$ < #", next, ceil_div(s->p->k, s->pair)));
+    k_if(k, k_lt(k, next, s->end));
     gpu_side_fetch(s, &s->a, next, which);
     gpu_side_fetch(s, &s->b, next, which);
     k_end(k);
@@ -118,17 +145,17 @@ static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, uint32_t whic
 static void multiply_slices(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const int64_t words = ceil_div(s->p->k, s->pair), ahead = words > s->depth ? s->ahead : 1;
+    const int64_t ahead = least_slices(s) > 1 ? s->ahead : 1;
     for (int64_t i = 0; i < ahead; i++) {
-        gpu_side_fetch(s, &s->a, k_index(k, i * s->depth), (uint32_t)i);
-        gpu_side_fetch(s, &s->b, k_index(k, i * s->depth), (uint32_t)i);
+        gpu_side_fetch(s, &s->a, k_expr(k, "$ + #", s->first, i * s->depth), (uint32_t)i);
+        gpu_side_fetch(s, &s->b, k_expr(k, "$ + #", s->first, i * s->depth), (uint32_t)i);
     }
-    const KRef from = k_for(k, k_index(k, 0), k_index(k, words), ahead * s->depth, KFOR_SERIAL, "from");
+    const KRef from = k_for(k, s->first, s->end, ahead * s->depth, KFOR_SERIAL, "from");
     for (int64_t i = 0; i < ahead; i++) {
         const KRef own = k_expr(k, "$ + #", from, i * s->depth);
-        const bool may_end = i > 0 && ceil_div(words, s->depth) % ahead != 0;
+        const bool may_end = i > 0 && (s->shape.splits > 1 || slices_of(s) % ahead != 0);
         if (may_end)
-            k_if(k, k_expr(k, "$ < #", own, words));
+            k_if(k, k_lt(k, own, s->end));
         multiply_slice(s, sums, k_expr(k, "$ + #", own, ahead * s->depth), (uint32_t)i);
         if (may_end)
             k_end(k);
@@ -177,14 +204,20 @@ static void multiply_tile(const GpuSimt *s)
     const KRef sums = k_array(k, s->sum, gpu_simt_sums(s));
     clear_sums(s, sums);
     multiply_slices(s, sums);
-    if (has_teams) {
-        join_teams(s, sums);
-        k_if(k, k_expr(k, "$ == 0", s->team));
-    }
-    const GpuSimt stored = s->unit == GPU_UNIT_SIMD ? share_sums(s, sums) : *s;
-    gpu_simt_store(&stored, sums);
     if (has_teams)
-        k_end(k);
+        join_teams(s, sums);
+    if (s->shape.splits > 1) {
+        k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
+        gpu_simt_store_split(s, sums);
+        k_else(k);
+        k_if(k, k_expr(k, "$ == 0", s->rank));
+    }
+    if (has_teams)
+        k_if(k, k_expr(k, "$ == 0", s->team));
+    GpuSimt stored = s->unit == GPU_UNIT_SIMD ? share_sums(s, sums) : *s;
+    stored.shape.splits = 0;
+    gpu_simt_store(&stored, sums);
+    k_ends(k, has_teams + (s->shape.splits > 1 ? 2u : 0u));
 }
 
 // With cooperative matrices where the device has them; else what follows.
@@ -242,6 +275,8 @@ void gpu_matmul_simt(const GpuMatmul *p)
     k->places = s.ahead > 1 ? 1 : gpu_simt_places_of(p, s.unit, s.shape);
     gpu_side_begin(&s, &s.a);
     gpu_side_begin(&s, &s.b);
+    s.first = k_index(k, 0);
+    s.end = k_index(k, ceil_div(p->k, s.pair));
     GpuSimt coop = has_coop ? gpu_coop_begin(&s) : s;
     share_side(&s, &s.a);
     share_side(&s, &s.b);
@@ -249,6 +284,10 @@ void gpu_matmul_simt(const GpuMatmul *p)
         s.parts = k_shared(k, s.sum, s.shape.teams / 2 * s.shape.rows * s.shape.columns);
     if (s.unit == GPU_UNIT_SIMD)
         s.result = k_shared(k, DTYPE_f32, s.shape.rows * s.a.pitch);
+    if (s.shape.splits > 1) {
+        k->cluster = s.shape.splits;
+        k_use_shared(k, (uint32_t)(s.shape.rows * s.shape.columns * (int64_t)sizeof(float)));
+    }
     begin_tile(&s);
     if (p->rows != 0)
         k_if(k, k_lt(k, s.m, p->rows));
@@ -257,5 +296,5 @@ void gpu_matmul_simt(const GpuMatmul *p)
     if (has_coop)
         begin_other_way(&s, &coop);
     multiply_tile(&s);
-    k_ends(k, 3u + has_coop + (p->rows != 0) + (p->groups != NULL));
+    k_ends(k, 3u + (s.shape.splits > 1) + has_coop + (p->rows != 0) + (p->groups != NULL));
 }

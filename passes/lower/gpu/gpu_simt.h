@@ -36,10 +36,11 @@ typedef enum GpuUnit {
 } GpuUnit;
 
 // A tile, whose k is shared by teams of threads: each has every sum of the tile for its part of each slice.
-// FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps.
+// FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps. splits: 0, or
+// so many groups of a cluster have a part of the slices each, and in the end a part of the tile's sums.
 typedef struct GpuShape {
     int16_t rows, columns;
-    uint8_t teams, threads_m, warps_m;
+    uint8_t teams, threads_m, warps_m, splits;
 } GpuShape;
 
 // An operand: a matrix or a window. `vector` words are brought by an access, along k or along its lines
@@ -73,6 +74,8 @@ typedef struct GpuSimt {
     KRef batch[GPU_MATMUL_MAX_BATCH];
     GpuSide a, b;
     KRef parts, result;        // sums that teams hand over; the tile, of simdgroups
+    KRef rank, shared;         // splits: number of the group in its cluster; where memory for parts begins
+    KRef first, end;           // splits: words of k of the group
 } GpuSimt;
 
 static inline int64_t gpu_simt_members(const GpuSimt *s) // threads of a team
@@ -83,6 +86,12 @@ static inline int64_t gpu_simt_sums(const GpuSimt *s) // of a thread
 {
     return s->unit == GPU_UNIT_COOP ? GPU_COOP_RUN
                                     : (int64_t)s->shape.rows * s->shape.columns / gpu_simt_members(s);
+}
+
+// Sums of a thread that its group stores.
+static inline int64_t gpu_simt_stored(const GpuSimt *s)
+{
+    return s->shape.splits > 1 ? gpu_simt_sums(s) / s->shape.splits : gpu_simt_sums(s);
 }
 
 static inline int64_t gpu_simt_threads_n(const GpuSimt *s) // of a team, along the columns
@@ -182,5 +191,8 @@ void gpu_simt_multiply(const GpuSimt *s, KRef sums);
 bool gpu_simt_is_by_row(const GpuSimt *s);
 // Computes the root of the thread's sums and stores it.
 void gpu_simt_store(const GpuSimt *s, KRef sums);
+// The same where groups of a cluster have parts of the sums: each adds up its share of them, in the order of
+// the parts. Called by all threads; those that have sums are the ones of the first team.
+void gpu_simt_store_split(const GpuSimt *s, KRef sums);
 
 #endif

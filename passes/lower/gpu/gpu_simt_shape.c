@@ -5,14 +5,16 @@
 #include "passes/lower/gpu/gpu_simt.h"
 #include "passes/lower/gpu/gpu_split.h"
 
-enum { MATRIX_TILE = 64, WORD = 4 };
+enum { MATRIX_TILE = 64, WORD = 4, MOST_SPLITS = 8 };
 static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
+// Of groups of a cluster: until all have met twice; to hand over a kilobyte of sums.
+static const double HAND_TIME = 1.0, PART_TIME = 0.1;
 
 static const GpuShape shapes[] = {
-    {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
-    {128, 32, 2, 16, 4},  {32, 128, 2, 8, 1},  {64, 32, 4, 8, 2},   {32, 64, 4, 8, 1},  {32, 32, 4, 8, 1},
-    {128, 160, 1, 32, 2}, {64, 160, 1, 16, 2}, {128, 96, 1, 32, 4}, {64, 96, 1, 16, 2},
-    {128, 32, 1, 32, 8},
+    {128, 128, 1, 16, 2, 0}, {128, 64, 1, 16, 4, 0}, {64, 128, 1, 16, 2, 0}, {64, 64, 1, 16, 4, 0}, {64, 64, 2, 16, 2, 0},
+    {128, 32, 2, 16, 4, 0},  {32, 128, 2, 8, 1, 0},  {64, 32, 4, 8, 2, 0},   {32, 64, 4, 8, 1, 0},  {32, 32, 4, 8, 1, 0},
+    {128, 160, 1, 32, 2, 0}, {64, 160, 1, 16, 2, 0}, {128, 96, 1, 32, 4, 0}, {64, 96, 1, 16, 2, 0},
+    {128, 32, 1, 32, 8, 0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -73,9 +75,14 @@ uint8_t gpu_simt_places(GpuUnit unit, GpuShape t)
                : 2;
 }
 
+static int64_t splits_of(GpuShape t)
+{
+    return t.splits > 1 ? t.splits : 1;
+}
+
 static int64_t count_groups(const GpuMatmul *p, GpuShape t)
 {
-    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p);
+    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p) * splits_of(t);
 }
 
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t)
@@ -100,7 +107,7 @@ int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t)
     const int64_t words = ceil_div(own, STEP) * STEP;
     const bool fits = words * t.teams * (t.rows + t.columns) <= MOST_HELD * GPU_SIMT_THREADS &&
                       shared_bytes(t, words) <= p->l->caps->shared_bytes;
-    return unit != GPU_UNIT_SIMD && (words < GPU_SIMT_WORDS || fits) ? words : GPU_SIMT_WORDS;
+    return unit != GPU_UNIT_SIMD && t.splits <= 1 && (words < GPU_SIMT_WORDS || fits) ? words : GPU_SIMT_WORDS;
 }
 
 uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
@@ -147,14 +154,13 @@ static double slice_of(const GpuMachine *m, double rate, double wait, double til
 }
 
 // Microseconds: of the processors, and of the cache.
-static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
+static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape t)
 {
     const GpuMachine *m = p->l->caps->gpu;
-    const GpuShape t = shapes[which];
     const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
     const int64_t depth = words * gpu_unit_pair(unit);
     const int64_t groups = count_groups(p, t);
-    const double steps = (double)ceil_div(p->k, depth), tile = (double)(t.rows * t.columns * depth);
+    const double steps = (double)ceil_div(ceil_div(p->k, depth), splits_of(t)), tile = (double)(t.rows * t.columns * depth);
     const Speed *speed = unit == GPU_UNIT_TF32   ? &tf32_speed[which]
                          : unit == GPU_UNIT_COOP ? &coop_speed[which]
                          : unit == GPU_UNIT_FMA  ? &fma_speed[which]
@@ -166,8 +172,10 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
                                                    : depth; // those of 16-bit floats are short
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
-    const double sums = (double)(groups * t.rows * t.columns) * SUM_TIME; // those beyond the end, too
-    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
+    const double own = (double)(t.rows * t.columns);
+    const double sums = (double)(groups / splits_of(t)) * own * SUM_TIME; // those beyond the end, too
+    const double handed = t.splits > 1 ? HAND_TIME + own * WORD / 1000 * PART_TIME * (1 - 1.0 / t.splits) : 0;
+    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums + handed;
 }
 
 // Threads alone have blocks of sums in both directions.
@@ -191,19 +199,38 @@ static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
            (!gpu_coop_fits(p) || coop_speed[which].share > 0);
 }
 
+// Can so many groups of a cluster share k? All clusters run at once, or there is no gain.
+static bool can_split(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    enum { FOUR = 4, LEAST_SLICES = 2 };
+    const GpuMachine *m = p->l->caps->gpu;
+    const int64_t slices = ceil_div(ceil_div(p->k, gpu_unit_pair(unit)), GPU_SIMT_WORDS * t.teams);
+    const int64_t part = ceil_div(slices, t.splits), sums = t.rows * t.columns * t.teams / GPU_SIMT_THREADS;
+    const int64_t clusters = m->clusters[__builtin_ctz(t.splits)];
+    return p->l->caps->has_mma && unit != GPU_UNIT_SIMD && !gpu_coop_fits(p) && part >= LEAST_SLICES &&
+           (t.splits - 1) * part < slices && sums % (FOUR * t.splits) == 0 &&
+           count_groups(p, t) / t.splits <= clusters * gpu_simt_places(unit, t);
+}
+
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
 {
     rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
     Arena *a = p->l->pass->perm;
-    Candidate list[N_SHAPES];
-    GpuShape shape[N_SHAPES];
+    Candidate list[N_SHAPES * MOST_SPLITS];
+    GpuShape shape[N_SHAPES * MOST_SPLITS];
     uint32_t n = 0;
     const int64_t matrices = gpu_matmul_count(p);
     for (uint32_t i = 0; i < N_SHAPES; i++)
-        if (can_have(p, unit, i)) {
-            const GpuShape t = shape[n] = shapes[i];
-            const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
-            list[n++] = (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i)};
+        for (uint8_t splits = 1; splits <= MOST_SPLITS && can_have(p, unit, i); splits *= 2) {
+            GpuShape t = shapes[i];
+            t.splits = splits > 1 ? splits : 0;
+            if (splits > 1 && !can_split(p, unit, t))
+                continue;
+            const char *name = splits > 1
+                                   ? arena_printf(a, "%dx%dx%d/%d", t.rows, t.columns, t.teams, splits)
+                                   : arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
+            shape[n] = t;
+            list[n++] = (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i, t)};
         }
     rlx_assert(n > 0);
     const char *question =

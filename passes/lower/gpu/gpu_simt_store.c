@@ -4,6 +4,7 @@
 // What split elements (GPU_UNIT_TF32) make of infinite ones is NaN, and so is what infinite elements make of
 // zeros that stand for nothing: in frames of images, in columns of other groups. A thread that has NaN
 // therefore sums its elements again, one by one.
+#include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
 // --- where sums are ------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ static Runs runs_of(const GpuSimt *s)
     if (c->k == 1 || c->outer == 1)
         for (r.length = most; r.length > 1 && !is_whole(s, c, r.length);)
             r.length /= 2;
-    r.n = gpu_simt_sums(s) / r.length;
+    r.n = gpu_simt_stored(s) / r.length;
     return r;
 }
 
@@ -88,11 +89,10 @@ static Spot thread_spot(const GpuSimt *s, KRef row, KRef column)
                   k_expr(k, "$ * # + $", row, own_n, column)};
 }
 
-static Spot spot_of(const GpuSimt *s, Runs runs, KRef run, KRef i)
+// Of the sum that is number `along` in the order in which they are stored.
+static Spot whole_spot(const GpuSimt *s, Runs runs, KRef along)
 {
     Kernel *k = s->k;
-    rlx_assert(runs.length >= 1 && run != 0);
-    const KRef along = k_expr(k, "$ * # + $", run, runs.length, i);
     if (has_fragments(s))
         return fragment_spot(s, along);
     if (s->unit == GPU_UNIT_COOP)
@@ -102,6 +102,19 @@ static Spot spot_of(const GpuSimt *s, Runs runs, KRef run, KRef i)
     const int64_t own_n = s->shape.columns / gpu_simt_threads_n(s), length = runs.is_by_row ? own_m : own_n;
     const KRef fast = k_expr(k, "$ % #", along, length), slow = k_expr(k, "$ / #", along, length);
     return runs.is_by_row ? thread_spot(s, fast, slow) : thread_spot(s, slow, fast);
+}
+
+// Element i of a run. Where groups share the sums, those of this one are by themselves.
+static Spot spot_of(const GpuSimt *s, Runs runs, KRef run, KRef i)
+{
+    Kernel *k = s->k;
+    rlx_assert(runs.length >= 1 && run != 0);
+    const KRef along = k_expr(k, "$ * # + $", run, runs.length, i);
+    if (s->shape.splits <= 1)
+        return whole_spot(s, runs, along);
+    Spot at = whole_spot(s, runs, k_expr(k, "$ * # + $", s->rank, gpu_simt_stored(s), along));
+    at.sum = along;
+    return at;
 }
 
 // --- values --------------------------------------------------------------------------------------
@@ -191,7 +204,7 @@ static KRef plain_sum(const GpuSimt *s, const Spot *at)
 static void store_again(const GpuSimt *s)
 {
     Kernel *k = s->k;
-    const Runs runs = {.n = gpu_simt_sums(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
+    const Runs runs = {.n = gpu_simt_stored(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
     const KRef run = k_loop(k, runs.n, KFOR_ROLL, "run");
     const Spot at = spot_of(s, runs, run, k_index(k, 0));
     k_if(k, is_in(s, &at));
@@ -205,7 +218,7 @@ static void store_again(const GpuSimt *s)
 static KRef find_nan(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
-    const Runs runs = {.n = gpu_simt_sums(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
+    const Runs runs = {.n = gpu_simt_stored(s), .length = 1, .is_by_row = gpu_simt_is_by_row(s)};
     const KRef found = k_var(k, k_integer(k, DTYPE_bool, 0), "has_nan");
     const KRef run = k_loop(k, runs.n, KFOR_UNROLL, "run");
     const Spot at = spot_of(s, runs, run, k_index(k, 0));
@@ -232,5 +245,72 @@ void gpu_simt_store(const GpuSimt *s, KRef sums)
     store_run(s, sums, runs, run);
     k_end(k);
     if (may_fail)
+        k_end(k);
+}
+
+// --- sums of a cluster ---------------------------------------------------------------------------
+
+enum { FOUR = 4, FOUR_BYTES = 16 };
+
+// Where the group that adds them up has four sums of a thread, of a part of k.
+static KRef part_address(const GpuSimt *s, KRef part, int64_t four)
+{
+    const int64_t fours = gpu_simt_stored(s) / FOUR;
+    const KRef number = k_expr(s->k, "$ * # + #", part, fours, four);
+    return k_expr(s->k, "($ * # + $) * # + $", number, gpu_simt_members(s), s->member, FOUR_BYTES, s->shared);
+}
+
+// Sums of this part of k go to those who add them up.
+static void put_parts(const GpuSimt *s, KRef sums)
+{
+    Kernel *k = s->k;
+    const Runs runs = {.length = 1, .is_by_row = gpu_simt_is_by_row(s)};
+    const int64_t share = gpu_simt_stored(s);
+    for (int64_t n = 0; n < share * s->shape.splits; n += FOUR) {
+        const KRef four = k_array(k, s->sum, FOUR), zero = k_index(k, 0);
+        for (int64_t i = 0; i < FOUR; i++) {
+            const Spot at = whole_spot(s, runs, k_index(k, n + i));
+            k_astore(k, four, k_index(k, i), k_aload(k, sums, at.sum, 1));
+        }
+        k_device(k, s->sum == DTYPE_u32 ? KDEV_cluster_put_words : KDEV_cluster_put4,
+                 part_address(s, s->rank, n % share / FOUR), k_index(k, n / share), four, zero);
+    }
+}
+
+static KRef add_parts(const GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const int64_t splits = s->shape.splits, share = gpu_simt_stored(s);
+    const KRef out = k_array(k, s->sum, share), parts = k_array(k, s->sum, splits * FOUR);
+    for (int64_t n = 0; n < share; n += FOUR) {
+        for (int64_t part = 0; part < splits; part++)
+            k_device(k, s->sum == DTYPE_u32 ? KDEV_shared_get_words : KDEV_shared_get4, parts,
+                     k_index(k, part * FOUR), part_address(s, k_index(k, part), n / FOUR));
+        for (int64_t i = 0; i < FOUR; i++) {
+            KRef sum = k_aload(k, parts, k_index(k, i), 1);
+            for (int64_t part = 1; part < splits; part++)
+                sum = k_add(k, sum, k_aload(k, parts, k_index(k, part * FOUR + i), 1));
+            k_astore(k, out, k_index(k, n + i), sum);
+        }
+    }
+    return out;
+}
+
+void gpu_simt_store_split(const GpuSimt *s, KRef sums)
+{
+    rlx_assert(s->shape.splits > 1 && gpu_simt_stored(s) % FOUR == 0);
+    Kernel *k = s->k;
+    const bool has_teams = s->shape.teams > 1;
+    k_device_with(k, KDEV_cluster_sync, 0); // all groups have begun
+    if (has_teams)
+        k_if(k, k_expr(k, "$ == 0", s->team));
+    put_parts(s, sums);
+    if (has_teams)
+        k_end(k);
+    k_device_with(k, KDEV_cluster_sync, 0);
+    if (has_teams)
+        k_if(k, k_expr(k, "$ == 0", s->team));
+    gpu_simt_store(s, add_parts(s));
+    if (has_teams)
         k_end(k);
 }
