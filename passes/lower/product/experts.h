@@ -45,6 +45,20 @@ void experts_note_rows(Lower *l, Experts *x);
 // Constant weights as they were given, k * n elements for each expert, as experts_place: x->weights, whose
 // elements the kernel takes for `type`. Only behind experts_note_rows, of a layer (x->is_layer).
 void experts_place_given(Lower *l, Experts *x, DType type);
+// How rows are cut into blocks, each of rows of one expert.
+typedef struct ExpertBlocks {
+    int64_t rows, n, matrices; // of a block; blocks at most; experts that have rows at most
+    int64_t likely;            // blocks, where the last one of an expert is half full
+    // The last block of an expert comes behind those of all, if it is at most half full: groups that have had
+    // fewer tiles take it, for which the matrix is read again.
+    bool has_tails;
+} ExpertBlocks;
+// What the lists say of a row: its number, this less it where it has no expert, or that there is none.
+enum { EXPERT_NO_ROW = -1, EXPERT_NO_EXPERT = -2 };
+enum { EXPERTS_MOST = 512, EXPERTS_FEW_ROWS = 64, EXPERTS_MANY_ROWS = 128 }; // the latter: of a block
+ExpertBlocks experts_blocks(const Experts *x);
+// The kernel that fills the lists of GpuGroups (experts_lists.c).
+void experts_list_rows(Lower *l, const Experts *x, BufId lists);
 // The product as tiles, on GPUs that share memory (experts_units.c). False: it does not fit, and nothing was
 // done.
 bool experts_units(Lower *l, Experts *x);

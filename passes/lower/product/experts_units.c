@@ -10,16 +10,10 @@
 #include <string.h>
 
 enum {
-    NO_ROW = -1,
-    NO_EXPERT = -2,   // less the row
-    FEW_ROWS = 64,    // of an expert, for blocks of so many
-    MANY_ROWS = 128,
-    THREADS = 512,    // that sort
     COPY_THREADS = 128,
-    SLOT_ALIGN = 64,  // bytes: host_moe.c
+    SLOT_ALIGN = 64, // bytes: host_moe.c
     LEAST_K = 16,
-    LEAST_SECOND = 64, // columns and k, of two products in one kernel
-    AHEAD = 8         // rows of which a thread that sorts reads the experts at once
+    LEAST_SECOND = 64 // columns and k, of two products in one kernel
 };
 
 static KRef entry_at(const GpuMatmul *p, KRef at)
@@ -60,13 +54,13 @@ GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row)
 
 KRef gpu_group_has_rows(const GpuMatmul *p, KRef row)
 {
-    return k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, NO_ROW));
+    return k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, EXPERT_NO_ROW));
 }
 
 // The row of an entry; 0 where there is none.
 static KRef row_of_entry(Kernel *k, KRef entry)
 {
-    const KRef other = k_expr(k, "max(# - $, 0)", NO_EXPERT, entry);
+    const KRef other = k_expr(k, "max(# - $, 0)", EXPERT_NO_EXPERT, entry);
     return k_select(k, k_expr(k, "$ < 0", entry), other, entry);
 }
 
@@ -79,7 +73,7 @@ KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in)
 {
     if (p->groups == NULL)
         return in;
-    return k_and(p->l->k, in, k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, NO_ROW)));
+    return k_and(p->l->k, in, k_ne(p->l->k, gpu_group_entry(p, row), k_index(p->l->k, EXPERT_NO_ROW)));
 }
 
 KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum)
@@ -93,33 +87,8 @@ KRef gpu_group_sum(const GpuMatmul *p, KRef row, KRef column, KRef sum)
         const int type = k_inst(k, sum)->dtype;
         sum = k_add(k, sum, operand_scalar(p->l, bias, operand_index(p->l, bias, place), type));
     }
-    return k_select(k, k_expr(k, "$ <= #", gpu_group_entry(p, row), NO_EXPERT),
+    return k_select(k, k_expr(k, "$ <= #", gpu_group_entry(p, row), EXPERT_NO_EXPERT),
                     k_number(k, k_inst(k, sum)->dtype, 0), sum);
-}
-
-// --- how the rows are cut ------------------------------------------------------------------------
-
-typedef struct Blocks {
-    int64_t rows, n, matrices; // of a block; blocks at most; experts that have rows at most
-    int64_t likely;            // blocks, where the last one of an expert is half full
-} Blocks;
-
-static Blocks blocks_of(const Experts *x)
-{
-    Blocks b = {.rows = 2 * x->rows > 3 * FEW_ROWS * x->n_experts ? MANY_ROWS : FEW_ROWS};
-    b.matrices = x->rows < x->n_experts ? x->rows : x->n_experts;
-    b.n = (x->rows + b.matrices * (b.rows - 1)) / b.rows;
-    b.likely = (x->rows + b.matrices * b.rows / 2 + b.rows - 1) / b.rows;
-    b.likely = b.likely < b.n ? b.likely : b.n;
-    return b;
-}
-
-static int64_t threads_of_expert(const Experts *x)
-{
-    int64_t n = 1;
-    while (2 * n * x->n_experts <= THREADS)
-        n *= 2;
-    return n;
 }
 
 // --- kernels before the product ------------------------------------------------------------------
@@ -156,183 +125,6 @@ static BufId add_buffer(Lower *l, const char *name, uint64_t bytes)
     vec_push(p->arena, &p->buffers,
              ((PlanBuffer){.region = REGION_ARENA, .bytes = bytes, .align = 128, .name = name}));
     return p->buffers.len - 1;
-}
-
-// --- the lists -----------------------------------------------------------------------------------
-
-typedef struct Sort {
-    Lower *l;
-    const Experts *x;
-    Blocks blocks;
-    int64_t parts;        // threads of an expert
-    uint32_t lists;
-    KRef expert, part;    // of the thread: it looks at every parts-th row, as its neighbours at the others
-    KRef counts, totals;  // shared: by thread, by expert
-} Sort;
-
-// The expert of a row that counts in this run; *entry: what the lists say of it. A row that does not count is
-// of expert -1.
-static KRef expert_of(const Sort *s, KRef row, KRef *entry)
-{
-    Lower *l = s->l;
-    Kernel *k = l->k;
-    const Experts *x = s->x;
-    KRef idx[SHAPE_MAX_RANK] = {0}, is_live = k_integer(k, DTYPE_bool, 1);
-    experts_row(l, x, row, idx);
-    for (uint32_t i = 0; i + 1 < x->d.rank; i++)
-        if (x->d.live[i].size != 0)
-            is_live = k_expr(k, "$ & $ < $", is_live, idx[i], lower_live(l, &x->d.live[i], x->d.extent[i]));
-    const KRef e = operand_clamped(l, x->index, operand_index(l, x->index, idx), -1, x->n_experts);
-    const KRef is_some = k_expr(k, "0 <= $ & $ < #", e, e, x->n_experts);
-    *entry = k_select(k, is_some, row, k_expr(k, "# - $", NO_EXPERT, row));
-    return k_select(k, is_live, k_select(k, is_some, e, k_index(k, 0)), k_index(k, -1));
-}
-
-static void set_entry(const Sort *s, KRef at, KRef v)
-{
-    k_store(s->l->k, s->lists, at, k_cast(s->l->k, v, DTYPE_i32), 1);
-}
-
-// Calls fn for each of the thread's rows that are of its expert. The experts of several are read at once.
-static void each_row(const Sort *s, KRef counter, void (*fn)(const Sort *s, KRef counter, KRef entry))
-{
-    Kernel *k = s->l->k;
-    KRef entry[AHEAD], e[AHEAD];
-    const KRef end = k_index(k, s->x->rows);
-    const KRef first = k_for(k, s->part, end, AHEAD * s->parts, KFOR_SERIAL, "row");
-    for (int64_t i = 0; i < AHEAD; i++) {
-        const KRef row = k_expr(k, "min($ + #, $ + -1)", first, i * s->parts, end);
-        e[i] = k_get(k, k_var(k, expert_of(s, row, &entry[i]), "expert"));
-    }
-    for (int64_t i = 0; i < AHEAD; i++) {
-        k_if(k, k_expr(k, "$ + # < $ & $ == $", first, i * s->parts, end, e[i], s->expert));
-        fn(s, counter, entry[i]);
-        k_set(k, counter, k_expr(k, "$ + 1", k_get(k, counter)));
-        k_end(k);
-    }
-    k_end(k);
-}
-
-static void count_row(const Sort *s, KRef counter, KRef entry)
-{
-    (void)s, (void)counter, (void)entry;
-}
-
-static void place_row(const Sort *s, KRef counter, KRef entry)
-{
-    set_entry(s, k_get(s->l->k, counter), entry);
-}
-
-static KRef shared_entry(Kernel *k, KRef array, KRef at)
-{
-    return k_cast(k, k_aload(k, array, at, 1), KT_INDEX);
-}
-
-static void share_counts(const Sort *s, KRef thread)
-{
-    Kernel *k = s->l->k;
-    const KRef counter = k_var(k, k_index(k, 0), "count"), zero = k_index(k, 0);
-    each_row(s, counter, count_row);
-    k_astore(k, s->counts, thread, k_cast(k, k_get(k, counter), DTYPE_i32));
-    k_barrier(k);
-    k_if(k, k_expr(k, "$ == 0", s->part));
-    k_set(k, counter, zero);
-    const KRef i = k_for(k, zero, k_index(k, s->parts), 1, KFOR_SERIAL, "i");
-    const KRef of_part = shared_entry(k, s->counts, k_add(k, thread, i));
-    k_set(k, counter, k_add(k, k_get(k, counter), of_part));
-    k_end(k);
-    k_astore(k, s->totals, s->expert, k_cast(k, k_get(k, counter), DTYPE_i32));
-    k_end(k);
-    k_barrier(k);
-}
-
-static KRef block_count(const Sort *s, KRef rows)
-{
-    return k_expr(s->l->k, "($ + #) / #", rows, s->blocks.rows - 1, s->blocks.rows);
-}
-
-// Entries from one place to another, all the same.
-static void fill(const Sort *s, KRef from, KRef to, KRef v)
-{
-    Kernel *k = s->l->k;
-    const KRef i = k_for(k, from, to, 1, KFOR_SERIAL, "i");
-    set_entry(s, i, v);
-    k_end(k);
-}
-
-// By block of an expert, of which there are n from `first` on: how they are walked, in strips of about the
-// same height.
-static void place_strips(const Sort *s, KRef first, KRef n)
-{
-    Kernel *k = s->l->k;
-    const int64_t blocks = s->blocks.n, list = blocks * s->blocks.rows + blocks;
-    const KRef strips = k_expr(k, "($ + #) / #", n, GPU_RASTER_ROWS - 1, GPU_RASTER_ROWS);
-    const KRef height = k_expr(k, "max(($ + $ + -1) / max($, 1), 1)", n, strips, strips);
-    const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
-    const KRef begin = k_expr(k, "$ / $ * $", i, height, height), place = k_expr(k, "$ + $ + #", first, i, list);
-    set_entry(s, place, k_add(k, first, begin));
-    set_entry(s, k_expr(k, "$ + #", place, blocks), k_expr(k, "min($, $ - $)", height, n, begin));
-    k_end(k);
-}
-
-// Blocks without rows, from `first` on.
-static void place_no_rows(const Sort *s, KRef first)
-{
-    Kernel *k = s->l->k;
-    const int64_t blocks = s->blocks.n, list = blocks * s->blocks.rows;
-    const KRef i = k_for(k, first, k_index(k, blocks), 1, KFOR_SERIAL, "i");
-    set_entry(s, k_expr(k, "$ + #", i, list), k_index(k, -1));
-    set_entry(s, k_expr(k, "$ + #", i, list + blocks), i);
-    set_entry(s, k_expr(k, "$ + #", i, list + 2 * blocks), k_index(k, 1));
-    k_end(k);
-}
-
-// The rows of the thread, and what its expert has beside: the rest of its last block, the lists of blocks.
-static void place_rows(const Sort *s, KRef thread)
-{
-    Kernel *k = s->l->k;
-    const KRef zero = k_index(k, 0), block = k_var(k, zero, "block"), place = k_var(k, zero, "place");
-    KRef i = k_for(k, zero, s->expert, 1, KFOR_SERIAL, "i");
-    k_set(k, block, k_add(k, k_get(k, block), block_count(s, shared_entry(k, s->totals, i))));
-    k_end(k);
-    const KRef first = k_expr(k, "$ * #", k_get(k, block), s->blocks.rows);
-    k_set(k, place, first);
-    i = k_for(k, k_sub(k, thread, s->part), thread, 1, KFOR_SERIAL, "i");
-    k_set(k, place, k_add(k, k_get(k, place), shared_entry(k, s->counts, i)));
-    k_end(k);
-    each_row(s, place, place_row);
-    const KRef total = shared_entry(k, s->totals, s->expert), n = block_count(s, total);
-    const int64_t m = s->blocks.n * s->blocks.rows;
-    k_if(k, k_expr(k, "$ == #", s->part, s->parts - 1));
-    const KRef rest = k_expr(k, "($ + $) * #", k_get(k, block), n, s->blocks.rows);
-    fill(s, k_get(k, place), rest, k_index(k, NO_ROW));
-    const KRef from = k_expr(k, "$ + #", k_get(k, block), m), to = k_add(k, from, n);
-    fill(s, from, to, s->expert);
-    place_strips(s, k_get(k, block), n);
-    k_if(k, k_expr(k, "$ == #", s->expert, s->x->n_experts - 1));
-    place_no_rows(s, k_add(k, k_get(k, block), n));
-    k_end(k);
-    k_end(k);
-}
-
-static void sort_rows(Lower *l, const Experts *x, BufId lists)
-{
-    Kernel *k = l->k;
-    Sort s = {.l = l, .x = x, .blocks = blocks_of(x), .parts = threads_of_expert(x)};
-    s.lists = lower_param_buffer(l, lists, DTYPE_i32, PARAM_WRITE);
-    k_set_group(k, THREADS);
-    s.counts = k_shared(k, DTYPE_i32, THREADS);
-    s.totals = k_shared(k, DTYPE_i32, THREADS);
-    k_for_group(k, 1, "group");
-    k_wait(k);
-    const KRef thread = k_thread(k);
-    s.expert = k_expr(k, "$ / #", thread, s.parts);
-    s.part = k_expr(k, "$ % #", thread, s.parts);
-    share_counts(&s, thread);
-    k_if(k, k_expr(k, "$ < #", s.expert, x->n_experts));
-    place_rows(&s, thread);
-    k_end(k);
-    k_end(k);
 }
 
 // --- the rows ------------------------------------------------------------------------------------
@@ -382,7 +174,7 @@ static void copy_row(Lower *l, const Experts *x, uint32_t to, KRef place, KRef e
 static void copy_rows(Lower *l, const Experts *x, BufId lists, BufId rows)
 {
     Kernel *k = l->k;
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     const uint32_t from = lower_param_buffer(l, lists, DTYPE_i32, PARAM_READ);
     const uint32_t to =
         lower_param_buffer(l, rows, (DType)lower_node(l, x->x)->dtype, PARAM_WRITE);
@@ -433,7 +225,7 @@ static GpuMatrix matrices_of(const Experts *x, const Loc *loc)
 
 static GpuMatmul product_of(Lower *l, const Experts *x, const Loc *locs, const GpuGroups *groups)
 {
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     GpuMatmul p = {.l = l, .m = b.n * b.rows, .n = x->n, .k = x->k, .n_batch = 1, .batch = {x->n_experts},
                    .d = &x->d, .point = point_of, .ctx = x, .groups = groups, .c = result_of(l, x)};
     p.a = (GpuMatrix){.id = x->x, .loc = &locs[0], .outer = x->k, .k = 1};
@@ -446,15 +238,15 @@ static bool has_form(Lower *l, const Experts *x)
     const int type = lower_node(l, x->x)->dtype;
     return l->pass->frame == NULL && l->caps->shared_bytes != 0 &&
            lower_is_float(lower_node(l, l->anchor)->dtype) && type == lower_node(l, x->w)->dtype &&
-           x->n_experts >= 1 && x->n_experts <= THREADS && x->rows >= 1 && x->d.rank >= 1 && !x->d.is_exact &&
-           x->rows <= INT32_MAX / 2 / MANY_ROWS;
+           x->n_experts >= 1 && x->n_experts <= EXPERTS_MOST && x->rows >= 1 && x->d.rank >= 1 && !x->d.is_exact &&
+           x->rows <= INT32_MAX / 2 / EXPERTS_MANY_ROWS;
 }
 
 // What an earlier product of the layer has made already, or room for it: where[0] the lists, [1] the rows.
 static void make_rows(Lower *l, const Experts *x, BufId *where)
 {
     Plan *p = l->plan;
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     const uint64_t m = (uint64_t)(b.n * b.rows), bytes = dtype_info[lower_node(l, x->x)->dtype].bytes;
     PlanKernel *pk = NULL;
     for (uint32_t i = 0; i < p->experts.sorted.len; i++) {
@@ -467,7 +259,7 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
     if (where[0] == 0) {
         where[0] = add_buffer(l, "order", (m + 3 * (uint64_t)b.n) * 4);
         Lower own = begin_kernel(l, "sort", &pk);
-        sort_rows(&own, x, where[0]);
+        experts_list_rows(&own, x, where[0]);
         end_kernel(l, &own, x->index);
     }
     if (where[1] != 0)
@@ -549,7 +341,7 @@ bool experts_units(Lower *l, Experts *x)
     if (!has_form(l, x))
         return false;
     Loc locs[2] = {{.stride = {x->k, 1}}, loc_of_weights(l, x)};
-    const Blocks b = blocks_of(x);
+    const ExpertBlocks b = experts_blocks(x);
     GpuGroups groups = {.rows = b.rows, .matrices = b.matrices, .likely = b.likely * b.rows, .bias = x->bias};
     GpuMatmul p = product_of(l, x, locs, &groups);
     if (x->has_table) { // slots begin at multiples of so many bytes
@@ -596,11 +388,11 @@ bool experts_take_second(const Plan *p, NodeId product)
     const int64_t rows = shape_numel(graph_node(p->graph, n->src[2])->shape);
     if (n->op != OP_grouped_matmul || !p->caps->is_gpu || !p->caps->has_mma || p->caps->shared_bytes == 0 ||
         (n->n_src > 3 && n->src[3] != 0) || !is_leaf(w) || !k_is_half(n->dtype) || x->dtype != n->dtype ||
-        w->dtype != n->dtype || x->shape->rank < 1 || w->shape->dim[0] < 1 || w->shape->dim[0] > THREADS ||
-        rows > INT32_MAX / 2 / MANY_ROWS)
+        w->dtype != n->dtype || x->shape->rank < 1 || w->shape->dim[0] < 1 || w->shape->dim[0] > EXPERTS_MOST ||
+        rows > INT32_MAX / 2 / EXPERTS_MANY_ROWS)
         return false;
     const int64_t k = w->shape->dim[1], columns = w->shape->dim[2]; // or the other way round
     const int64_t width = 16 / dtype_info[n->dtype].bytes;
-    return rows > FEW_ROWS && k % width == 0 && columns % width == 0 && k >= LEAST_SECOND &&
+    return rows > EXPERTS_FEW_ROWS && k % width == 0 && columns % width == 0 && k >= LEAST_SECOND &&
            columns >= LEAST_SECOND;
 }
