@@ -29,9 +29,7 @@ static bool is_alone(const Products *p, NodeId id)
 static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
 {
     const Node *a = graph_node(g, one), *b = graph_node(g, other);
-    if (a->op == OP_grouped_matmul && b->op == OP_grouped_matmul &&
-        (a->src[2] != b->src[2] || graph_node(g, a->src[1])->op != graph_node(g, b->src[1])->op ||
-         node_get_int(a, A_grouped_matmul_transpose_b) != node_get_int(b, A_grouped_matmul_transpose_b)))
+    if (experts_are_product(a) && !experts_are_alike(g, a, b))
         return false;
     return a->src[0] == b->src[0] && a->shape == b->shape &&
            graph_node(g, a->src[1])->shape == graph_node(g, b->src[1])->shape && a->op == b->op &&
@@ -42,14 +40,14 @@ static bool are_same_rows(const Graph *g, NodeId one, NodeId other)
 static bool is_product(const Graph *g, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    return matmul_form(n).is_there || n->op == OP_block_matmul || n->op == OP_grouped_matmul;
+    return matmul_form(n).is_there || n->op == OP_block_matmul || experts_are_product(n);
 }
 
 // May another product of the same rows be computed in the same kernel?
 static bool takes_second(const Products *p, NodeId id)
 {
     const Node *n = graph_node(p->g, id);
-    if (n->op == OP_grouped_matmul)
+    if (experts_are_product(n))
         return p->pass->options->moe_slots == 0 && experts_take_second(p->plan, id);
     return matmul_form(n).is_there ? matvec_takes(p->plan, id) : block_stream_takes(p->pass, id);
 }

@@ -10,6 +10,7 @@
 enum {
     MAP_ALIGN = 16,
     MIN_SIZE = 16,
+    MOST_FOR_TWO = 128, // columns of floats, so that two groups have room for what else they need
     MIN_COLUMNS = 8
 };
 
@@ -42,6 +43,12 @@ static bool is_mappable(const GpuMatmul *p, const GpuMatrix *x)
             return false;
     }
     return rank <= 4 && lower_can_map(p->l, x->loc->buf);
+}
+
+bool gpu_result_has_boxes(const GpuMatmul *p)
+{
+    return p->bytes == NULL && p->c.k == 1 && k_is_half(lower_node(p->l, p->l->root)->dtype) &&
+           is_mappable(p, &p->c);
 }
 
 DType gpu_matmul_type(const GpuMatmul *p)
@@ -90,7 +97,8 @@ static void place_in_strip(const GpuEmit *e, KRef index, KRef *row, KRef *column
     const int64_t of_block = e->p->groups->rows / e->rows, each = of_block * e->n_tiles;
     const KRef block = k_expr(k, "$ / #", index, each);
     const GpuStrip s = gpu_group_strip(e->p, k_expr(k, "$ * #", block, e->p->groups->rows));
-    const KRef count = k_expr(k, "$ * #", s.count, of_block), inner = k_expr(k, "$ - $ * #", index, s.first, each);
+    const KRef count = k_expr(k, "$ * #", s.count, of_block);
+    const KRef inner = k_expr(k, "$ - $ * #", index, s.first, each);
     *column = k_div(k, inner, count);
     *row = k_expr(k, "$ * # + ($ + $) % $", s.first, of_block, inner, *column, count);
 }
@@ -265,8 +273,8 @@ static void add_maps(GpuEmit *e)
     }
     const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
                              p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
-    const bool is_whole = p->groups == NULL || p->c.packed != 0; // rows of the result are those of the product
-    e->stores_boxes = fits_blocks && is_whole && is_mappable(p, &p->c);
+    const bool is_whole = p->groups == NULL || p->c.packed != 0; // its rows are those of the result
+    e->stores_boxes = fits_blocks && is_whole && gpu_result_has_boxes(p);
     e->stores_pieces = fits_blocks && !is_whole && gpu_stores_pieces(p);
     e->stores_lines = fits_blocks && p->groups == NULL && !e->stores_boxes && !gpu_stores_pairs(p);
     if (e->stores_boxes)
@@ -296,7 +304,8 @@ void gpu_matmul_emit(const GpuMatmul *p)
                                                     : places;
     k_set_group(k, (uint32_t)(GPU_WARPGROUP * (1 + e.tile.warpgroups)));
     k->cluster = (uint8_t)cluster;
-    if (p->bytes != NULL && gpu_tile_has_room(m, e.tile)) // what its threads store takes registers
+    // What its threads store takes registers.
+    if (gpu_tile_has_room(m, e.tile) && (p->bytes != NULL || e.tile.columns <= MOST_FOR_TWO))
         k->places = 2;
     add_maps(&e);
     if (p->groups != NULL && e.slots < e.tiles) // some have less to do than others

@@ -71,8 +71,8 @@ typedef struct GpuGroups {
     int64_t matrices; // that are read at most
     int64_t likely;   // rows of blocks that are likely to have any
     // Parameter of i32. By row of the product: its row in the root, -2 - that if its sums are 0, or -1 for
-    // none, behind all others of the block; behind these, by block: the matrix, or -1 if the block has no rows;
-    // then the first of the blocks of that matrix which are walked together, and then their number.
+    // none, behind all others of the block. Behind these, by block: the matrix, or -1 if the block has no
+    // rows; then the first of the blocks of that matrix which are walked together, and then their number.
     uint32_t lists;
     NodeId bias;        // [matrices, n], added to the sums of rows; 0: none
     // 0, or 1 + the parameter that has the element with which each matrix begins, a multiple of `table_step`:
@@ -116,9 +116,10 @@ typedef struct GpuMatmul {
 enum { GPU_RASTER_ROWS = 8 }; // rows of tiles that are walked together: their operands stay in the cache
 
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
-// by a group of its own in a cluster. Of two products each has half of the columns. Two groups of a pair (pair: 2, else 1) have rows behind each other and
-// the same columns: each copies half of what both need of B. kept: 0, or all steps of k: the tiles of a group
-// have the same columns, of which all of B stays in shared memory, and slots have rows of A only.
+// by a group of its own in a cluster. Of two products each has half of the columns. Two groups of a pair
+// (pair: 2, else 1) have rows behind each other and the same columns: each copies half of what both need of
+// B. kept: 0, or all steps of k: the tiles of a group have the same columns, of which all of B stays in shared
+// memory, and slots have rows of A only.
 typedef struct GpuTile {
     uint8_t warpgroups, stages, splits, pair, kept;
     int16_t columns;
@@ -173,6 +174,8 @@ typedef struct GpuEmit {
 } GpuEmit;
 
 GpuTile gpu_tile_choose(const GpuMatmul *p);
+// Can the copy engine store the result?
+bool gpu_result_has_boxes(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
 int64_t gpu_tile_places(const GpuMachine *m, GpuTile t); // groups, or pairs, that all processors have at once
 uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results

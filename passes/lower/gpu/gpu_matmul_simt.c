@@ -82,7 +82,8 @@ static int64_t least_slices(const GpuSimt *s)
 static void place_part(GpuSimt *s)
 {
     Kernel *k = s->k;
-    const int64_t words = ceil_div(s->p->k, s->pair), part = ceil_div(slices_of(s), s->shape.splits) * s->depth;
+    const int64_t words = ceil_div(s->p->k, s->pair);
+    const int64_t part = ceil_div(slices_of(s), s->shape.splits) * s->depth;
     const KRef has_clusters = k_call(k, KDEV_has_wgmma, 0, 0, 0), all = k_index(k, words);
     s->first = k_select(k, has_clusters, k_expr(k, "$ * #", s->rank, part), k_index(k, 0));
     s->end = k_select(k, has_clusters, k_expr(k, "min($ * # + #, $)", s->rank, part, part, all), all);

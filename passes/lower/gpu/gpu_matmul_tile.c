@@ -99,13 +99,15 @@ static double most(double a, double b)
     return a > b ? a : b;
 }
 
-// Microseconds that the threads of a processor take to make results of sums of bytes and to store them: warps
-// wait for what they have asked for, so that the more there are, the more is done at once.
+// Microseconds that the threads of a processor take to make results and to store them themselves: warps wait
+// for what they have asked for, so that the more there are, the more is done at once.
 static double time_of_results(const GpuMatmul *p, GpuTile t)
 {
     const double warps = t.warpgroups * (gpu_tile_has_room(machine_of(p), t) ? 2 : 1);
     const double sums = work_of(p, t).waves * (double)gpu_tile_rows(t) * t.columns / t.splits / GPU_WARPGROUP;
-    return p->bytes == NULL ? 0 : sums * RESULT_TIME / (warps < 4 ? warps : 4);
+    const bool has_copies = p->bytes == NULL && (t.splits > 1 || p->groups != NULL || p->image != NULL ||
+                                                 (t.columns % 64 == 0 && gpu_result_has_boxes(p)));
+    return has_copies ? 0 : sums * RESULT_TIME / (warps < 4 ? warps : 4);
 }
 
 // Microseconds of the slowest of: multiplying, what one group gets, what all get of the cache and of memory.
@@ -180,7 +182,8 @@ static bool can_have(const GpuMatmul *p, GpuTile t)
         return false;
     return (t.splits == 1 || (can_split(p, t) && is_one_wave(p, t))) && (p->b.k == 1 || is_whole) &&
            (p->image == NULL || (t.columns % 64 == 0 && t.pair == 1)) &&
-           (t.pair == 1 || p->m > gpu_tile_rows(t)) && gpu_tile_own_columns(p, t) <= ceil_div(p->n, 64) * 64 &&
+           (t.pair == 1 || p->m > gpu_tile_rows(t)) &&
+           gpu_tile_own_columns(p, t) <= ceil_div(p->n, 64) * 64 &&
            (t.columns % 64 == 0 || t.splits > 1 || t.warpgroups == 1 || p->bytes != NULL);
 }
 

@@ -41,8 +41,8 @@ static KRef empty_bar(const GpuEmit *e, KRef slot)
     return k_expr(e->k, "$ + #", full_bar(e, slot), 8 * e->tile.stages);
 }
 
-// Numbers of tiles that a group has taken: two, each with a barrier for those who read it, and one for who has
-// taken it.
+// Numbers of tiles that a group has taken: two, each with a barrier for those who read it, and one for who
+// has taken it.
 enum { NUMBERS = 2 };
 
 static KRef number_bar(const GpuEmit *e, KRef slot)
@@ -217,8 +217,8 @@ static void tell_number(const GpuEmit *e, Ring r, KRef number)
     advance_of(k, r, NUMBERS);
 }
 
-// Opens a loop over tiles that this group takes, and has rows for: the number of one. The last group leaves the
-// counter as the next run needs it.
+// Opens a loop over tiles that this group takes and that have rows: the number of one. The last group leaves
+// the counter as the next run needs it.
 static KRef open_taken(const GpuEmit *e, Ring r)
 {
     Kernel *k = e->k;
@@ -464,8 +464,9 @@ static void set_up(GpuEmit *e)
     k_device(k, KDEV_bar_init, empty_bar(e, i), k_index(k, e->tile.warpgroups * e->tile.pair));
     k_end(k);
     for (int64_t n = 0; n < NUMBERS && e->counter != 0; n++) {
-        k_device(k, KDEV_bar_init, number_bar(e, k_index(k, n)), k_index(k, 1));
-        k_device(k, KDEV_bar_init, read_bar(e, k_index(k, n)), k_index(k, e->tile.warpgroups * GPU_WARPGROUP));
+        const KRef slot = k_index(k, n), readers = k_index(k, e->tile.warpgroups * GPU_WARPGROUP);
+        k_device(k, KDEV_bar_init, number_bar(e, slot), k_index(k, 1));
+        k_device(k, KDEV_bar_init, read_bar(e, slot), readers);
     }
     k_device_with(k, KDEV_bar_init_done, 0);
     k_end(k);

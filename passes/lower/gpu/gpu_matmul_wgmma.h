@@ -10,6 +10,14 @@ enum {
     GPU_BLOCK_BYTES = GPU_BLOCK_ROWS * GPU_ROW_BYTES
 };
 
+enum { GPU_PIECE = 8 }; // elements of 16 bytes
+
+// What the root is made of beside the sums, by at most n neighbours of a row. False: not so, or nothing.
+struct Wide;
+bool gpu_has_wide(const GpuEmit *e, int64_t n, struct Wide *w);
+// Where the result has the root at a row and a column of the product.
+KRef gpu_root_index(const GpuEmit *e, const GpuPlace *at, KRef row, KRef column);
+
 // Where the sums of a thread are: row of the first, column of the first; of four, two are 8 rows below.
 typedef struct GpuFragment {
     KRef row, column, lane, warp;

@@ -36,8 +36,8 @@ typedef enum GpuUnit {
 } GpuUnit;
 
 // A tile, whose k is shared by teams of threads: each has every sum of the tile for its part of each slice.
-// FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps. splits: 0, or
-// so many groups of a cluster have a part of the slices each, and in the end a part of the tile's sums.
+// FMA: threads of a team are lines_m rows of threads; units: its warps are warps_m rows of warps. splits: 0,
+// or so many groups of a cluster have a part of the slices each, and in the end a part of the tile's sums.
 typedef struct GpuShape {
     int16_t rows, columns;
     uint8_t teams, threads_m, warps_m, splits;

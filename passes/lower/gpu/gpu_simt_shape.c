@@ -7,14 +7,15 @@
 
 enum { MATRIX_TILE = 64, WORD = 4, MOST_SPLITS = 8 };
 static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
-// Of groups of a cluster: until all have met twice; to hand over a kilobyte of sums.
-static const double HAND_TIME = 1.0, PART_TIME = 0.1;
+// Of groups of a cluster: until all have met twice, and for each of them; to hand over a kilobyte of sums.
+// What they gain by an estimate must be more than it may be off by (12 convolutions and products, H200).
+static const double MEET_TIME = 0.5, GROUP_TIME = 0.25, PART_TIME = 0.1, SPLIT_MARGIN = 1.1;
 
 static const GpuShape shapes[] = {
-    {128, 128, 1, 16, 2, 0}, {128, 64, 1, 16, 4, 0}, {64, 128, 1, 16, 2, 0}, {64, 64, 1, 16, 4, 0}, {64, 64, 2, 16, 2, 0},
-    {128, 32, 2, 16, 4, 0},  {32, 128, 2, 8, 1, 0},  {64, 32, 4, 8, 2, 0},   {32, 64, 4, 8, 1, 0},  {32, 32, 4, 8, 1, 0},
-    {128, 160, 1, 32, 2, 0}, {64, 160, 1, 16, 2, 0}, {128, 96, 1, 32, 4, 0}, {64, 96, 1, 16, 2, 0},
-    {128, 32, 1, 32, 8, 0},
+    {128, 128, 1, 16, 2, 0}, {128, 64, 1, 16, 4, 0}, {64, 128, 1, 16, 2, 0}, {64, 64, 1, 16, 4, 0},
+    {64, 64, 2, 16, 2, 0}, {128, 32, 2, 16, 4, 0}, {32, 128, 2, 8, 1, 0}, {64, 32, 4, 8, 2, 0},
+    {32, 64, 4, 8, 1, 0}, {32, 32, 4, 8, 1, 0}, {128, 160, 1, 32, 2, 0}, {64, 160, 1, 16, 2, 0},
+    {128, 96, 1, 32, 4, 0}, {64, 96, 1, 16, 2, 0}, {128, 32, 1, 32, 8, 0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -88,8 +89,10 @@ static int64_t count_groups(const GpuMatmul *p, GpuShape t)
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     enum { MOST_SUMS = 32 };
+    const GpuMachine *m = p->l->caps->gpu;
     return unit != GPU_UNIT_SIMD && t.rows * t.columns * t.teams / GPU_SIMT_THREADS <= MOST_SUMS &&
-           count_groups(p, t) <= p->l->caps->gpu->processors;
+           count_groups(p, t) <= m->processors &&
+           (t.splits <= 1 || count_groups(p, t) / t.splits <= m->clusters[__builtin_ctz(t.splits)]);
 }
 
 static int64_t shared_bytes(GpuShape t, int64_t words)
@@ -107,7 +110,8 @@ int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t)
     const int64_t words = ceil_div(own, STEP) * STEP;
     const bool fits = words * t.teams * (t.rows + t.columns) <= MOST_HELD * GPU_SIMT_THREADS &&
                       shared_bytes(t, words) <= p->l->caps->shared_bytes;
-    return unit != GPU_UNIT_SIMD && t.splits <= 1 && (words < GPU_SIMT_WORDS || fits) ? words : GPU_SIMT_WORDS;
+    const bool may_be_one = unit != GPU_UNIT_SIMD && t.splits <= 1;
+    return may_be_one && (words < GPU_SIMT_WORDS || fits) ? words : GPU_SIMT_WORDS;
 }
 
 uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t)
@@ -160,7 +164,8 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape
     const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
     const int64_t depth = words * gpu_unit_pair(unit);
     const int64_t groups = count_groups(p, t);
-    const double steps = (double)ceil_div(ceil_div(p->k, depth), splits_of(t)), tile = (double)(t.rows * t.columns * depth);
+    const double steps = (double)ceil_div(ceil_div(p->k, depth), splits_of(t));
+    const double own = (double)(t.rows * t.columns), tile = own * (double)depth;
     const Speed *speed = unit == GPU_UNIT_TF32   ? &tf32_speed[which]
                          : unit == GPU_UNIT_COOP ? &coop_speed[which]
                          : unit == GPU_UNIT_FMA  ? &fma_speed[which]
@@ -172,10 +177,10 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape
                                                    : depth; // those of 16-bit floats are short
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
-    const double own = (double)(t.rows * t.columns);
     const double sums = (double)(groups / splits_of(t)) * own * SUM_TIME; // those beyond the end, too
-    const double handed = t.splits > 1 ? HAND_TIME + own * WORD / 1000 * PART_TIME * (1 - 1.0 / t.splits) : 0;
-    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums + handed;
+    const double time = steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
+    const double handed = own * WORD / 1000 * PART_TIME * (1 - 1.0 / (double)splits_of(t));
+    return t.splits > 1 ? (time + MEET_TIME + GROUP_TIME * t.splits + handed) * SPLIT_MARGIN : time;
 }
 
 // Threads alone have blocks of sums in both directions.
@@ -199,6 +204,13 @@ static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
            (!gpu_coop_fits(p) || coop_speed[which].share > 0);
 }
 
+// Of shared memory, with room for what the groups of a cluster hand to each other.
+static int64_t split_bytes(GpuShape t)
+{
+    enum { ALIGN = 1024 }; // where that begins
+    return shared_bytes(t, GPU_SIMT_WORDS) + ALIGN + WORD * t.rows * t.columns;
+}
+
 // Can so many groups of a cluster share k? All clusters run at once, or there is no gain.
 static bool can_split(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
@@ -208,7 +220,8 @@ static bool can_split(const GpuMatmul *p, GpuUnit unit, GpuShape t)
     const int64_t part = ceil_div(slices, t.splits), sums = t.rows * t.columns * t.teams / GPU_SIMT_THREADS;
     const int64_t clusters = m->clusters[__builtin_ctz(t.splits)];
     return p->l->caps->has_mma && unit != GPU_UNIT_SIMD && !gpu_coop_fits(p) && part >= LEAST_SLICES &&
-           (t.splits - 1) * part < slices && sums % (FOUR * t.splits) == 0 &&
+           (t.splits - 1) * part < slices && split_bytes(t) <= p->l->caps->shared_bytes &&
+           sums % (FOUR * t.splits) == 0 &&
            count_groups(p, t) / t.splits <= clusters * gpu_simt_places(unit, t);
 }
 

@@ -66,6 +66,9 @@ bool experts_units(Lower *l, Experts *x);
 bool experts_few(Lower *l, Experts *x);
 // Has a product of experts left these rows in the order of the lists, and nowhere else?
 bool experts_are_sorted(const Lower *l, NodeId x);
+bool experts_are_product(const Node *n);
+// Have two products of the same form the same choice of experts, and weights of the same kind?
+bool experts_are_alike(const Graph *g, const Node *one, const Node *other);
 // Can another product of the same rows be computed in the same kernel, whatever the places of its operands
 // turn out to be?
 bool experts_take_second(const Plan *p, NodeId product);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows in the order of their experts, in blocks: a kernel of one group counts the rows of each expert and lists
-// where they go (GpuGroups).
+// Rows in the order of their experts, in blocks: a kernel of one group counts the rows of each expert and
+// lists where they go (GpuGroups).
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/operand.h"
@@ -15,7 +15,8 @@ enum {
 
 ExpertBlocks experts_blocks(const Experts *x)
 {
-    ExpertBlocks b = {.rows = 2 * x->rows > 3 * EXPERTS_FEW_ROWS * x->n_experts ? EXPERTS_MANY_ROWS : EXPERTS_FEW_ROWS};
+    const bool are_many = 2 * x->rows > 3 * EXPERTS_FEW_ROWS * x->n_experts;
+    ExpertBlocks b = {.rows = are_many ? EXPERTS_MANY_ROWS : EXPERTS_FEW_ROWS};
     b.matrices = x->rows < x->n_experts ? x->rows : x->n_experts;
     b.n = (x->rows + b.matrices * (b.rows - 1)) / b.rows;
     b.likely = (x->rows + b.matrices * b.rows / 2 + b.rows - 1) / b.rows;
@@ -151,7 +152,8 @@ static void place_strips(const Sort *s, KRef first, KRef n)
     const KRef strips = k_expr(k, "($ + #) / #", n, GPU_RASTER_ROWS - 1, GPU_RASTER_ROWS);
     const KRef height = k_expr(k, "max(($ + $ + -1) / max($, 1), 1)", n, strips, strips);
     const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
-    const KRef begin = k_expr(k, "$ / $ * $", i, height, height), place = k_expr(k, "$ + $ + #", first, i, list);
+    const KRef begin = k_expr(k, "$ / $ * $", i, height, height);
+    const KRef place = k_expr(k, "$ + $ + #", first, i, list);
     set_entry(s, place, k_add(k, first, begin));
     set_entry(s, k_expr(k, "$ + #", place, blocks), k_expr(k, "min($, $ - $)", height, n, begin));
     k_end(k);
@@ -207,8 +209,8 @@ static Stretch stretch_of(const Sort *s)
     return x;
 }
 
-// What the expert has beside its rows, of which the last is before `place`: the rest of its last block, the lists
-// of blocks.
+// What the expert has beside its rows, of which the last is before `place`: the rest of its last block, the
+// lists of blocks.
 static void place_blocks(const Sort *s, const Stretch *x, KRef place)
 {
     Kernel *k = s->l->k;

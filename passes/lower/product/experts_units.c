@@ -49,7 +49,8 @@ GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row)
     Kernel *k = p->l->k;
     const int64_t n = p->m / p->groups->rows;
     const KRef block = k_expr(k, "$ / # + #", row, p->groups->rows, p->m);
-    return (GpuStrip){entry_at(p, k_expr(k, "$ + #", block, n)), entry_at(p, k_expr(k, "$ + #", block, 2 * n))};
+    return (GpuStrip){entry_at(p, k_expr(k, "$ + #", block, n)),
+                      entry_at(p, k_expr(k, "$ + #", block, 2 * n))};
 }
 
 KRef gpu_group_has_rows(const GpuMatmul *p, KRef row)
@@ -238,7 +239,8 @@ static bool has_form(Lower *l, const Experts *x)
     const int type = lower_node(l, x->x)->dtype;
     return l->pass->frame == NULL && l->caps->shared_bytes != 0 &&
            lower_is_float(lower_node(l, l->anchor)->dtype) && type == lower_node(l, x->w)->dtype &&
-           x->n_experts >= 1 && x->n_experts <= EXPERTS_MOST && x->rows >= 1 && x->d.rank >= 1 && !x->d.is_exact &&
+           x->n_experts >= 1 && x->n_experts <= EXPERTS_MOST && x->rows >= 1 && x->d.rank >= 1 &&
+           !x->d.is_exact &&
            x->rows <= INT32_MAX / 2 / EXPERTS_MANY_ROWS;
 }
 
@@ -280,11 +282,12 @@ static void make_rows(Lower *l, const Experts *x, BufId *where)
 static bool reads_sorted(const Lower *l, const Experts *x, NodeId product)
 {
     const Node *n = lower_node(l, product), *root = lower_node(l, l->root);
-    if (n->op != OP_grouped_matmul || n->src[0] != l->root || n->src[1] == l->root || n->src[2] != x->index ||
+    if (!experts_are_product(n) || n->src[0] != l->root || n->src[1] == l->root || n->src[2] != x->index ||
         (n->n_src > 3 && n->src[3] == l->root))
         return false;
     const Node *w = lower_node(l, n->src[1]);
-    return root->shape->rank == lower_node(l, x->index)->shape->rank + 1 && w->shape->dim[0] == x->n_experts &&
+    return root->shape->rank == lower_node(l, x->index)->shape->rank + 1 &&
+           w->shape->dim[0] == x->n_experts &&
            w->shape->dim[1] >= LEAST_K && w->shape->dim[2] >= LEAST_K && w->dtype == root->dtype &&
            lower_is_float(n->dtype);
 }
@@ -386,9 +389,10 @@ bool experts_take_second(const Plan *p, NodeId product)
     const Node *n = graph_node(p->graph, product);
     const Node *x = graph_node(p->graph, n->src[0]), *w = graph_node(p->graph, n->src[1]);
     const int64_t rows = shape_numel(graph_node(p->graph, n->src[2])->shape);
-    if (n->op != OP_grouped_matmul || !p->caps->is_gpu || !p->caps->has_mma || p->caps->shared_bytes == 0 ||
+    if (!experts_are_product(n) || !p->caps->is_gpu || !p->caps->has_mma || p->caps->shared_bytes == 0 ||
         (n->n_src > 3 && n->src[3] != 0) || !is_leaf(w) || !k_is_half(n->dtype) || x->dtype != n->dtype ||
-        w->dtype != n->dtype || x->shape->rank < 1 || w->shape->dim[0] < 1 || w->shape->dim[0] > EXPERTS_MOST ||
+        w->dtype != n->dtype || x->shape->rank < 1 || w->shape->dim[0] < 1 ||
+        w->shape->dim[0] > EXPERTS_MOST ||
         rows > INT32_MAX / 2 / EXPERTS_MANY_ROWS)
         return false;
     const int64_t k = w->shape->dim[1], columns = w->shape->dim[2]; // or the other way round

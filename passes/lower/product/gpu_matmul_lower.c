@@ -67,16 +67,15 @@ static GpuMatmul product_of(Lower *l, const Matmul *x)
     return p;
 }
 
-// Many small products of one slice, both of whose operands lie along k: a persistent group stores a tile
-// before it multiplies the next, so that many small groups are faster.
+// Few small products of one slice, both of whose operands lie along k: groups that have a processor each
+// begin sooner without the copy engine.
 static bool are_small(const GpuMatmul *p)
 {
-    enum { MOST_LINES = 64, MOST_OF_MANY = 128, MOST_STEPS = 64, MANY = 2 };
+    enum { MOST_LINES = 64, MOST_STEPS = 64 };
     const GpuMachine *machine = p->l->caps->gpu;
-    const bool are_many = machine != NULL && gpu_matmul_count(p) > MANY * machine->processors;
-    const int64_t most = are_many ? MOST_OF_MANY : MOST_LINES;
-    return p->m <= most && p->n <= most && p->k <= MOST_STEPS && gpu_matmul_count(p) > 1 && p->a.k == 1 &&
-           p->b.k == 1 && !p->by_slots && p->rows == 0;
+    const bool are_few = machine == NULL || gpu_matmul_count(p) <= machine->processors;
+    return are_few && p->m <= MOST_LINES && p->n <= MOST_LINES && p->k <= MOST_STEPS &&
+           gpu_matmul_count(p) > 1 && p->a.k == 1 && p->b.k == 1 && !p->by_slots && p->rows == 0;
 }
 
 bool gpu_matmul_lower(Lower *l, const Matmul *product)

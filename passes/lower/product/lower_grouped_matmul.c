@@ -14,9 +14,26 @@ enum { MAX_TILE_ROWS = 12, MAX_SIZES = 8 };
 // lies between them.
 enum { WAY_PART = 8 };
 
+static bool turns_weights(const Node *n)
+{
+    return node_get_int(n, A_grouped_matmul_transpose_b) != 0;
+}
+
 static bool is_turned(const Lower *l)
 {
-    return node_get_int(lower_node(l, l->anchor), A_grouped_matmul_transpose_b) != 0;
+    return turns_weights(lower_node(l, l->anchor));
+}
+
+bool experts_are_product(const Node *n)
+{
+    return n->op == OP_grouped_matmul;
+}
+
+bool experts_are_alike(const Graph *g, const Node *one, const Node *other)
+{
+    return other->op == one->op && one->src[2] == other->src[2] &&
+           graph_node(g, one->src[1])->op == graph_node(g, other->src[1])->op &&
+           turns_weights(one) == turns_weights(other);
 }
 
 static Experts experts_of(Lower *l, NodeId product)
@@ -378,7 +395,7 @@ static void place_weights(Lower *l, Experts *x)
 static NodeId second_of(const Lower *l)
 {
     for (uint32_t i = 0; i < l->pk->body.len; i++)
-        if (l->pk->body.data[i] != l->anchor && lower_node(l, l->pk->body.data[i])->op == OP_grouped_matmul)
+        if (l->pk->body.data[i] != l->anchor && experts_are_product(lower_node(l, l->pk->body.data[i])))
             return l->pk->body.data[i];
     return 0;
 }
