@@ -118,8 +118,8 @@ enum { GPU_RASTER_ROWS = 8 }; // rows of tiles that are walked together: their o
 // What one group of threads computes: 64 rows for each of `warpgroups`, `columns`; k in `splits` parts, each
 // by a group of its own in a cluster. Of two products each has half of the columns. Two groups of a pair
 // (pair: 2, else 1) have rows behind each other and the same columns: each copies half of what both need of
-// B. kept: 0, or all steps of k: the tiles of a group have the same columns, of which all of B stays in shared
-// memory, and slots have rows of A only.
+// B. kept: 0, or all steps of k: the tiles of a group have the same columns, of which all of B stays in
+// shared memory, and slots have rows of A only.
 typedef struct GpuTile {
     uint8_t warpgroups, stages, splits, pair, kept;
     int16_t columns;

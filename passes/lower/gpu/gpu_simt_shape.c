@@ -102,12 +102,12 @@ static int64_t shared_bytes(GpuShape t, int64_t words)
 }
 
 // Where one slice can be all of k, it has no more than that: nothing waits for a second one, and fewer zeros
-// are brought. Registers hold it on its way.
+// are brought. Registers hold it on its way. Lines are shifted by the same in the words of all teams.
 int64_t gpu_simt_words(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     enum { STEP = 8, MOST_HELD = 18 };
     const int64_t own = ceil_div(ceil_div(p->k, gpu_unit_pair(unit)), t.teams);
-    const int64_t words = ceil_div(own, STEP) * STEP;
+    const int64_t step = t.teams > 1 ? GPU_SIMT_WORDS : STEP, words = ceil_div(own, step) * step;
     const bool fits = words * t.teams * (t.rows + t.columns) <= MOST_HELD * GPU_SIMT_THREADS &&
                       shared_bytes(t, words) <= p->l->caps->shared_bytes;
     const bool may_be_one = unit != GPU_UNIT_SIMD && t.splits <= 1;
