@@ -308,10 +308,7 @@ void gpu_matmul_emit(const GpuMatmul *p)
     if (gpu_tile_has_room(m, e.tile) && (p->bytes != NULL || e.tile.columns <= MOST_FOR_TWO))
         k->places = 2;
     add_maps(&e);
-    if (p->groups != NULL && e.slots < e.tiles) // some have less to do than others
-        e.counter = 1 + lower_param_counter(l, "taken", 2);
-    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines || e.stores_pieces) +
-                        (e.counter != 0 ? GPU_NUMBER_BYTES : 0));
+    k_use_shared(k, gpu_tile_bytes(e.tile, e.stores_boxes || e.stores_lines || e.stores_pieces));
     const KRef group = k_for_group(k, e.slots * cluster, "group");
     e.thread = k_thread(k);
     e.group = k_expr(k, "$ / #", group, cluster);

@@ -166,7 +166,6 @@ typedef struct GpuEmit {
     bool stores_lines;                            // warps write rows of it
     bool stores_pieces;                           // the same by 16 bytes, the root being made then
     uint32_t map_a, map_b, map_c, map_second;
-    uint32_t counter; // 0, or 1 + the parameter from which groups with wgmma take the numbers of tiles
     KRef entries; // array: of the rows that a thread stores by pieces, what the lists say of them; 0: unknown
     KRef shared;                                  // where the group's memory begins
     DType sum;                                    // of sums: f32, or u32 where they are of bytes
@@ -179,7 +178,6 @@ bool gpu_result_has_boxes(const GpuMatmul *p);
 bool gpu_tile_has_room(const GpuMachine *m, GpuTile t); // for two groups on a processor
 int64_t gpu_tile_places(const GpuMachine *m, GpuTile t); // groups, or pairs, that all processors have at once
 uint32_t gpu_tile_bytes(GpuTile t, bool has_blocks); // of shared memory; with blocks of results
-enum { GPU_NUMBER_BYTES = 48 }; // more, where groups take numbers
 GpuPlace gpu_tile_place(const GpuEmit *e, KRef index);
 // Opens the loop over the tiles of this group that have rows, and closes it: the number of a tile.
 KRef gpu_tile_open(const GpuEmit *e);

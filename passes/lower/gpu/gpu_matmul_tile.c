@@ -199,8 +199,7 @@ static GpuTile tile_of(const GpuMatmul *p, TileShape s, uint32_t splits, uint32_
     const bool has_boxes = p->bytes == NULL && splits == 1 && s.columns % 64 == 0;
     GpuTile t = {s.warpgroups, s.stages != 0 ? s.stages : MAX_STAGES, (uint8_t)splits, (uint8_t)pair, 0,
                  s.columns};
-    const int64_t most = most_shared(m) - (p->groups != NULL ? GPU_NUMBER_BYTES : 0);
-    while (t.stages > 0 && gpu_tile_bytes(t, has_boxes) > most)
+    while (t.stages > 0 && gpu_tile_bytes(t, has_boxes) > most_shared(m))
         t.stages = s.stages != 0 ? 0 : t.stages - 1;
     return t;
 }

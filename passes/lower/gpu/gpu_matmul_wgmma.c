@@ -41,25 +41,6 @@ static KRef empty_bar(const GpuEmit *e, KRef slot)
     return k_expr(e->k, "$ + #", full_bar(e, slot), 8 * e->tile.stages);
 }
 
-// Numbers of tiles that a group has taken: two, each with a barrier for those who read it, and one for who
-// has taken it.
-enum { NUMBERS = 2 };
-
-static KRef number_bar(const GpuEmit *e, KRef slot)
-{
-    return full_bar(e, k_expr(e->k, "$ + #", slot, 2 * e->tile.stages));
-}
-
-static KRef read_bar(const GpuEmit *e, KRef slot)
-{
-    return k_expr(e->k, "$ + #", number_bar(e, slot), 8 * NUMBERS);
-}
-
-static KRef number_place(const GpuEmit *e, KRef slot)
-{
-    return k_expr(e->k, "$ + #", number_bar(e, slot), 16 * NUMBERS);
-}
-
 // The ring: slot and phase of the barriers, one step on.
 typedef struct Ring {
     KRef slot, phase; // variables
@@ -72,18 +53,14 @@ static Ring new_ring(const GpuEmit *e, int64_t slot, int64_t phase)
     return r;
 }
 
-static void advance_of(Kernel *k, Ring r, int64_t slots)
+static void advance(const GpuEmit *e, Ring r)
 {
+    Kernel *k = e->k;
     k_set(k, r.slot, k_expr(k, "$ + 1", k_get(k, r.slot)));
-    k_if(k, k_expr(k, "$ == #", k_get(k, r.slot), slots));
+    k_if(k, k_expr(k, "$ == #", k_get(k, r.slot), e->tile.stages));
     k_set(k, r.slot, k_index(k, 0));
     k_set(k, r.phase, k_expr(k, "1 - $", k_get(k, r.phase)));
     k_end(k);
-}
-
-static void advance(const GpuEmit *e, Ring r)
-{
-    advance_of(e->k, r, e->tile.stages);
 }
 
 // rows of an operand from `first` on, k from `step` on, to address `to`.
@@ -205,59 +182,6 @@ static int64_t begin_weights(const GpuEmit *e)
     return n;
 }
 
-// --- numbers of tiles ----------------------------------------------------------------------------
-
-static void tell_number(const GpuEmit *e, Ring r, KRef number)
-{
-    Kernel *k = e->k;
-    const KRef slot = k_get(k, r.slot);
-    k_device(k, KDEV_bar_wait, read_bar(e, slot), k_get(k, r.phase));
-    k_device(k, KDEV_shared_put, number_place(e, slot), number);
-    k_device(k, KDEV_bar_arrive, number_bar(e, slot));
-    advance_of(k, r, NUMBERS);
-}
-
-// Opens a loop over tiles that this group takes and that have rows: the number of one. The last group leaves
-// the counter as the next run needs it.
-static KRef open_taken(const GpuEmit *e, Ring r)
-{
-    Kernel *k = e->k;
-    const KRef zero = k_index(k, 0), one = k_index(k, 1);
-    const KRef taken = k_var(k, zero, "taken"), done = k_var(k, zero, "done");
-    k_loop(k, e->tiles + 1, KFOR_SERIAL, "round");
-    k_device(k, KDEV_take_number, taken, k_address(k, e->counter - 1, zero));
-    const KRef number = k_get(k, taken);
-    k_if(k, k_expr(k, "# <= $", e->tiles, number));
-    tell_number(e, r, k_index(k, -1));
-    k_device(k, KDEV_take_number, done, k_address(k, e->counter - 1, one));
-    k_if(k, k_expr(k, "$ == #", k_get(k, done), e->slots - 1));
-    k_device(k, KDEV_reset_number, k_address(k, e->counter - 1, zero));
-    k_device(k, KDEV_reset_number, k_address(k, e->counter - 1, one));
-    k_end(k);
-    k_device_with(k, KDEV_leave, 0);
-    k_end(k);
-    k_if(k, k_expr(k, "0 <= $", gpu_tile_place(e, number).batch[0]));
-    tell_number(e, r, number);
-    return number;
-}
-
-// The same for those who multiply what it has brought.
-static KRef open_told(const GpuEmit *e, Ring r)
-{
-    Kernel *k = e->k;
-    const KRef told = k_var(k, k_index(k, 0), "told");
-    k_loop(k, e->tiles + 1, KFOR_SERIAL, "round");
-    const KRef slot = k_get(k, r.slot);
-    k_device(k, KDEV_bar_wait, number_bar(e, slot), k_get(k, r.phase));
-    k_device(k, KDEV_shared_get, told, number_place(e, slot));
-    k_device(k, KDEV_bar_arrive, read_bar(e, slot));
-    advance_of(k, r, NUMBERS);
-    k_if(k, k_expr(k, "$ < 0", k_get(k, told)));
-    k_device_with(k, KDEV_leave, 0);
-    k_end(k);
-    return k_get(k, told);
-}
-
 static void produce(const GpuEmit *e)
 {
     Kernel *k = e->k;
@@ -265,8 +189,7 @@ static void produce(const GpuEmit *e)
     const bool is_full = begun == e->tile.stages;
     const Ring r = new_ring(e, is_full ? 0 : begun, is_full ? 0 : 1);
     const KRef begin = k_var(k, k_index(k, begun), "begin");
-    const Ring numbers = e->counter != 0 ? new_ring(e, 0, 1) : r;
-    const KRef tile = e->counter != 0 ? open_taken(e, numbers) : gpu_tile_open(e);
+    const KRef tile = gpu_tile_open(e);
     const GpuPlace at = gpu_tile_place(e, tile);
     const KRef step = open_steps(e, k_get(k, begin)), slot = k_get(k, r.slot);
     KRef bytes = k_index(k, loaded_bytes(e));
@@ -463,11 +386,6 @@ static void set_up(GpuEmit *e)
     k_device(k, KDEV_bar_init, full_bar(e, i), k_index(k, 1));
     k_device(k, KDEV_bar_init, empty_bar(e, i), k_index(k, e->tile.warpgroups * e->tile.pair));
     k_end(k);
-    for (int64_t n = 0; n < NUMBERS && e->counter != 0; n++) {
-        const KRef slot = k_index(k, n), readers = k_index(k, e->tile.warpgroups * GPU_WARPGROUP);
-        k_device(k, KDEV_bar_init, number_bar(e, slot), k_index(k, 1));
-        k_device(k, KDEV_bar_init, read_bar(e, slot), readers);
-    }
     k_device_with(k, KDEV_bar_init_done, 0);
     k_end(k);
     if (e->tile.pair > 1)
@@ -511,8 +429,7 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
     const Ring r = new_ring(e, 0, 0);
     const GpuFragment f = gpu_fragment_of(e, own, block);
     const KRef is_first = k_expr(k, "$ == 0", own);
-    const Ring numbers = e->counter != 0 ? new_ring(e, 0, 0) : r;
-    const GpuPlace at = gpu_tile_place(e, e->counter != 0 ? open_told(e, numbers) : gpu_tile_open(e));
+    const GpuPlace at = gpu_tile_place(e, gpu_tile_open(e));
     GpuEmit known = *e;
     const bool may_pass = e->p->groups != NULL && e->tile.warpgroups > 1;
     if (may_pass)
@@ -526,10 +443,7 @@ static void consume(const GpuEmit *e, KRef own, KRef block, KRef sums)
         pass_slots(e, r, block, is_first);
         k_end(k);
     }
-    if (e->counter != 0)
-        k_end(k);
-    else
-        gpu_tile_close(e);
+    gpu_tile_close(e);
     if (e->stores_boxes) {
         k_if(k, is_first);
         k_device_with(k, KDEV_bulk_wait, 0);
