@@ -68,82 +68,7 @@ static IntConv int_conv_of(Graph *g, NodeId id)
     return c;
 }
 
-// --- as dot products -----------------------------------------------------------------------------
-
-static NodeId scalar_of(Graph *g, NodeId id)
-{
-    return graph_reshape(g, id, &(Shape){0});
-}
-
-// Bytes with another sign: v + 128 or v - 128.
-static NodeId flipped(Graph *g, NodeId id, DType to)
-{
-    const NodeId wide = graph_cast(g, id, DTYPE_i32);
-    const NodeId step = graph_scalar(g, DTYPE_i32, to == DTYPE_u8 ? 128 : -128, node_span(g, id));
-    return graph_cast(g, graph_op2(g, OP_add, wide, step), to);
-}
-
-static NodeId byte_weights(const IntConv *c)
-{
-    const uint64_t n = (uint64_t)shape_numel(&c->ws);
-    int8_t *v = ARENA_ARRAY(c->g->arena, int8_t, n + 1);
-    for (uint64_t i = 0; i < n; i++)
-        v[i] = (int8_t)c->wv[i];
-    return graph_const(c->g, DTYPE_i8, &c->ws, v, n, node_span(c->g, c->w));
-}
-
-// A product of matrices, as images of one pixel.
-static bool is_product(const IntConv *c)
-{
-    const Shape *s = graph_node(c->g, c->id)->shape;
-    return shape_numel(s) == s->dim[0] * s->dim[1];
-}
-
-// Can vectors of output channels take four input channels at a time? Made of parts, dot products are worth it
-// for products, whose weights are read once: pixels of images are many, and as floats may be transformed.
-static bool fits_dot(const IntConv *c, const TargetCaps *caps)
-{
-    const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
-    const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && is_product(c));
-    if (c->ws.rank == 5 && (caps->has_matrix || c->ws.dim[2] > MOST_SLICES))
-        return false;
-    if (!has_dot || n == 0 || c->ws.rank > 5 || (c->ws.dim[1] < 4 && c->group > 1) ||
-        c->ws.dim[0] / c->group < 4)
-        return false;
-    for (int64_t i = 0; i < n; i++)
-        if (c->wv[i] < INT8_MIN || c->wv[i] > INT8_MAX)
-            return false;
-    return true;
-}
-
-// Are they multiplied by units of a GPU, or as depthwise ones? Weights in a file are read where they are.
-static bool fits_units(const IntConv *c, const PassOptions *o)
-{
-    return o->file == NULL && (c->bias == 0 || node_is_const(c->g, c->bias)) &&
-           shape_numel(graph_node(c->g, c->id)->shape) > 0 &&
-           (units_take_bytes(o->caps, &c->ws, c->group, c->wv) ||
-            units_take_depthwise(o->caps, &c->ws, c->group, c->wv));
-}
-
-static NodeId as_dot(const IntConv *c)
-{
-    Graph *g = c->g;
-    NodeId src[5] = {c->x, c->w, c->bias, c->x_zero, 0};
-    if (graph_node(g, c->w)->dtype != DTYPE_i8 || c->w_zero != 0)
-        src[1] = byte_weights(c);
-    if (graph_node(g, c->x)->dtype == DTYPE_i8) {
-        src[0] = flipped(g, c->x, DTYPE_u8);
-        src[3] = c->x_zero != 0 ? flipped(g, c->x_zero, DTYPE_u8)
-                                : graph_scalar(g, DTYPE_u8, 128, node_span(g, c->id));
-    }
-    const Node n = *graph_node(g, c->id);
-    bool is_same = n.n_src == 5;
-    for (uint32_t i = 0; i < n.n_src; i++)
-        is_same = is_same && src[i] == n.src[i];
-    return is_same ? c->id : graph_clone_with(g, c->id, src, 5);
-}
-
-// --- as floats -----------------------------------------------------------------------------------
+// --- sums that f32 holds -------------------------------------------------------------------------
 
 static int64_t taps_of(const IntConv *c)
 {
@@ -189,6 +114,87 @@ static int64_t count_parts(const IntConv *c)
     }
     return 0;
 }
+
+// --- as dot products -----------------------------------------------------------------------------
+
+static NodeId scalar_of(Graph *g, NodeId id)
+{
+    return graph_reshape(g, id, &(Shape){0});
+}
+
+// Bytes with another sign: v + 128 or v - 128.
+static NodeId flipped(Graph *g, NodeId id, DType to)
+{
+    const NodeId wide = graph_cast(g, id, DTYPE_i32);
+    const NodeId step = graph_scalar(g, DTYPE_i32, to == DTYPE_u8 ? 128 : -128, node_span(g, id));
+    return graph_cast(g, graph_op2(g, OP_add, wide, step), to);
+}
+
+static NodeId byte_weights(const IntConv *c)
+{
+    const uint64_t n = (uint64_t)shape_numel(&c->ws);
+    int8_t *v = ARENA_ARRAY(c->g->arena, int8_t, n + 1);
+    for (uint64_t i = 0; i < n; i++)
+        v[i] = (int8_t)c->wv[i];
+    return graph_const(c->g, DTYPE_i8, &c->ws, v, n, node_span(c->g, c->w));
+}
+
+// Are there fewer multiplications of floats, after Winograd's transform?
+static bool may_be_transformed(const IntConv *c)
+{
+    enum { AXES = 2, TAPS = 3 };
+    const WindowForm form = window_form(graph_node(c->g, c->id));
+    bool may_be = c->ws.rank == AXES + 2 && c->group == 1 && count_parts(c) > 0;
+    for (uint32_t i = 0; i < AXES && may_be; i++)
+        may_be = c->ws.dim[i + 2] == TAPS && form.stride[i] == 1 && form.dilation[i] == 1;
+    return may_be;
+}
+
+// Can vectors of output channels take four input channels at a time? Made of parts, dot products take half of
+// the time of floats.
+static bool fits_dot(const IntConv *c, const TargetCaps *caps)
+{
+    const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
+    const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && !may_be_transformed(c));
+    if (c->ws.rank == 5 && (caps->has_matrix || c->ws.dim[2] > MOST_SLICES))
+        return false;
+    if (!has_dot || n == 0 || c->ws.rank > 5 || (c->ws.dim[1] < 4 && c->group > 1) ||
+        c->ws.dim[0] / c->group < 4)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (c->wv[i] < INT8_MIN || c->wv[i] > INT8_MAX)
+            return false;
+    return true;
+}
+
+// Are they multiplied by units of a GPU, or as depthwise ones? Weights in a file are read where they are.
+static bool fits_units(const IntConv *c, const PassOptions *o)
+{
+    return o->file == NULL && (c->bias == 0 || node_is_const(c->g, c->bias)) &&
+           shape_numel(graph_node(c->g, c->id)->shape) > 0 &&
+           (units_take_bytes(o->caps, &c->ws, c->group, c->wv) ||
+            units_take_depthwise(o->caps, &c->ws, c->group, c->wv));
+}
+
+static NodeId as_dot(const IntConv *c)
+{
+    Graph *g = c->g;
+    NodeId src[5] = {c->x, c->w, c->bias, c->x_zero, 0};
+    if (graph_node(g, c->w)->dtype != DTYPE_i8 || c->w_zero != 0)
+        src[1] = byte_weights(c);
+    if (graph_node(g, c->x)->dtype == DTYPE_i8) {
+        src[0] = flipped(g, c->x, DTYPE_u8);
+        src[3] = c->x_zero != 0 ? flipped(g, c->x_zero, DTYPE_u8)
+                                : graph_scalar(g, DTYPE_u8, 128, node_span(g, c->id));
+    }
+    const Node n = *graph_node(g, c->id);
+    bool is_same = n.n_src == 5;
+    for (uint32_t i = 0; i < n.n_src; i++)
+        is_same = is_same && src[i] == n.src[i];
+    return is_same ? c->id : graph_clone_with(g, c->id, src, 5);
+}
+
+// --- as floats -----------------------------------------------------------------------------------
 
 static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
 {
