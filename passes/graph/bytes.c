@@ -69,6 +69,53 @@ static IntConv int_conv_of(Graph *g, NodeId id)
     return c;
 }
 
+// --- sums that f32 holds -------------------------------------------------------------------------
+
+static int64_t taps_of(const IntConv *c)
+{
+    int64_t taps = 1;
+    for (uint32_t i = 2; i < c->ws.rank; i++)
+        taps *= c->ws.dim[i];
+    return taps;
+}
+
+// The largest magnitude that a sum over the input channels [from, to) can have.
+static double largest_sum(const IntConv *c, int64_t from, int64_t to)
+{
+    const int64_t taps = taps_of(c);
+    double most = 0;
+    if (c->wv == NULL)
+        return (double)(to - from) * (double)taps * 255 * (double)c->most_x;
+    for (int64_t o = 0; o < c->ws.dim[0]; o++) {
+        const int32_t *w = c->wv + (o * c->ws.dim[1] + from) * taps;
+        double sum = 0;
+        for (int64_t i = 0; i < (to - from) * taps; i++)
+            sum += (double)(w[i] < 0 ? -w[i] : w[i]);
+        most = sum > most ? sum : most;
+    }
+    return most * (double)c->most_x;
+}
+
+// First channel of part i of `parts`.
+static int64_t part_begin(const IntConv *c, int64_t parts, int64_t i)
+{
+    return c->ws.dim[1] / parts * i + (c->ws.dim[1] % parts < i ? c->ws.dim[1] % parts : i);
+}
+
+// Into how many groups of channels the sum must be cut for f32 to hold each exactly; 0: none would do.
+static int64_t count_parts(const IntConv *c)
+{
+    const int64_t most = c->group == 1 && c->ws.dim[1] < MAX_PARTS ? c->ws.dim[1] : MAX_PARTS;
+    for (int64_t parts = 1; parts <= (c->group == 1 ? most : 1); parts++) {
+        bool fits = true;
+        for (int64_t i = 0; i < parts && fits; i++)
+            fits = largest_sum(c, part_begin(c, parts, i), part_begin(c, parts, i + 1)) <= exact_f32;
+        if (fits)
+            return parts;
+    }
+    return 0;
+}
+
 // --- as dot products -----------------------------------------------------------------------------
 
 static NodeId scalar_of(Graph *g, NodeId id)
@@ -99,11 +146,15 @@ static NodeId byte_weights(const IntConv *c)
     return graph_const(c->g, DTYPE_i8, &s, v, n + sums, node_span(c->g, c->w));
 }
 
-// A product of matrices, as images of one pixel.
-static bool is_product(const IntConv *c)
+// Are there fewer multiplications of floats, after Winograd's transform?
+static bool may_be_transformed(const IntConv *c)
 {
-    const Shape *s = graph_node(c->g, c->id)->shape;
-    return shape_numel(s) == s->dim[0] * s->dim[1];
+    enum { AXES = 2, TAPS = 3 };
+    const WindowForm form = window_form(graph_node(c->g, c->id));
+    bool may_be = c->ws.rank == AXES + 2 && c->group == 1 && count_parts(c) > 0;
+    for (uint32_t i = 0; i < AXES && may_be; i++)
+        may_be = c->ws.dim[i + 2] == TAPS && form.stride[i] == 1 && form.dilation[i] == 1;
+    return may_be;
 }
 
 // Weights less their zero points may be no bytes, though they are at most 255 apart: what they are less a
@@ -120,12 +171,12 @@ static bool shift_weights(IntConv *c)
     return most - c->shift <= INT8_MAX && least - c->shift >= INT8_MIN && (c->shift == 0 || c->group == 1);
 }
 
-// Can vectors of output channels take four input channels at a time? Made of parts, dot products are worth it
-// for products, whose weights are read once: pixels of images are many, and as floats may be transformed.
+// Can vectors of output channels take four input channels at a time? Made of parts, dot products take half of
+// the time of floats.
 static bool fits_dot(IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
-    const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && is_product(c));
+    const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && !may_be_transformed(c));
     if (c->ws.rank == 5 && (caps->has_matrix || c->ws.dim[2] > MOST_SLICES))
         return false;
     if (!has_dot || n == 0 || c->ws.rank > 5 || (c->ws.dim[1] < 4 && c->group > 1) ||
@@ -191,51 +242,6 @@ static NodeId as_dot(const IntConv *c)
 }
 
 // --- as floats -----------------------------------------------------------------------------------
-
-static int64_t taps_of(const IntConv *c)
-{
-    int64_t taps = 1;
-    for (uint32_t i = 2; i < c->ws.rank; i++)
-        taps *= c->ws.dim[i];
-    return taps;
-}
-
-// The largest magnitude that a sum over the input channels [from, to) can have.
-static double largest_sum(const IntConv *c, int64_t from, int64_t to)
-{
-    const int64_t taps = taps_of(c);
-    double most = 0;
-    if (c->wv == NULL)
-        return (double)(to - from) * (double)taps * 255 * (double)c->most_x;
-    for (int64_t o = 0; o < c->ws.dim[0]; o++) {
-        const int32_t *w = c->wv + (o * c->ws.dim[1] + from) * taps;
-        double sum = 0;
-        for (int64_t i = 0; i < (to - from) * taps; i++)
-            sum += (double)(w[i] < 0 ? -w[i] : w[i]);
-        most = sum > most ? sum : most;
-    }
-    return most * (double)c->most_x;
-}
-
-// First channel of part i of `parts`.
-static int64_t part_begin(const IntConv *c, int64_t parts, int64_t i)
-{
-    return c->ws.dim[1] / parts * i + (c->ws.dim[1] % parts < i ? c->ws.dim[1] % parts : i);
-}
-
-// Into how many groups of channels the sum must be cut for f32 to hold each exactly; 0: none would do.
-static int64_t count_parts(const IntConv *c)
-{
-    const int64_t most = c->group == 1 && c->ws.dim[1] < MAX_PARTS ? c->ws.dim[1] : MAX_PARTS;
-    for (int64_t parts = 1; parts <= (c->group == 1 ? most : 1); parts++) {
-        bool fits = true;
-        for (int64_t i = 0; i < parts && fits; i++)
-            fits = largest_sum(c, part_begin(c, parts, i), part_begin(c, parts, i + 1)) <= exact_f32;
-        if (fits)
-            return parts;
-    }
-    return 0;
-}
 
 static NodeId float_conv(const IntConv *c, NodeId x, NodeId w)
 {
