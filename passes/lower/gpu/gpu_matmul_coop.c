@@ -100,6 +100,8 @@ void gpu_coop_place(GpuSimt *s, const GpuSimt *plain)
     s->member = plain->member;
     s->m = plain->m;
     s->n = plain->n;
+    s->part = plain->part;
+    s->tile = plain->tile;
     memcpy(s->batch, plain->batch, sizeof s->batch);
     s->a.first = plain->a.first;
     s->a.base = plain->a.base;
@@ -295,7 +297,7 @@ static KRef take_sums(const GpuSimt *s, KRef from)
 }
 
 // Number i of the runs of eight neighbours that squares `first` and the next of a team's subgroups have.
-static void store_neighbours(const GpuSimt *s, int64_t first, KRef i)
+static void store_neighbours(const GpuSimt *s, int64_t first, KRef i, KRef sums)
 {
     enum { RUNS = SQUARE * SQUARE / CHUNK, OF_LINE = SQUARE / CHUNK };
     Kernel *k = s->k;
@@ -309,18 +311,54 @@ static void store_neighbours(const GpuSimt *s, int64_t first, KRef i)
     out.row = k_expr(k, "$ + $ / # * # + $", row, square, own.columns, SQUARE, is_by_row ? along : line);
     out.column =
         k_expr(k, "$ + $ % # * # + $", column, square, own.columns, SQUARE, is_by_row ? line : along);
-    gpu_simt_store(&out, take_sums(s, k_expr(k, "$ * #", i, CHUNK)));
+    gpu_simt_store(&out, sums);
+}
+
+static int64_t runs_of(const GpuSimt *s)
+{
+    return gpu_simt_members(s) * ROUND; // a thread's square has eight elements for each thread
+}
+
+static KRef open_runs(const GpuSimt *s)
+{
+    return k_for(s->k, s->thread, k_index(s->k, runs_of(s)), GPU_SIMT_THREADS, KFOR_SERIAL, "run");
+}
+
+// Number i of the runs, for the group that adds up the parts of all.
+static KRef place_of(const GpuSimt *s, int64_t first, KRef i, int64_t four)
+{
+    return k_expr(s->k, "($ + #) * # + #", i, first / ROUND * runs_of(s), CHUNK / FOUR, four);
+}
+
+static void store_parts(const GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    gpu_parts_open_last(s);
+    for (int64_t first = 0; first < own.rows * own.columns; first += ROUND) {
+        const KRef i = open_runs(s), sums = k_array(k, DTYPE_f32, CHUNK);
+        for (int64_t e = 0; e < CHUNK; e += FOUR)
+            gpu_parts_get(s, place_of(s, first, i, e / FOUR), sums, e);
+        store_neighbours(s, first, i, sums);
+        k_end(k);
+    }
+    k_end(k);
 }
 
 void gpu_coop_store(const GpuSimt *s)
 {
     Kernel *k = s->k;
     const GpuCoopBlock own = gpu_coop_block(s->shape);
-    const int64_t runs = gpu_simt_members(s) * ROUND; // a thread's square has eight elements for each thread
+    const bool has_parts = s->shape.parts != 0;
     for (int64_t first = 0; first < own.rows * own.columns; first += ROUND) {
         put_squares(s, first);
-        const KRef i = k_for(k, s->thread, k_index(k, runs), GPU_SIMT_THREADS, KFOR_SERIAL, "run");
-        store_neighbours(s, first, i);
+        const KRef i = open_runs(s), sums = take_sums(s, k_expr(k, "$ * #", i, CHUNK));
+        for (int64_t e = 0; has_parts && e < CHUNK; e += FOUR)
+            gpu_parts_put(s, place_of(s, first, i, e / FOUR), sums, e);
+        if (!has_parts)
+            store_neighbours(s, first, i, sums);
         k_end(k);
     }
+    if (has_parts)
+        store_parts(s);
 }

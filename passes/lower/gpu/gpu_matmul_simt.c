@@ -73,6 +73,11 @@ static void begin_tile(GpuSimt *s)
     const KRef z = k_for_group(k, gpu_matmul_count(p), "matrix");
     const KRef n_tile = k_for_group(k, ceil_div(p->n, s->shape.columns), "columns");
     const KRef m_tile = k_for_group(k, ceil_div(p->m, s->shape.rows), "rows");
+    if (s->shape.parts != 0) {
+        s->tile = k_expr(k, "($ * # + $) * # + $", z, ceil_div(p->n, s->shape.columns), n_tile,
+                         ceil_div(p->m, s->shape.rows), m_tile);
+        s->part = k_for_group(k, s->shape.parts, "part");
+    }
     s->m = k_expr(k, "$ * #", m_tile, s->shape.rows);
     place_batch(s, z);
     s->n = k_expr(k, "$ * #", n_tile, s->shape.columns);
@@ -100,15 +105,16 @@ static void clear_sums(const GpuSimt *s, KRef sums)
     k_end(k);
 }
 
-// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes.
-static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, uint32_t which)
+// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes, if
+// that is before `end`.
+static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, KRef end, uint32_t which)
 {
     Kernel *k = s->k;
     k_barrier(k);
     gpu_side_put(s, &s->a, which);
     gpu_side_put(s, &s->b, which);
     k_barrier(k);
-    k_if(k, k_expr(k, "$ < #", next, ceil_div(s->p->k, s->pair)));
+    k_if(k, k_lt(k, next, end));
     gpu_side_fetch(s, &s->a, next, which);
     gpu_side_fetch(s, &s->b, next, which);
     k_end(k);
@@ -119,17 +125,25 @@ static void multiply_slices(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
     const int64_t words = ceil_div(s->p->k, s->pair), ahead = words > s->depth ? s->ahead : 1;
+    const bool has_parts = s->shape.parts != 0;
+    KRef begin = 0, end = 0;
+    gpu_parts_range(s, &begin, &end);
     for (int64_t i = 0; i < ahead; i++) {
-        gpu_side_fetch(s, &s->a, k_index(k, i * s->depth), (uint32_t)i);
-        gpu_side_fetch(s, &s->b, k_index(k, i * s->depth), (uint32_t)i);
+        const KRef own = k_expr(k, "$ + #", begin, i * s->depth);
+        if (has_parts)
+            k_if(k, k_lt(k, own, end));
+        gpu_side_fetch(s, &s->a, own, (uint32_t)i);
+        gpu_side_fetch(s, &s->b, own, (uint32_t)i);
+        if (has_parts)
+            k_end(k);
     }
-    const KRef from = k_for(k, k_index(k, 0), k_index(k, words), ahead * s->depth, KFOR_SERIAL, "from");
+    const KRef from = k_for(k, begin, end, ahead * s->depth, KFOR_SERIAL, "from");
     for (int64_t i = 0; i < ahead; i++) {
         const KRef own = k_expr(k, "$ + #", from, i * s->depth);
-        const bool may_end = i > 0 && ceil_div(words, s->depth) % ahead != 0;
+        const bool may_end = i > 0 && (has_parts || ceil_div(words, s->depth) % ahead != 0);
         if (may_end)
-            k_if(k, k_expr(k, "$ < #", own, words));
-        multiply_slice(s, sums, k_expr(k, "$ + #", own, ahead * s->depth), (uint32_t)i);
+            k_if(k, k_lt(k, own, end));
+        multiply_slice(s, sums, k_expr(k, "$ + #", own, ahead * s->depth), end, (uint32_t)i);
         if (may_end)
             k_end(k);
     }
@@ -181,10 +195,18 @@ static void multiply_tile(const GpuSimt *s)
         join_teams(s, sums);
         k_if(k, k_expr(k, "$ == 0", s->team));
     }
+    if (s->shape.parts != 0) {
+        gpu_parts_put_sums(s, sums);
+        if (has_teams)
+            k_end(k);
+        gpu_parts_open_last(s);
+        if (has_teams)
+            k_if(k, k_expr(k, "$ == 0", s->team));
+        gpu_parts_get_sums(s, sums);
+    }
     const GpuSimt stored = s->unit == GPU_UNIT_SIMD ? share_sums(s, sums) : *s;
     gpu_simt_store(&stored, sums);
-    if (has_teams)
-        k_end(k);
+    k_ends(k, (uint32_t)has_teams + (s->shape.parts != 0));
 }
 
 // With cooperative matrices where the device has them; else what follows.
@@ -242,6 +264,7 @@ void gpu_matmul_simt(const GpuMatmul *p)
     k->places = s.ahead > 1 ? 1 : gpu_simt_places_of(p, s.unit, s.shape);
     gpu_side_begin(&s, &s.a);
     gpu_side_begin(&s, &s.b);
+    gpu_parts_begin(&s);
     GpuSimt coop = has_coop ? gpu_coop_begin(&s) : s;
     share_side(&s, &s.a);
     share_side(&s, &s.b);
@@ -257,5 +280,5 @@ void gpu_matmul_simt(const GpuMatmul *p)
     if (has_coop)
         begin_other_way(&s, &coop);
     multiply_tile(&s);
-    k_ends(k, 3u + has_coop + (p->rows != 0) + (p->groups != NULL));
+    k_ends(k, 3u + (s.shape.parts != 0) + has_coop + (p->rows != 0) + (p->groups != NULL));
 }

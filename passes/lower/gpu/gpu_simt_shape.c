@@ -7,12 +7,17 @@
 
 enum { MATRIX_TILE = 64, WORD = 4 };
 static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
+static const double JOIN_LATENCIES = 1.5; // until a group sees what others wrote
+
+// Among how many groups k may be shared; 0: it is not.
+static const uint8_t parts_of_k[] = {0, 2, 3, 4, 6, 8, 12, 16};
+enum { N_PARTS = sizeof parts_of_k / sizeof *parts_of_k };
 
 static const GpuShape shapes[] = {
-    {128, 128, 1, 16, 2}, {128, 64, 1, 16, 4}, {64, 128, 1, 16, 2}, {64, 64, 1, 16, 4}, {64, 64, 2, 16, 2},
-    {128, 32, 2, 16, 4},  {32, 128, 2, 8, 1},  {64, 32, 4, 8, 2},   {32, 64, 4, 8, 1},  {32, 32, 4, 8, 1},
-    {128, 160, 1, 32, 2}, {64, 160, 1, 16, 2}, {128, 96, 1, 32, 4}, {64, 96, 1, 16, 2},
-    {128, 32, 1, 32, 8},
+    {128, 128, 1, 16, 2, 0}, {128, 64, 1, 16, 4, 0}, {64, 128, 1, 16, 2, 0}, {64, 64, 1, 16, 4, 0},
+    {64, 64, 2, 16, 2, 0}, {128, 32, 2, 16, 4, 0}, {32, 128, 2, 8, 1, 0}, {64, 32, 4, 8, 2, 0},
+    {32, 64, 4, 8, 1, 0}, {32, 32, 4, 8, 1, 0}, {128, 160, 1, 32, 2, 0}, {64, 160, 1, 16, 2, 0},
+    {128, 96, 1, 32, 4, 0}, {64, 96, 1, 16, 2, 0}, {128, 32, 1, 32, 8, 0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -75,7 +80,8 @@ uint8_t gpu_simt_places(GpuUnit unit, GpuShape t)
 
 static int64_t count_groups(const GpuMatmul *p, GpuShape t)
 {
-    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p);
+    const int64_t parts = t.parts != 0 ? t.parts : 1;
+    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p) * parts;
 }
 
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t)
@@ -146,15 +152,24 @@ static double slice_of(const GpuMachine *m, double rate, double wait, double til
            (rest == 0 ? 0 : last > wait ? last : wait);
 }
 
+// Microseconds until the last group has what the others put: they write, count, and it reads the parts.
+static double join_of(const GpuMachine *m, GpuShape t, int64_t groups)
+{
+    const double bytes = (double)(groups * t.rows * t.columns) * WORD;
+    return t.parts == 0 ? 0 : JOIN_LATENCIES * m->latency + 2 * bytes / 1000 / m->cache_rate[0];
+}
+
 // Microseconds: of the processors, and of the cache.
-static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
+static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, uint8_t parts)
 {
     const GpuMachine *m = p->l->caps->gpu;
-    const GpuShape t = shapes[which];
+    GpuShape t = shapes[which];
+    t.parts = parts;
     const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
     const int64_t depth = words * gpu_unit_pair(unit);
     const int64_t groups = count_groups(p, t);
-    const double steps = (double)ceil_div(p->k, depth), tile = (double)(t.rows * t.columns * depth);
+    const double steps = (double)ceil_div(ceil_div(p->k, depth), parts != 0 ? parts : 1);
+    const double tile = (double)(t.rows * t.columns * depth);
     const Speed *speed = unit == GPU_UNIT_TF32   ? &tf32_speed[which]
                          : unit == GPU_UNIT_COOP ? &coop_speed[which]
                          : unit == GPU_UNIT_FMA  ? &fma_speed[which]
@@ -167,7 +182,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which)
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
     const double sums = (double)(groups * t.rows * t.columns) * SUM_TIME; // those beyond the end, too
-    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
+    return steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums + join_of(m, t, groups);
 }
 
 // Threads alone have blocks of sums in both directions.
@@ -191,20 +206,35 @@ static bool can_have(const GpuMatmul *p, GpuUnit unit, uint32_t which)
            (!gpu_coop_fits(p) || coop_speed[which].share > 0);
 }
 
+// Groups share k where those of whole tiles leave places free, and all of them have some at once.
+static bool can_share(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    enum { FEW_STEPS = 128 };
+    const int64_t places = (int64_t)p->l->caps->gpu->processors * gpu_simt_places(unit, t);
+    return t.parts == 0 || (p->l->caps->has_parts && p->groups == NULL && unit == GPU_UNIT_FMA &&
+                            p->k >= (int64_t)t.parts * FEW_STEPS && count_groups(p, t) <= places);
+}
+
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
 {
     rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
     Arena *a = p->l->pass->perm;
-    Candidate list[N_SHAPES];
-    GpuShape shape[N_SHAPES];
+    Candidate list[N_SHAPES * N_PARTS];
+    GpuShape shape[N_SHAPES * N_PARTS];
     uint32_t n = 0;
     const int64_t matrices = gpu_matmul_count(p);
-    for (uint32_t i = 0; i < N_SHAPES; i++)
-        if (can_have(p, unit, i)) {
-            const GpuShape t = shape[n] = shapes[i];
-            const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
-            list[n++] = (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i)};
-        }
+    for (uint32_t i = 0; i < N_SHAPES * N_PARTS; i++) {
+        GpuShape t = shapes[i / N_PARTS];
+        t.parts = parts_of_k[i % N_PARTS];
+        if (!can_have(p, unit, i / N_PARTS) || !can_share(p, unit, t))
+            continue;
+        const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
+        if (t.parts != 0)
+            name = arena_printf(a, "%s/%d", name, t.parts);
+        shape[n] = t;
+        list[n++] =
+            (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i / N_PARTS, t.parts)};
+    }
     rlx_assert(n > 0);
     const char *question =
         arena_printf(a, "gpu_simt %s %lldx%lldx%lld of %lld", dtype_info[type_of(p, p->a.id)].name,
