@@ -42,7 +42,7 @@ static const Speed tf32_speed[N_SHAPES] = {
 // products of 0.3 to 69 G multiply-adds. Of tiles of teams only 32 x 32 was measured: the plain way of most
 // needs more memory than Vulkan promises.
 static const Speed coop_speed[N_SHAPES] = {
-    {0.287f, 0.56f}, {0.230f, 0.39f}, {0.233f, 0.39f}, {0.185f, 0.27f}, {0.150f, 0.50f},
+    {0.287f, 0.56f}, {0.230f, 0.39f}, {0.233f, 0.39f}, {0.185f, 0.36f}, {0.150f, 0.50f},
     {0.150f, 0.40f}, {0.150f, 0.40f}, {0.120f, 0.50f}, {0.120f, 0.50f}, {0.132f, 0.50f},
 };
 
@@ -152,11 +152,14 @@ static double slice_of(const GpuMachine *m, double rate, double wait, double til
            (rest == 0 ? 0 : last > wait ? last : wait);
 }
 
-// Microseconds until the last group has what the others put: they write, count, and it reads the parts.
+// Microseconds until the last group has what the others put: all write and count, and it reads the parts of its
+// tile, as fast as one group can.
 static double join_of(const GpuMachine *m, GpuShape t, int64_t groups)
 {
-    const double bytes = (double)(groups * t.rows * t.columns) * WORD;
-    return t.parts == 0 ? 0 : JOIN_LATENCIES * m->latency + 2 * bytes / 1000 / m->cache_rate[0];
+    const double tile = (double)(t.rows * t.columns) * WORD / 1000;
+    return t.parts == 0 ? 0
+                        : JOIN_LATENCIES * m->latency + (double)groups * tile / m->cache_rate[0] +
+                              t.parts * tile / m->copy_rate;
 }
 
 // Microseconds: of the processors, and of the cache.
@@ -165,7 +168,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, uint8_t 
     const GpuMachine *m = p->l->caps->gpu;
     GpuShape t = shapes[which];
     t.parts = parts;
-    const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
+    const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(p, t) : GPU_SIMT_WORDS * t.teams;
     const int64_t depth = words * gpu_unit_pair(unit);
     const int64_t groups = count_groups(p, t);
     const double steps = (double)ceil_div(ceil_div(p->k, depth), parts != 0 ? parts : 1);
