@@ -16,8 +16,8 @@ enum {
     SQUARE = 16,
     CHUNK = GPU_COOP_RUN, // elements of a vector of shared memory
     CHUNK_WORDS = 4, // the same in words
-    DEEP = 64,       // steps of k of a team in a slice: twice as many, or half of them, where memory has room
-    LINES = 288,     // of a slice that it has room for, of all teams; of twice as many steps, half of them
+    DEEP = 64,       // steps of k of a team in a slice, or half of them where memory has not as much room
+    LINES = 288,     // of a slice that it has room for, of all teams
     ROUND = 2,       // squares of each subgroup that are stored at once
     MOST_ROUND = 4,  // where it has so many
     RUNS = SQUARE * SQUARE / CHUNK, // of eight neighbours, of a square
@@ -35,11 +35,9 @@ bool gpu_coop_fits(const GpuMatmul *p)
 
 // --- the shape -----------------------------------------------------------------------------------
 
-int64_t gpu_coop_depth(const GpuMatmul *p, GpuShape t)
+int64_t gpu_coop_depth(GpuShape t)
 {
-    const int64_t lines = (int64_t)(t.rows + t.columns) * t.teams;
-    const int64_t most = lines <= LINES / 2 ? 2 * DEEP : lines <= LINES ? DEEP : DEEP / 2;
-    return (most > DEEP && p->k <= DEEP ? DEEP : most) * t.teams;
+    return ((t.rows + t.columns) * t.teams <= LINES ? DEEP : DEEP / 2) * t.teams;
 }
 
 GpuCoopBlock gpu_coop_block(GpuShape t)
@@ -87,7 +85,7 @@ GpuSimt gpu_coop_begin(const GpuSimt *plain)
 {
     GpuSimt s = *plain;
     s.unit = GPU_UNIT_COOP;
-    s.depth = gpu_coop_depth(s.p, s.shape);
+    s.depth = gpu_coop_depth(s.shape);
     s.ahead = gpu_simt_is_alone(s.p, s.unit, s.shape) ? GPU_SIMT_AHEAD : 1;
     begin_side(&s, &s.a);
     begin_side(&s, &s.b);

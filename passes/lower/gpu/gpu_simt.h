@@ -144,7 +144,7 @@ typedef struct GpuCoopBlock {
     int64_t rows, columns, down;
 } GpuCoopBlock;
 GpuCoopBlock gpu_coop_block(GpuShape t);
-int64_t gpu_coop_depth(const GpuMatmul *p, GpuShape t); // steps of k in a slice, of all teams
+int64_t gpu_coop_depth(GpuShape t); // steps of k in a slice, of all teams
 // Can the product have them?
 bool gpu_coop_fits(const GpuMatmul *p);
 // The other way of a kernel, whose sides have begun.

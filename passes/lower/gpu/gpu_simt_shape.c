@@ -8,6 +8,7 @@
 enum { MATRIX_TILE = 64, WORD = 4 };
 static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
 static const double JOIN_LATENCIES = 1.5; // until a group sees what others wrote
+static const double SHARE_MARGIN = 1.1;   // sharing k must gain more than that: 1024 cubed in f32 lost by it
 
 // Among how many groups k may be shared; 0: it is not.
 static const uint8_t parts_of_k[] = {0, 2, 3, 4, 6, 8, 12, 16};
@@ -42,7 +43,7 @@ static const Speed tf32_speed[N_SHAPES] = {
 // products of 0.3 to 69 G multiply-adds. Of tiles of teams only 32 x 32 was measured: the plain way of most
 // needs more memory than Vulkan promises.
 static const Speed coop_speed[N_SHAPES] = {
-    {0.287f, 0.56f}, {0.230f, 0.39f}, {0.233f, 0.39f}, {0.185f, 0.36f}, {0.150f, 0.50f},
+    {0.287f, 0.56f}, {0.230f, 0.39f}, {0.233f, 0.39f}, {0.185f, 0.27f}, {0.150f, 0.50f},
     {0.150f, 0.40f}, {0.150f, 0.40f}, {0.120f, 0.50f}, {0.120f, 0.50f}, {0.132f, 0.50f},
 };
 
@@ -152,8 +153,8 @@ static double slice_of(const GpuMachine *m, double rate, double wait, double til
            (rest == 0 ? 0 : last > wait ? last : wait);
 }
 
-// Microseconds until the last group has what the others put: all write and count, and it reads the parts of its
-// tile, as fast as one group can.
+// Microseconds until the last group has what the others put: all write and count, and it reads the parts of
+// its tile, as fast as one group can.
 static double join_of(const GpuMachine *m, GpuShape t, int64_t groups)
 {
     const double tile = (double)(t.rows * t.columns) * WORD / 1000;
@@ -168,7 +169,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, uint8_t 
     const GpuMachine *m = p->l->caps->gpu;
     GpuShape t = shapes[which];
     t.parts = parts;
-    const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(p, t) : GPU_SIMT_WORDS * t.teams;
+    const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
     const int64_t depth = words * gpu_unit_pair(unit);
     const int64_t groups = count_groups(p, t);
     const double steps = (double)ceil_div(ceil_div(p->k, depth), parts != 0 ? parts : 1);
@@ -235,8 +236,8 @@ GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
         if (t.parts != 0)
             name = arena_printf(a, "%s/%d", name, t.parts);
         shape[n] = t;
-        list[n++] =
-            (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i / N_PARTS, t.parts)};
+        const double us = time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i / N_PARTS, t.parts);
+        list[n++] = (Candidate){name, t.parts != 0 ? us * SHARE_MARGIN : us};
     }
     rlx_assert(n > 0);
     const char *question =
