@@ -99,6 +99,7 @@ const Target target_vulkan = {
              .is_gpu = true,
              .shared_bytes = GPU_SHARED_BYTES,
              .group_threads = 256,
+             .has_parts = true,
              .counts_up = true, // drivers read indices as if they were unsigned
              .channels_last = true},
     .types = types,
@@ -122,6 +123,7 @@ const Target target_vulkan = {
     .group = &group,
     .thread_id = "rlx_idx((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + "
                  "gl_LocalInvocationID.x)",
+    .address = "RLX_ARG($1), $0",
     .array = "$0 $1[$2];",
     .barrier = "barrier();",
     .begin = "#ifdef RLX_KERNEL_$0\n",

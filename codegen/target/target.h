@@ -137,6 +137,7 @@ struct Target {
     const char *custom_read, *custom_written; // $0 = storage type, $1 = name; NULL: parameters are macros
     const GroupSpell *group;           // NULL: there are no groups
     const char *thread_id;             // number of the thread in the grid; NULL: parallel loops are loops
+    const char *address; // of an element: $0 = its index, $1 = number of the parameter; NULL: in C
     const char *array;                 // $0 = element type, $1 = name, $2 = elements
     const char *barrier;               // statement; NULL: nothing
     const char *wait; // statement, at the top of kernels that have no KI_wait themselves; NULL: nothing

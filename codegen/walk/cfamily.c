@@ -225,7 +225,7 @@ static const char *value_text(Walk *w, const KInst *n, CastUse use)
     case KI_call:
         return device_text(w, n);
     case KI_address:
-        return arena_printf(w->arena, "&%s", element_text(w, w->param[n->imm], n->a));
+        return walk_address(w, n);
     default:
         return load_text(w, n);
     }

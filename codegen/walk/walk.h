@@ -51,6 +51,8 @@ const char *walk_array_type(const Walk *w, int type);
 // runs beside the kernel changes these, so they come before all that it waits for.
 const char *walk_params(Walk *w);
 void walk_places(Walk *w);
+// The address of an element of one of them (KI_address).
+const char *walk_address(Walk *w, const KInst *n);
 void walk_line(Walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // The function with the text of a custom op, where the kernel has one; a call of it.

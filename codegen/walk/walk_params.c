@@ -62,3 +62,12 @@ void walk_places(Walk *w)
         walk_line(w, "%s = *%s;", str_text(&s), w->place[i]);
     }
 }
+
+const char *walk_address(Walk *w, const KInst *n)
+{
+    const char *index = walk_expr(w, n->a);
+    if (w->t->address == NULL)
+        return arena_printf(w->arena, "&%s[%s]", w->param[n->imm], index);
+    const ExpandArgs args = {.operand = {index, arena_printf(w->arena, "%lld", (long long)n->imm)}};
+    return expand_text(w->arena, w->t->address, &args);
+}

@@ -252,8 +252,14 @@ static bool is_ordered(const Call *c, uint32_t who, Address at, uint32_t n, bool
 
 bool param_read(const Call *c, uint32_t who, Address at, void *out, uint32_t n, bool *poison)
 {
+    return is_inside(c, who, at, n) && is_ordered(c, who, at, n, false) &&
+           param_take(c, who, at, out, n, poison);
+}
+
+bool param_take(const Call *c, uint32_t who, Address at, void *out, uint32_t n, bool *poison)
+{
     const Bound *p = &c->m->params[at.param];
-    if (!is_inside(c, who, at, n) || !is_ordered(c, who, at, n, false))
+    if (!is_inside(c, who, at, n))
         return false;
     *poison = *poison || !(p->is_whole || is_written(p->written + at.byte, n));
     memcpy(out, p->data + at.byte, n);
@@ -262,8 +268,14 @@ bool param_read(const Call *c, uint32_t who, Address at, void *out, uint32_t n, 
 
 bool param_write(const Call *c, uint32_t who, Address at, const void *in, uint32_t n, bool is_poison)
 {
+    return is_inside(c, who, at, n) && is_ordered(c, who, at, n, true) &&
+           param_give(c, who, at, in, n, is_poison);
+}
+
+bool param_give(const Call *c, uint32_t who, Address at, const void *in, uint32_t n, bool is_poison)
+{
     Bound *p = &c->m->params[at.param];
-    if (!is_inside(c, who, at, n) || !is_ordered(c, who, at, n, true))
+    if (!is_inside(c, who, at, n))
         return false;
     memset(p->written + at.byte, !is_poison, n);
     p->is_whole = p->is_whole && !is_poison;

@@ -159,6 +159,9 @@ const EvalArg *machine_arg(const Machine *m, uint32_t param);
 // As shared_read and shared_write. Memory of a tensor map: bytes from where its tensor begins.
 bool param_read(const Call *c, uint32_t who, Address at, void *out, uint32_t n, bool *poison);
 bool param_write(const Call *c, uint32_t who, Address at, const void *in, uint32_t n, bool is_poison);
+// The same for memory through which groups hand over parts: the functions say who may when.
+bool param_take(const Call *c, uint32_t who, Address at, void *out, uint32_t n, bool *poison);
+bool param_give(const Call *c, uint32_t who, Address at, const void *in, uint32_t n, bool is_poison);
 // The counter of take_number: no race, no order.
 bool param_atomic_add(const Call *c, uint32_t who, Address at, uint32_t v, uint32_t *before);
 bool param_atomic_set(const Call *c, uint32_t who, Address at, uint32_t v);

@@ -387,6 +387,7 @@ typedef struct TargetCaps {
     bool has_simd_matrix;  // those of simdgroups
     bool has_loops;        // the device itself can launch a loop's body again (passes/plan/device_loops.h)
     bool has_coop;         // those for cooperative matrices, beside a way without them
+    bool has_parts;        // groups can hand sums to the last one of them (device.def: part_last)
     bool counts_up;        // indices of elements are never negative
     bool has_matrix;       // matrix registers of bf16 and bytes (KMatrix), several times as fast as vectors
     bool prefers_ints;     // integers are cheap, floats are not: microcontrollers

@@ -484,6 +484,60 @@ static void test_resident(void **state)
     bench_refused(resident, "  resident", "", "");
 }
 
+// Two groups share sums of 32 threads: the last one adds them up and leaves the counter at 0.
+static const char parts[] = "kernel k\n"
+                            "  groups of 32 threads\n"
+                            "  param counter: u32 write\n"
+                            "  param x: f32 write\n"
+                            "  param y: f32 write\n"
+                            "  for %1 = 0 .. 2 step 1 group\n"
+                            "    %2 = thread\n"
+                            "    %3 = array f32[4]\n"
+                            "    %4 = var index 0\n"
+                            "    for %5 = 0 .. 4 step 1 unroll\n"
+                            "      %6 = add index %1 %5\n"
+                            "      %7 = cast f32 %6\n"
+                            "      astore %3 %5 %7\n"
+                            "    end\n"
+                            "    %8 = mul index %1 32\n"
+                            "    %9 = add index %8 %2\n"
+                            "    %10 = mul index %9 4\n"
+                            "    %11 = mul index %2 4\n"
+                            "    %12 = add index %11 128\n"
+                            "    %13 = address x[%10]\n"
+                            "    %14 = address counter[0]\n"
+                            "    %15 = address x[%11]\n"
+                            "    %16 = address x[%12]\n"
+                            "    device part_put %13 %3 0\n"
+                            "    device part_last %4 %14 2\n"
+                            "    %17 = get index %4\n"
+                            "    %18 = eq index %17 1\n"
+                            "    if %18\n"
+                            "      device part_get %3 0 %15\n"
+                            "      %19 = aload f32 %3 3\n"
+                            "      device part_get %3 0 %16\n"
+                            "      %20 = aload f32 %3 3\n"
+                            "      %21 = add f32 %19 %20\n"
+                            "      store y[%2] = %21\n"
+                            "    end\n"
+                            "  end\n";
+
+static void test_parts(void **state)
+{
+    (void)state;
+    const uint32_t zero = 0, *counter = bench_memory(0, 4, &zero);
+    bench_memory(1, 256 * 4, NULL);
+    const float *y = bench_memory(2, 32 * 4, NULL);
+    for (uint32_t again = 0; again < 2; again++) {
+        bench_accepted(parts);
+        assert_true(*counter == 0);
+        for (uint32_t i = 0; i < 32; i++)
+            assert_true((double)y[i] == 7.0);
+    }
+    bench_refused(parts, "%18 = eq", "    %18 = lt index %17 2", "not the last");
+    bench_refused(parts, "device part_put", "", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +546,7 @@ int main(void)
         cmocka_unit_test_setup(test_wgmma, reset),      cmocka_unit_test_setup(test_wgmma_faults, reset),
         cmocka_unit_test_setup(test_copy_bytes, reset), cmocka_unit_test_setup(test_wgmma_words, reset),
         cmocka_unit_test_setup(test_cluster, reset),    cmocka_unit_test_setup(test_resident, reset),
+        cmocka_unit_test_setup(test_parts, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,8 @@ enum {
     DEEP = 64,       // steps of k of a team in a slice, or half of them where memory has not as much room
     LINES = 288,     // of a slice that it has room for, of all teams
     ROUND = 2,       // squares of each subgroup that are stored at once
+    MOST_ROUND = 4,  // where it has so many
+    RUNS = SQUARE * SQUARE / CHUNK, // of eight neighbours, of a square
     FOUR = 4,
     MIN_LINES = 8,
     MIN_STEPS = 16
@@ -100,6 +102,8 @@ void gpu_coop_place(GpuSimt *s, const GpuSimt *plain)
     s->member = plain->member;
     s->m = plain->m;
     s->n = plain->n;
+    s->part = plain->part;
+    s->tile = plain->tile;
     memcpy(s->batch, plain->batch, sizeof s->batch);
     s->a.first = plain->a.first;
     s->a.base = plain->a.base;
@@ -262,24 +266,50 @@ void gpu_coop_multiply(const GpuSimt *s, KRef sums)
 
 // --- results -------------------------------------------------------------------------------------
 
-// Squares `first` and the next of each subgroup into shared memory.
+// Squares of each subgroup that are stored at once.
+static int64_t round_of(const GpuSimt *s)
+{
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    return own.rows * own.columns % MOST_ROUND == 0 ? MOST_ROUND : ROUND;
+}
+
+static int64_t squares_of(const GpuSimt *s)
+{
+    const GpuCoopBlock own = gpu_coop_block(s->shape);
+    return own.rows * own.columns;
+}
+
+// Where there are no teams, a subgroup stores what it has itself, and waits for nobody.
+static void wait_for_squares(const GpuSimt *s)
+{
+    if (s->shape.teams == 1)
+        k_device_with(s->k, KDEV_coop_sync, 0);
+    else
+        k_barrier(s->k);
+}
+
+// Squares from `first` on of each subgroup into shared memory, where slices are until all have read them.
 static void put_squares(const GpuSimt *s, int64_t first)
 {
     Kernel *k = s->k;
-    const KRef place = k_expr(k, "$ / # * #", s->thread, SUBGROUP, ROUND * SQUARE * SQUARE);
-    k_barrier(k);
-    for (int64_t i = 0; i < ROUND; i++)
+    const int64_t n = round_of(s);
+    const KRef place = k_expr(k, "$ / # * #", s->thread, SUBGROUP, n * SQUARE * SQUARE);
+    if (first == 0)
+        k_barrier(k);
+    else
+        wait_for_squares(s);
+    for (int64_t i = 0; i < n; i++)
         k_device(k, KDEV_coop_put, k_index(k, first + i), s->a.shared,
                  k_expr(k, "$ + #", place, i * SQUARE * SQUARE), k_index(k, SQUARE),
                  k_index(k, gpu_simt_is_by_row(s)));
-    k_barrier(k);
+    wait_for_squares(s);
 }
 
 // The sums of all teams, of eight neighbours.
 static KRef take_sums(const GpuSimt *s, KRef from)
 {
     Kernel *k = s->k;
-    const int64_t team_words = gpu_simt_members(s) / SUBGROUP * ROUND * SQUARE * SQUARE;
+    const int64_t team_words = gpu_simt_members(s) / SUBGROUP * round_of(s) * SQUARE * SQUARE;
     const KRef sums = k_array(k, DTYPE_f32, CHUNK), part = k_array(k, DTYPE_f32, FOUR);
     for (int64_t i = 0; i < CHUNK; i += FOUR)
         for (int64_t team = 0; team < s->shape.teams; team++) {
@@ -294,33 +324,71 @@ static KRef take_sums(const GpuSimt *s, KRef from)
     return sums;
 }
 
-// Number i of the runs of eight neighbours that squares `first` and the next of a team's subgroups have.
-static void store_neighbours(const GpuSimt *s, int64_t first, KRef i)
+// Number i of the runs of eight neighbours that squares from `first` on of a team's subgroups have.
+static void store_neighbours(const GpuSimt *s, int64_t first, KRef i, KRef sums)
 {
-    enum { RUNS = SQUARE * SQUARE / CHUNK, OF_LINE = SQUARE / CHUNK };
+    enum { OF_LINE = SQUARE / CHUNK };
     Kernel *k = s->k;
     const GpuCoopBlock own = gpu_coop_block(s->shape);
     GpuSimt out = *s;
     KRef row = 0, column = 0;
-    const KRef run = k_expr(k, "$ % #", i, RUNS), square = k_expr(k, "$ / # % # + #", i, RUNS, ROUND, first);
+    const KRef run = k_expr(k, "$ % #", i, RUNS);
+    const KRef square = k_expr(k, "$ / # % # + #", i, RUNS, round_of(s), first);
     const KRef line = k_expr(k, "$ / #", run, OF_LINE), along = k_expr(k, "$ % # * #", run, OF_LINE, CHUNK);
     const bool is_by_row = gpu_simt_is_by_row(s);
-    place_block(s, k_expr(k, "$ / #", i, RUNS * ROUND), &row, &column);
+    place_block(s, k_expr(k, "$ / #", i, RUNS * round_of(s)), &row, &column);
     out.row = k_expr(k, "$ + $ / # * # + $", row, square, own.columns, SQUARE, is_by_row ? along : line);
     out.column =
         k_expr(k, "$ + $ % # * # + $", column, square, own.columns, SQUARE, is_by_row ? line : along);
-    gpu_simt_store(&out, take_sums(s, k_expr(k, "$ * #", i, CHUNK)));
+    gpu_simt_store(&out, sums);
+}
+
+// Opens the loop of a thread over the runs that it stores of a round: of its subgroup, or of all.
+static KRef open_runs(const GpuSimt *s)
+{
+    Kernel *k = s->k;
+    const int64_t own = RUNS * round_of(s), all = gpu_simt_members(s) / SUBGROUP * own;
+    if (s->shape.teams > 1)
+        return k_for(k, s->thread, k_index(k, all), GPU_SIMT_THREADS, KFOR_SERIAL, "run");
+    const KRef lane = k_expr(k, "$ % #", s->thread, SUBGROUP);
+    const KRef run = k_for(k, lane, k_index(k, own), SUBGROUP, KFOR_SERIAL, "run");
+    return k_expr(k, "$ * # + $", subgroup_of(s), own, run);
+}
+
+// Number i of the runs of a round, for the group that adds up the parts of all.
+static KRef place_of(const GpuSimt *s, int64_t first, KRef i, int64_t four)
+{
+    const int64_t runs = gpu_simt_members(s) / SUBGROUP * RUNS;
+    return k_expr(s->k, "($ + #) * # + #", i, first * runs, CHUNK / FOUR, four);
+}
+
+static void store_parts(const GpuSimt *s)
+{
+    Kernel *k = s->k;
+    gpu_parts_open_last(s);
+    for (int64_t first = 0; first < squares_of(s); first += round_of(s)) {
+        const KRef i = open_runs(s), sums = k_array(k, DTYPE_f32, CHUNK);
+        for (int64_t e = 0; e < CHUNK; e += FOUR)
+            gpu_parts_get(s, place_of(s, first, i, e / FOUR), sums, e);
+        store_neighbours(s, first, i, sums);
+        k_end(k);
+    }
+    k_end(k);
 }
 
 void gpu_coop_store(const GpuSimt *s)
 {
     Kernel *k = s->k;
-    const GpuCoopBlock own = gpu_coop_block(s->shape);
-    const int64_t runs = gpu_simt_members(s) * ROUND; // a thread's square has eight elements for each thread
-    for (int64_t first = 0; first < own.rows * own.columns; first += ROUND) {
+    const bool has_parts = s->shape.parts != 0;
+    for (int64_t first = 0; first < squares_of(s); first += round_of(s)) {
         put_squares(s, first);
-        const KRef i = k_for(k, s->thread, k_index(k, runs), GPU_SIMT_THREADS, KFOR_SERIAL, "run");
-        store_neighbours(s, first, i);
+        const KRef i = open_runs(s), sums = take_sums(s, k_expr(k, "$ * #", i, CHUNK));
+        for (int64_t e = 0; has_parts && e < CHUNK; e += FOUR)
+            gpu_parts_put(s, place_of(s, first, i, e / FOUR), sums, e);
+        if (!has_parts)
+            store_neighbours(s, first, i, sums);
         k_end(k);
     }
+    if (has_parts)
+        store_parts(s);
 }

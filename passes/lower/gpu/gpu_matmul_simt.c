@@ -99,6 +99,11 @@ static void begin_tile(GpuSimt *s)
     const KRef m_tile = k_for_group(k, ceil_div(p->m, s->shape.rows), "rows");
     if (s->shape.splits > 1)
         s->rank = k_for_group(k, s->shape.splits, "part");
+    if (s->shape.parts != 0) {
+        s->tile = k_expr(k, "($ * # + $) * # + $", z, ceil_div(p->n, s->shape.columns), n_tile,
+                         ceil_div(p->m, s->shape.rows), m_tile);
+        s->part = k_for_group(k, s->shape.parts, "part");
+    }
     s->m = k_expr(k, "$ * #", m_tile, s->shape.rows);
     place_batch(s, z);
     s->n = k_expr(k, "$ * #", n_tile, s->shape.columns);
@@ -110,6 +115,8 @@ static void begin_tile(GpuSimt *s)
     place_side(s, &s->b, s->n);
     if (s->shape.splits > 1)
         place_part(s);
+    else
+        gpu_parts_range(s, &s->first, &s->end);
     if (p->bytes != NULL && p->bytes->zero != 0)
         s->zero = operand_scalar(s->l, p->bytes->zero, k_index(k, 0), DTYPE_i32);
 }
@@ -128,7 +135,8 @@ static void clear_sums(const GpuSimt *s, KRef sums)
     k_end(k);
 }
 
-// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes.
+// The slice that was fetched as number `which`, in whose place the one from word `next` of k on comes, if
+// that is before `end`.
 static void multiply_slice(const GpuSimt *s, KRef sums, KRef next, uint32_t which)
 {
     Kernel *k = s->k;
@@ -147,14 +155,20 @@ static void multiply_slices(const GpuSimt *s, KRef sums)
 {
     Kernel *k = s->k;
     const int64_t ahead = least_slices(s) > 1 ? s->ahead : 1;
+    const bool has_parts = s->shape.parts != 0;
     for (int64_t i = 0; i < ahead; i++) {
-        gpu_side_fetch(s, &s->a, k_expr(k, "$ + #", s->first, i * s->depth), (uint32_t)i);
-        gpu_side_fetch(s, &s->b, k_expr(k, "$ + #", s->first, i * s->depth), (uint32_t)i);
+        const KRef own = k_expr(k, "$ + #", s->first, i * s->depth);
+        if (has_parts)
+            k_if(k, k_lt(k, own, s->end));
+        gpu_side_fetch(s, &s->a, own, (uint32_t)i);
+        gpu_side_fetch(s, &s->b, own, (uint32_t)i);
+        if (has_parts)
+            k_end(k);
     }
     const KRef from = k_for(k, s->first, s->end, ahead * s->depth, KFOR_SERIAL, "from");
     for (int64_t i = 0; i < ahead; i++) {
         const KRef own = k_expr(k, "$ + #", from, i * s->depth);
-        const bool may_end = i > 0 && (s->shape.splits > 1 || slices_of(s) % ahead != 0);
+        const bool may_end = i > 0 && (has_parts || s->shape.splits > 1 || slices_of(s) % ahead != 0);
         if (may_end)
             k_if(k, k_lt(k, own, s->end));
         multiply_slice(s, sums, k_expr(k, "$ + #", own, ahead * s->depth), (uint32_t)i);
@@ -205,9 +219,10 @@ static void multiply_tile(const GpuSimt *s)
     const KRef sums = k_array(k, s->sum, gpu_simt_sums(s));
     clear_sums(s, sums);
     multiply_slices(s, sums);
+    const bool is_split = s->shape.splits > 1, has_parts = s->shape.parts != 0;
     if (has_teams)
         join_teams(s, sums);
-    if (s->shape.splits > 1) {
+    if (is_split) {
         k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
         gpu_simt_store_split(s, sums);
         k_else(k);
@@ -215,10 +230,19 @@ static void multiply_tile(const GpuSimt *s)
     }
     if (has_teams)
         k_if(k, k_expr(k, "$ == 0", s->team));
+    if (has_parts) {
+        gpu_parts_put_sums(s, sums);
+        if (has_teams)
+            k_end(k);
+        gpu_parts_open_last(s);
+        if (has_teams)
+            k_if(k, k_expr(k, "$ == 0", s->team));
+        gpu_parts_get_sums(s, sums);
+    }
     GpuSimt stored = s->unit == GPU_UNIT_SIMD ? share_sums(s, sums) : *s;
     stored.shape.splits = 0;
     gpu_simt_store(&stored, sums);
-    k_ends(k, has_teams + (s->shape.splits > 1 ? 2u : 0u));
+    k_ends(k, (uint32_t)has_teams + (is_split ? 2u : 0u) + has_parts);
 }
 
 // With cooperative matrices where the device has them; else what follows.
@@ -278,6 +302,7 @@ void gpu_matmul_simt(const GpuMatmul *p)
     gpu_side_begin(&s, &s.b);
     s.first = k_index(k, 0);
     s.end = k_index(k, ceil_div(p->k, s.pair));
+    gpu_parts_begin(&s);
     GpuSimt coop = has_coop ? gpu_coop_begin(&s) : s;
     share_side(&s, &s.a);
     share_side(&s, &s.b);
@@ -297,5 +322,6 @@ void gpu_matmul_simt(const GpuMatmul *p)
     if (has_coop)
         begin_other_way(&s, &coop);
     multiply_tile(&s);
-    k_ends(k, 3u + (s.shape.splits > 1) + has_coop + (p->rows != 0) + (p->groups != NULL));
+    k_ends(k, 3u + (s.shape.splits > 1) + (s.shape.parts != 0) + has_coop + (p->rows != 0) +
+                  (p->groups != NULL));
 }

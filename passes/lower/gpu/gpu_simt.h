@@ -41,6 +41,7 @@ typedef enum GpuUnit {
 typedef struct GpuShape {
     int16_t rows, columns;
     uint8_t teams, threads_m, warps_m, splits;
+    uint8_t parts; // of k, each of which a group has, and hands over through memory; 0: a group has all
 } GpuShape;
 
 // An operand: a matrix or a window. `vector` words are brought by an access, along k or along its lines
@@ -75,7 +76,9 @@ typedef struct GpuSimt {
     GpuSide a, b;
     KRef parts, result;        // sums that teams hand over; the tile, of simdgroups
     KRef rank, shared;         // splits: number of the group in its cluster; where memory for parts begins
-    KRef first, end;           // splits: words of k of the group
+    KRef first, end;           // words of k of the group
+    KRef part, tile;           // parts: that of the group; number of the tile
+    uint32_t handed, counter;  // and memory: sums that they hand over; how many have
 } GpuSimt;
 
 static inline int64_t gpu_simt_members(const GpuSimt *s) // threads of a team
@@ -126,6 +129,22 @@ uint8_t gpu_simt_places(GpuUnit unit, GpuShape t);
 uint8_t gpu_simt_places_of(const GpuMatmul *p, GpuUnit unit, GpuShape t);
 // Has each group a processor for itself? Then it waits for memory, and nobody else wants the registers.
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t);
+
+// --- k that groups share (gpu_simt_parts.c) --------------------------------------------------------
+
+// Memory for that, where the shape says so.
+void gpu_parts_begin(GpuSimt *s);
+// The group's words of k, from *from on, of all.
+void gpu_parts_range(const GpuSimt *s, KRef *from, KRef *to);
+// Four sums of an array, from number `i` on, as number `place` of what a group hands over of its tile.
+void gpu_parts_put(const GpuSimt *s, KRef place, KRef sums, int64_t i);
+// The same of all parts, added up in their order.
+void gpu_parts_get(const GpuSimt *s, KRef place, KRef sums, int64_t i);
+// Opens a condition: is the group the last one of its tile that has put its part?
+void gpu_parts_open_last(const GpuSimt *s);
+// All sums of a thread.
+void gpu_parts_put_sums(const GpuSimt *s, KRef sums);
+void gpu_parts_get_sums(const GpuSimt *s, KRef sums);
 
 // --- cooperative matrices (gpu_matmul_coop.c) ------------------------------------------------------
 

@@ -5,17 +5,24 @@
 #include "passes/lower/gpu/gpu_simt.h"
 #include "passes/lower/gpu/gpu_split.h"
 
-enum { MATRIX_TILE = 64, WORD = 4, MOST_SPLITS = 8 };
+enum { MATRIX_TILE = 64, WORD = 4, MOST_OF_CLUSTER = 8 };
 static const double SUM_TIME = 1e-7; // microseconds that storing a sum takes
 // Of groups of a cluster: until all have met twice, and for each of them; to hand over a kilobyte of sums.
 // What they gain by an estimate must be more than it may be off by (12 convolutions and products, H200).
 static const double MEET_TIME = 0.5, GROUP_TIME = 0.25, PART_TIME = 0.1, SPLIT_MARGIN = 1.1;
+static const double JOIN_LATENCIES = 1.5; // until a group sees what others wrote
+static const double SHARE_MARGIN = 1.1;   // sharing k must gain more than that: 1024 cubed in f32 lost by it
+
+// Among how many groups k may be shared; 0: it is not.
+static const uint8_t parts_of_k[] = {0, 2, 3, 4, 6, 8, 12, 16};
+enum { N_PARTS = sizeof parts_of_k / sizeof *parts_of_k };
 
 static const GpuShape shapes[] = {
-    {128, 128, 1, 16, 2, 0}, {128, 64, 1, 16, 4, 0}, {64, 128, 1, 16, 2, 0}, {64, 64, 1, 16, 4, 0},
-    {64, 64, 2, 16, 2, 0}, {128, 32, 2, 16, 4, 0}, {32, 128, 2, 8, 1, 0}, {64, 32, 4, 8, 2, 0},
-    {32, 64, 4, 8, 1, 0}, {32, 32, 4, 8, 1, 0}, {128, 160, 1, 32, 2, 0}, {64, 160, 1, 16, 2, 0},
-    {128, 96, 1, 32, 4, 0}, {64, 96, 1, 16, 2, 0}, {128, 32, 1, 32, 8, 0},
+    {128, 128, 1, 16, 2, 0, 0}, {128, 64, 1, 16, 4, 0, 0}, {64, 128, 1, 16, 2, 0, 0},
+    {64, 64, 1, 16, 4, 0, 0}, {64, 64, 2, 16, 2, 0, 0}, {128, 32, 2, 16, 4, 0, 0},
+    {32, 128, 2, 8, 1, 0, 0}, {64, 32, 4, 8, 2, 0, 0}, {32, 64, 4, 8, 1, 0, 0},
+    {32, 32, 4, 8, 1, 0, 0}, {128, 160, 1, 32, 2, 0, 0}, {64, 160, 1, 16, 2, 0, 0},
+    {128, 96, 1, 32, 4, 0, 0}, {64, 96, 1, 16, 2, 0, 0}, {128, 32, 1, 32, 8, 0, 0},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -83,7 +90,8 @@ static int64_t splits_of(GpuShape t)
 
 static int64_t count_groups(const GpuMatmul *p, GpuShape t)
 {
-    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p) * splits_of(t);
+    const int64_t parts = t.parts != 0 ? t.parts : 1;
+    return ceil_div(p->m, t.rows) * ceil_div(p->n, t.columns) * gpu_matmul_count(p) * splits_of(t) * parts;
 }
 
 bool gpu_simt_is_alone(const GpuMatmul *p, GpuUnit unit, GpuShape t)
@@ -157,14 +165,24 @@ static double slice_of(const GpuMachine *m, double rate, double wait, double til
            (rest == 0 ? 0 : last > wait ? last : wait);
 }
 
+// Microseconds until the last group has what the others put: all write and count, and it reads the parts of
+// its tile, as fast as one group can.
+static double join_of(const GpuMachine *m, GpuShape t, int64_t groups)
+{
+    const double tile = (double)(t.rows * t.columns) * WORD / 1000;
+    return t.parts == 0 ? 0
+                        : JOIN_LATENCIES * m->latency + (double)groups * tile / m->cache_rate[0] +
+                              t.parts * tile / m->copy_rate;
+}
+
 // Microseconds: of the processors, and of the cache.
 static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape t)
 {
     const GpuMachine *m = p->l->caps->gpu;
     const int64_t words = unit == GPU_UNIT_COOP ? gpu_coop_depth(t) : GPU_SIMT_WORDS * t.teams;
     const int64_t depth = words * gpu_unit_pair(unit);
-    const int64_t groups = count_groups(p, t);
-    const double steps = (double)ceil_div(ceil_div(p->k, depth), splits_of(t));
+    const int64_t groups = count_groups(p, t), shares = splits_of(t) * (t.parts != 0 ? t.parts : 1);
+    const double steps = (double)ceil_div(ceil_div(p->k, depth), shares);
     const double own = (double)(t.rows * t.columns), tile = own * (double)depth;
     const Speed *speed = unit == GPU_UNIT_TF32   ? &tf32_speed[which]
                          : unit == GPU_UNIT_COOP ? &coop_speed[which]
@@ -178,9 +196,12 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape
     const double copied = (double)(groups * (t.rows + t.columns) * copies) * WORD / 1000 / m->cache_rate[3];
     const double step = slice_of(m, rate, wait, tile, groups, gpu_simt_places(unit, t));
     const double sums = (double)(groups / splits_of(t)) * own * SUM_TIME; // those beyond the end, too
-    const double time = steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums;
+    const double time =
+        steps * (step > copied ? step : copied) + (t.teams - 1) * 0.3 + sums + join_of(m, t, groups);
     const double handed = own * WORD / 1000 * PART_TIME * (1 - 1.0 / (double)splits_of(t));
-    return t.splits > 1 ? (time + MEET_TIME + GROUP_TIME * t.splits + handed) * SPLIT_MARGIN : time;
+    return t.splits > 1   ? (time + MEET_TIME + GROUP_TIME * t.splits + handed) * SPLIT_MARGIN
+           : t.parts != 0 ? time * SHARE_MARGIN
+                          : time;
 }
 
 // Threads alone have blocks of sums in both directions.
@@ -216,6 +237,10 @@ static bool can_split(const GpuMatmul *p, GpuUnit unit, GpuShape t)
 {
     enum { FOUR = 4, LEAST_SLICES = 2 };
     const GpuMachine *m = p->l->caps->gpu;
+    if (t.splits == 0)
+        return true;
+    if (t.splits > MOST_OF_CLUSTER || (t.splits & (t.splits - 1)) != 0)
+        return false;
     const int64_t slices = ceil_div(ceil_div(p->k, gpu_unit_pair(unit)), GPU_SIMT_WORDS * t.teams);
     const int64_t part = ceil_div(slices, t.splits), sums = t.rows * t.columns * t.teams / GPU_SIMT_THREADS;
     const int64_t clusters = m->clusters[__builtin_ctz(t.splits)];
@@ -225,26 +250,43 @@ static bool can_split(const GpuMatmul *p, GpuUnit unit, GpuShape t)
            count_groups(p, t) / t.splits <= clusters * gpu_simt_places(unit, t);
 }
 
+// Groups share k where those of whole tiles leave places free, and all of them have some at once.
+static bool can_share(const GpuMatmul *p, GpuUnit unit, GpuShape t)
+{
+    enum { FEW_STEPS = 128 };
+    const int64_t places = (int64_t)p->l->caps->gpu->processors * gpu_simt_places(unit, t);
+    return t.parts == 0 || (p->l->caps->has_parts && p->groups == NULL && unit == GPU_UNIT_FMA &&
+                            p->k >= (int64_t)t.parts * FEW_STEPS && count_groups(p, t) <= places);
+}
+
+// A tile whose k is shared by n groups: those of a cluster where the GPU has clusters, else through memory.
+static GpuShape among(const GpuMatmul *p, GpuShape t, uint8_t n)
+{
+    const bool has_clusters = p->l->caps->has_mma;
+    t.splits = has_clusters ? n : 0;
+    t.parts = has_clusters ? 0 : n;
+    return t;
+}
+
 GpuShape gpu_simt_choose(const GpuMatmul *p, GpuUnit unit)
 {
     rlx_assert(p->m > 0 && p->n > 0 && p->k > 0);
     Arena *a = p->l->pass->perm;
-    Candidate list[N_SHAPES * MOST_SPLITS];
-    GpuShape shape[N_SHAPES * MOST_SPLITS];
+    Candidate list[N_SHAPES * N_PARTS];
+    GpuShape shape[N_SHAPES * N_PARTS];
     uint32_t n = 0;
     const int64_t matrices = gpu_matmul_count(p);
-    for (uint32_t i = 0; i < N_SHAPES; i++)
-        for (uint8_t splits = 1; splits <= MOST_SPLITS && can_have(p, unit, i); splits *= 2) {
-            GpuShape t = shapes[i];
-            t.splits = splits > 1 ? splits : 0;
-            if (splits > 1 && !can_split(p, unit, t))
-                continue;
-            const char *name = splits > 1
-                                   ? arena_printf(a, "%dx%dx%d/%d", t.rows, t.columns, t.teams, splits)
-                                   : arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
-            shape[n] = t;
-            list[n++] = (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i, t)};
-        }
+    for (uint32_t i = 0; i < N_SHAPES * N_PARTS; i++) {
+        const GpuShape t = among(p, shapes[i / N_PARTS], parts_of_k[i % N_PARTS]);
+        const int groups = t.splits != 0 ? t.splits : t.parts;
+        if (!can_have(p, unit, i / N_PARTS) || !can_split(p, unit, t) || !can_share(p, unit, t))
+            continue;
+        const char *name = arena_printf(a, "%dx%dx%d", t.rows, t.columns, t.teams);
+        if (groups != 0)
+            name = arena_printf(a, "%s/%d", name, groups);
+        shape[n] = t;
+        list[n++] = (Candidate){name, time_of(p, gpu_coop_fits(p) ? GPU_UNIT_COOP : unit, i / N_PARTS, t)};
+    }
     rlx_assert(n > 0);
     const char *question =
         arena_printf(a, "gpu_simt %s %lldx%lldx%lld of %lld", dtype_info[type_of(p, p->a.id)].name,
