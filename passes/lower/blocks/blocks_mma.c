@@ -442,7 +442,8 @@ bool block_mma_product(Lower *l, BlockProduct *p)
                     .l = l,
                     .k = k,
                     .tile = {.columns = (int16_t)m.columns, .pair = 1},
-                    .rows = m.rows};
+                    .rows = m.rows,
+                    .columns = m.columns};
     team_add_params(&m.t);
     k_set_group(k, THREADS);
     k_use_shared(k, (uint32_t)all_bytes(&m) + (p->f->values ? ALIGN : 0));

@@ -190,7 +190,7 @@ static void store_batch(Batch b)
 
 void gpu_store_fours(const GpuEmit *e, const GpuPlace *at, const GpuFours *f)
 {
-    rlx_assert(f->n >= 1 && f->sums != 0);
+    rlx_assert(f->n >= 1 && f->sums != 0 && e->columns > 0 && e->rows > 0);
     Kernel *k = e->k;
     Batch b = {.e = e, .at = at, .all = f, .count = BATCH};
     if (f->n >= BATCH) {
