@@ -2,7 +2,9 @@
 // scatter: copies data (not where the result lives in data's own bytes), then applies the updates one after
 // the other. On GPUs, where only one thread keeps an order, a row that is replaced in data's own bytes gets
 // the last of its updates from a team of threads, which sees that no later one has the same row. In all other
-// cases the elements of a row are the grid, and each thread goes over all updates.
+// cases a thread goes over all updates: for an element of the result, or, where these are too many, for all
+// elements of a column.
+#include "ir/machine/machine.h"
 #include "passes/lower/operand.h"
 
 enum {
@@ -180,6 +182,102 @@ static void scatter_teams(Lower *l, Scatter *s, int64_t count)
     k_end(k); // of the groups
 }
 
+typedef struct Element {
+    const Point *at;
+    KRef place;                // in the result
+    KRef from[SHAPE_MAX_RANK]; // of the updates: the place in each row
+} Element;
+
+static Element element_at(Lower *l, const Scatter *s, const Point *at)
+{
+    Element e = {.at = at, .place = operand_index(l, l->root, at->idx)};
+    for (uint32_t i = 1; i < s->shape->rank; i++)
+        e.from[i] = at->idx[i];
+    return e;
+}
+
+static KRef old_element(Lower *l, const Scatter *s, const Element *e)
+{
+    const int dtype = lower_node(l, l->root)->dtype;
+    return s->is_in_place
+               ? k_load(l->k, lower_param(l, l->root, PARAM_READ_WRITE), e->place, 1, 1)
+               : operand_scalar(l, s->data, operand_index(l, s->data, e->at->idx), dtype);
+}
+
+// Opens the loop over updates.
+static KRef open_updates(Lower *l, const Scatter *s, const Element *e, int64_t count, KRef *is_own)
+{
+    Kernel *k = l->k;
+    KRef inside = 0;
+    const KRef update = k_loop(k, count, KFOR_SERIAL, "u"), row = find_row(l, s, update, &inside);
+    *is_own = k_and(k, inside, k_eq(k, row, e->at->idx[0]));
+    return update;
+}
+
+// What is there, changed by each update of its row, and rounded as if it were stored each time.
+static void join_element(Lower *l, const Scatter *s, Element e, int64_t count)
+{
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, l->root)->dtype, type = operand_sum_type((int)dtype_wide((DType)dtype));
+    const KRef value = k_var(k, k_cast(k, old_element(l, s, &e), type), "value");
+    KRef is_own = 0;
+    e.from[0] = open_updates(l, s, &e, count, &is_own);
+    k_if(k, is_own);
+    const KRef update = operand_scalar(l, s->updates, operand_index(l, s->updates, e.from), type);
+    const KRef operand[3] = {k_get(k, value), update, 0};
+    const KRef next = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);
+    k_set(k, value, k_cast(k, next, type));
+    k_ends(k, 2);
+    operand_store(l, lower_param(l, l->root, PARAM_READ_WRITE), e.place, k_cast(k, k_get(k, value), dtype),
+                  e.at);
+}
+
+// The last update of its row, or what is there.
+static void replace_element(Lower *l, const Scatter *s, Element e, int64_t count)
+{
+    Kernel *k = l->k;
+    const uint32_t param = lower_param(l, l->root, PARAM_READ_WRITE);
+    const KRef last = k_var(k, k_index(k, -1), "last");
+    KRef is_own = 0;
+    const KRef update = open_updates(l, s, &e, count, &is_own);
+    k_set(k, last, k_select(k, is_own, update, k_get(k, last)));
+    k_end(k);
+    e.from[0] = k_get(k, last);
+    k_if(k, k_expr(k, "0 <= $", e.from[0]));
+    const KRef from = operand_index(l, s->updates, e.from);
+    operand_store(l, param, e.place, operand_load(l, s->updates, from, e.at, 1), e.at);
+    if (!s->is_in_place) {
+        k_else(k);
+        operand_store(l, param, e.place, old_element(l, s, &e), e.at);
+    }
+    k_end(k);
+}
+
+// In what a processor does meanwhile: a thread of a column waits for each element and each update, and those
+// of elements go over all updates in turns, as many at a time as the device holds.
+static bool has_elements(const Lower *l, const Scatter *s, int64_t count)
+{
+    enum { WAIT = 8, FEWER = 8 };
+    const int64_t rows = s->shape->dim[0], held = (int64_t)gpu_about_threads(l->caps->gpu) / FEWER;
+    const int64_t elements = shape_numel(s->shape), columns = rows > 0 ? elements / rows : 0;
+    const int64_t steps = count + (s->is_in_place ? 0 : rows);
+    return elements > 0 && count > 0 && (double)count * (1 + (double)elements / (double)held) <
+                               (double)steps * WAIT * (1 + (double)columns / (double)held);
+}
+
+static void scatter_elements(Lower *l, const Scatter *s, int64_t count)
+{
+    Point at = {.lanes = 1, .count = 1};
+    const Domain all = domain_of(s->shape);
+    const uint32_t opened = lower_open(l, &all, all.rank, &at);
+    const Element e = element_at(l, s, &at);
+    if (s->join != OP_none)
+        join_element(l, s, e, count);
+    else
+        replace_element(l, s, e, count);
+    lower_close(l, opened);
+}
+
 static bool has_teams(const Lower *l, const Scatter *s, int64_t count)
 {
     return l->caps->is_gpu && l->caps->shared_bytes != 0 && s->is_in_place && s->join == OP_none &&
@@ -200,6 +298,10 @@ void lower_scatter(Lower *l)
     const int64_t count = lower_node(l, s.indices)->shape->dim[0];
     if (has_teams(l, &s, count)) {
         scatter_teams(l, &s, count);
+        return;
+    }
+    if (l->caps->is_gpu && has_elements(l, &s, count)) {
+        scatter_elements(l, &s, count);
         return;
     }
     if (l->caps->is_gpu) {

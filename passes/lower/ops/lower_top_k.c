@@ -2,7 +2,9 @@
 // top_k, line by line. With keys (sort.h): those that come before the last of the best so far are collected,
 // and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
 // compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into
-// a short list for few, or a merge sort of all positions.
+// a short list for few, or a merge sort of all positions. On GPUs a thread has an element and counts those
+// that come before it, unless lines are so long, or so many, that a thread for each of these is faster.
+#include "ir/machine/machine.h"
 #include "passes/lower/ops/sort.h"
 #include <math.h>
 
@@ -237,6 +239,50 @@ static void emit_line_by_keys(Lower *l, TopK *t)
     k_end(k);
 }
 
+// --- by counting ---------------------------------------------------------------------------------
+
+// Sorting loads what one comparison decides about, step by step; counting streams elements that all threads
+// of a line share.
+static bool counts_ranks(const Lower *l, const TopK *t, int64_t elements)
+{
+    enum { OF_LIST = 1, OF_SORT = 8 };
+    int64_t passes = 0;
+    while ((INT64_C(1) << passes) < t->n)
+        passes++;
+    const int64_t serial = t->k <= INSERT_MAX ? OF_LIST : OF_SORT * passes;
+    return l->caps->is_gpu && t->n > 1 && elements / (int64_t)gpu_about_threads(l->caps->gpu) < serial;
+}
+
+// Those before the element that must not come behind it, and those behind it that must come before it.
+static KRef count_before(Lower *l, TopK *t, KRef position)
+{
+    Kernel *k = l->k;
+    const KRef zero = k_index(k, 0), one = k_index(k, 1), count = k_var(k, zero, "rank");
+    const KRef i = k_for(k, zero, position, 1, KFOR_SERIAL, "i");
+    const KRef is_behind = comes_before(l, t, position, i);
+    k_set(k, count, k_add(k, k_get(k, count), k_select(k, is_behind, zero, one)));
+    k_end(k);
+    const KRef j = k_for(k, k_add(k, position, one), k_index(k, t->n), 1, KFOR_SERIAL, "i");
+    const KRef is_before = comes_before(l, t, j, position);
+    k_set(k, count, k_add(k, k_get(k, count), k_select(k, is_before, one, zero)));
+    k_end(k);
+    return k_get(k, count);
+}
+
+static void emit_counting(Lower *l, TopK *t, const Domain *elements)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    const uint32_t opened = lower_open(l, elements, elements->rank, &at);
+    for (uint32_t i = 0; i < elements->rank; i++)
+        t->idx[i] = at.idx[i];
+    const KRef rank = count_before(l, t, at.idx[t->axis]);
+    k_if(k, k_expr(k, "$ < #", rank, t->k));
+    store(l, t, rank, at.idx[t->axis]);
+    k_end(k);
+    lower_close(l, opened);
+}
+
 void lower_top_k(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -251,6 +297,10 @@ void lower_top_k(Lower *l)
     if (shape_numel(n->shape) == 0)
         return;
     Domain lines = domain_of(x);
+    if (counts_ranks(l, &t, shape_numel(x))) {
+        emit_counting(l, &t, &lines);
+        return;
+    }
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     KRef line = k_index(l->k, 0);
