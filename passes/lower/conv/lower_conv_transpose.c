@@ -3,8 +3,8 @@
 // All positions with the same remainder by the stride (a phase) meet the same taps, in falling order of i:
 // each phase is a plain convolution with stride 1 over some of the taps, so the register-tiled core does one
 // per phase, or the depthwise schedule where each group has one channel. Neighbouring phases whose taps
-// differ by one position only are one text: a loop over them, or, along the last axis of an image in rows whose
-// groups have one output channel, the channels of the tiles. GPUs have all phases in one product
+// differ by one position only are one text: a loop over them, or, along the last axis of an image in rows
+// whose groups have one output channel, the channels of the tiles. GPUs have all phases in one product
 // (gpu_deconv.c). Everything else takes plain loops that test every tap. Accumulation: f32 fused
 // multiply-adds from the bias, by tap and channel; the bias comes last where phases are channels.
 #include "passes/lower/conv/conv.h"
