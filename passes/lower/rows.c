@@ -482,25 +482,43 @@ KRef rows_fold(Lower *l, const Rows *r, Point at, const RowFold *fold, MapFn val
     return k_get(l->k, f.acc[0]);
 }
 
-// ROW_ACCS vectors of rows at once, from at.idx[vec_axis].
-static void reduce_block(Lower *l, const Rows *r, const RowReduction *x, Point at)
+// Vector `which` of those from `at` on that hold `rows` rows.
+static Point block_vector(Kernel *k, const Rows *r, Point at, uint32_t which, int64_t rows)
+{
+    const int64_t from = (int64_t)which * r->lanes, left = rows - from;
+    at.idx[r->vec_axis] = k_expr(k, "$ + #", at.idx[r->vec_axis], from);
+    at.count = left < r->lanes ? (uint8_t)left : r->lanes;
+    return at;
+}
+
+static KRef block_result(Kernel *k, const Folding *f, uint32_t which)
+{
+    const KRef v = k_get(k, f->acc[which]);
+    if (f->nan[which] == 0)
+        return v;
+    const KRef nan = k_get(k, f->nan[which]);
+    return k_select(k, k_ne(k, nan, nan), nan, v);
+}
+
+// `rows` rows at once, up to ROW_ACCS vectors, from at.idx[vec_axis].
+static void reduce_block(Lower *l, const Rows *r, const RowReduction *x, Point at, int64_t rows)
 {
     Kernel *k = l->k;
     Folding f = folding_new(l, x->fold, x->value, x->ctx);
-    Point first = at, inner = at;
-    for (uint32_t j = 0; j < ROW_ACCS; j++)
+    Point inner = at;
+    const uint32_t n = (uint32_t)((rows + r->lanes - 1) / r->lanes);
+    for (uint32_t j = 0; j < n; j++) {
         f.acc[j] = k_var(k, k_splat(k, f.init, at.lanes), "acc");
+        if (x->fold->keeps_nan && dtype_info[f.type].cls == DCLASS_FLOAT)
+            f.nan[j] = k_var(k, k_splat(k, k_number(k, f.type, 0), at.lanes), "nan");
+    }
     uint32_t opened = open_outer(l, r, &inner);
     opened += lower_open_axis(l, &r->d, r->d.rank - 1, KFOR_SERIAL, &inner);
-    for (uint32_t j = 0; j < ROW_ACCS; j++) {
-        inner.idx[r->vec_axis] = k_expr(k, "$ + #", first.idx[r->vec_axis], (int64_t)j * r->lanes);
-        fold_into(l, &f, j, value_at(l, &r->d, &f, inner));
-    }
+    for (uint32_t j = 0; j < n; j++)
+        fold_into(l, &f, j, value_at(l, &r->d, &f, block_vector(k, r, inner, j, rows)));
     lower_close(l, opened);
-    for (uint32_t j = 0; j < ROW_ACCS; j++) {
-        at.idx[r->vec_axis] = k_expr(k, "$ + #", first.idx[r->vec_axis], (int64_t)j * r->lanes);
-        x->finish(l, r, at, k_get(k, f.acc[j]), x->ctx);
-    }
+    for (uint32_t j = 0; j < n; j++)
+        x->finish(l, r, block_vector(k, r, at, j, rows), block_result(k, &f, j), x->ctx);
 }
 
 static void reduce_row(Lower *l, const Rows *r, Point at, void *ctx)
@@ -523,8 +541,8 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
         return;
     rows_begin_folds(l, r);
     const int64_t n = r->mode == ROWS_ACROSS ? r->d.extent[r->vec_axis] : 0;
-    const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block, whole = n - n % r->lanes;
-    if (blocks == 0 || r->d.rank == r->n_kept || r->d.live[r->vec_axis].size != 0) {
+    const int64_t block = (int64_t)r->lanes * ROW_ACCS, blocks = n - n % block;
+    if (n == 0 || r->d.rank == r->n_kept || r->d.live[r->vec_axis].size != 0) {
         rows_emit(l, r, reduce_row, &copy);
         return;
     }
@@ -533,19 +551,14 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
     for (uint32_t i = 0; i < r->n_kept; i++)
         if (i != r->vec_axis)
             opened += lower_open_axis(l, &r->d, i, KFOR_PARALLEL, &at);
-    at.idx[r->vec_axis] = k_for(k, k_index(k, 0), k_index(k, blocks), block, KFOR_PARALLEL, "b");
-    reduce_block(l, r, x, at);
-    k_end(k);
-    if (blocks < whole) {
-        at.idx[r->vec_axis] = k_for(k, k_index(k, blocks), k_index(k, whole), r->lanes, KFOR_PARALLEL, "v");
-        reduce_row(l, r, at, &copy);
+    if (blocks > 0) {
+        at.idx[r->vec_axis] = k_for(k, k_index(k, 0), k_index(k, blocks), block, KFOR_PARALLEL, "b");
+        reduce_block(l, r, x, at, block);
         k_end(k);
     }
-    if (whole < n) {
-        at.idx[r->vec_axis] = k_index(k, whole);
-        at.count = (uint8_t)(n - whole);
-        reduce_row(l, r, at, &copy);
-    }
+    at.idx[r->vec_axis] = k_index(k, blocks);
+    if (blocks < n)
+        reduce_block(l, r, x, at, n - blocks);
     lower_close(l, opened);
 }
 

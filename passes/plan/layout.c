@@ -374,6 +374,8 @@ static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
     const bool has_open_sizes = g->lives.len > 0 || g->extents.len > 0;
     if (l->rows != 0 || has_open_sizes || !l->in_rows[l->old])
         return false;
+    if (l->has_vectors && conv_can_make_steps(g, n))
+        return true;
     if (needs_turn(g, l, n->src[0]))
         return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->options, n);
     return is_order_moot(graph_node(g, n->src[0])->shape) && conv_can_make_rows(g, l->options, n);

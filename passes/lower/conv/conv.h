@@ -57,6 +57,9 @@ bool conv_takes_pairs(const Lower *l, const Conv *c);
 uint32_t conv_pair_image(Lower *l, const Conv *c);
 // Makes these pairs the channels of c, and the image that copy.
 void conv_read_pairs(const Lower *l, Conv *c);
+// A transposed convolution whose groups have one output channel, with steps along the last axis that make
+// vectors: its result is written fastest in rows.
+bool conv_can_make_steps(const Graph *g, const Node *n);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
 // Has the convolution one input channel for each group, and one, two or four output channels, next to each

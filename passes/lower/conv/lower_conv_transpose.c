@@ -2,15 +2,22 @@
 // Transposed convolution. A result position o gets x[i] * w[k] wherever i * stride + k * dilation = o + pad.
 // All positions with the same remainder by the stride (a phase) meet the same taps, in falling order of i:
 // each phase is a plain convolution with stride 1 over some of the taps, so the register-tiled core does one
-// per phase, or the depthwise schedule where each group has one channel. GPUs have all phases in one product
+// per phase, or the depthwise schedule where each group has one channel. Neighbouring phases whose taps
+// differ by one position only are one text: a loop over them, or, along the last axis of an image in rows
+// whose groups have one output channel, the channels of the tiles. GPUs have all phases in one product
 // (gpu_deconv.c). Everything else takes plain loops that test every tap. Accumulation: f32 fused
-// multiply-adds from the bias, by tap and channel.
+// multiply-adds from the bias, by tap and channel; the bias comes last where phases are channels.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/tile/tile.h"
 #include <string.h>
 
-enum { MAX_PHASES = 64, MAX_SPATIAL = SHAPE_MAX_RANK - 2 };
+enum {
+    MAX_PHASES = 64, // that have text of their own
+    FEW_PHASES = 4,  // so many have it in any case
+    MAX_SPATIAL = SHAPE_MAX_RANK - 2,
+    LEAST_BESIDE = 4, // steps of the stride that make vectors
+};
 
 // --- phases ---
 
@@ -21,6 +28,7 @@ typedef struct Phase {
     int64_t first, stride, count;
     int64_t taps, tap, tap_step, dilation, pad;
     int64_t in; // size of the input axis
+    int64_t alike; // so many phases from this one on: the next one has tap + 1 and first + 1
 } Phase;
 
 static Phase phase_of(const Lower *l, const Transposed *t, uint32_t a, int64_t remainder)
@@ -28,7 +36,7 @@ static Phase phase_of(const Lower *l, const Transposed *t, uint32_t a, int64_t r
     const int64_t s = t->form.stride[a], d = t->form.dilation[a];
     const int64_t pad = t->form.pad[a], out = lower_node(l, l->anchor)->shape->dim[a + 2];
     const int64_t kernel = lower_node(l, t->w)->shape->dim[a + 2];
-    Phase p = {.first = remainder, .stride = s, .in = lower_node(l, t->x)->shape->dim[a + 2]};
+    Phase p = {.first = remainder, .stride = s, .alike = 1, .in = lower_node(l, t->x)->shape->dim[a + 2]};
     p.count = remainder < out ? (out - remainder + s - 1) / s : 0;
     int64_t first_tap = -1;
     for (int64_t k = 0; k < kernel; k++) {
@@ -45,15 +53,76 @@ static Phase phase_of(const Lower *l, const Transposed *t, uint32_t a, int64_t r
     return p;
 }
 
+static bool is_next(const Phase *p, const Phase *next)
+{
+    return next->count == p->count && next->taps == p->taps && next->pad == p->pad &&
+           (p->taps == 0 || next->tap == p->tap + p->alike) && next->tap_step == p->tap_step &&
+           next->dilation == p->dilation;
+}
+
+typedef struct Phases {
+    uint32_t n; // MAX_PHASES + 1: too many
+    Phase of[MAX_PHASES];
+} Phases;
+
+// The phases of an axis, neighbours that are alike as one if they may be joined.
+static void find_phases(const Lower *l, const Transposed *t, uint32_t axis, bool may_join, Phases *out)
+{
+    out->n = 0;
+    for (int64_t i = 0; i < t->form.stride[axis]; i++) {
+        const Phase p = phase_of(l, t, axis, i);
+        if (may_join && out->n > 0 && is_next(&out->of[out->n - 1], &p)) {
+            out->of[out->n - 1].alike++;
+            continue;
+        }
+        if (out->n == MAX_PHASES) {
+            out->n++;
+            return;
+        }
+        out->of[out->n++] = p;
+    }
+}
+
 typedef struct PhaseStore {
     const Transposed *t;
+    bool is_beside;           // the phases of the last axis are channels
     Phase phase[MAX_SPATIAL]; // by spatial axis
+    KRef later[MAX_SPATIAL];  // so many phases behind that one
+    uint32_t opened;          // loops over phases
+    uint32_t bias;            // parameter
     KRef first_channel;
 } PhaseStore;
 
+// The phases that are alike and not channels; the result counts them together.
+static KRef open_phases(Kernel *k, PhaseStore *s)
+{
+    KRef version = k_index(k, 0);
+    s->opened = 0;
+    for (uint32_t i = 0; i < s->t->spatial; i++) {
+        const int64_t n = s->is_beside && i + 1 == s->t->spatial ? 1 : s->phase[i].alike;
+        s->later[i] = lower_open_count(k, n, KFOR_PARALLEL, "later", &s->opened);
+        version = k_expr(k, "$ * # + $", version, n, s->later[i]);
+    }
+    return version;
+}
+
 static void set_place(Kernel *k, const PhaseStore *s, uint32_t axis, KRef place, Point *at)
 {
-    at->idx[axis + 2] = k_expr(k, "$ * # + #", place, s->phase[axis].stride, s->phase[axis].first);
+    at->idx[axis + 2] =
+        k_expr(k, "$ * # + ($ + #)", place, s->phase[axis].stride, s->later[axis], s->phase[axis].first);
+}
+
+// The channel of a phase is how far it is from the first one.
+static void set_beside(Kernel *k, const PhaseStore *s, KRef channel, Point *at)
+{
+    at->vec_axis = s->t->spatial + 1;
+    at->idx[at->vec_axis] = k_add(k, at->idx[at->vec_axis], channel);
+}
+
+static KRef bias_of(Lower *l, const PhaseStore *s, KRef channel, uint8_t lanes)
+{
+    const KRef index = k_expr(l->k, "$ * #", channel, lower_loc(l, s->t->bias)->stride[0]);
+    return k_splat(l->k, k_load(l->k, s->bias, index, 1, 1), lanes);
 }
 
 static void store_phase(Lower *l, const TileOut *out, KRef value, void *ctx)
@@ -62,12 +131,16 @@ static void store_phase(Lower *l, const TileOut *out, KRef value, void *ctx)
     const uint32_t spatial = s->t->spatial;
     Point at = {.lanes = out->lanes, .count = out->count, .vec_axis = 1};
     at.idx[0] = out->image;
-    at.idx[1] = k_add(l->k, s->first_channel, out->channel);
+    at.idx[1] = s->is_beside ? s->first_channel : k_add(l->k, s->first_channel, out->channel);
     for (uint32_t i = 0; i + 2 < spatial; i++)
         set_place(l->k, s, i, out->outer[i], &at);
     if (spatial > 1)
         set_place(l->k, s, spatial - 2, out->row, &at);
     set_place(l->k, s, spatial - 1, out->column, &at);
+    if (s->is_beside)
+        set_beside(l->k, s, out->channel, &at);
+    if (s->is_beside && s->t->bias != 0)
+        value = k_add(l->k, value, bias_of(l, s, s->first_channel, at.lanes));
     pull_store_root(l, &s->t->d, at, value);
 }
 
@@ -92,7 +165,7 @@ static Conv phase_conv(const Lower *l, const Transposed *t, const PhaseStore *s)
     conv_set_axes(&c, lower_loc(l, t->x), axis, t->spatial);
     c.s.n = lower_node(l, t->x)->shape->dim[0];
     c.s.ic = t->ic;
-    c.s.oc = t->oc;
+    c.s.oc = s->is_beside ? s->phase[t->spatial - 1].alike : t->oc;
     return c;
 }
 
@@ -106,25 +179,31 @@ static void fill_point(Lower *l, const Domain *d, Point at, void *ctx)
     to.idx[1] = at.idx[1];
     for (uint32_t i = 0; i < s->t->spatial; i++)
         set_place(k, s, i, at.idx[i + 2], &to);
-    (void)d;
-    const KRef value = s->t->bias != 0 ? operand_load(l, s->t->bias, to.idx[1], &at, 1)
-                                       : k_splat(k, k_number(k, DTYPE_f32, 0), at.lanes);
+    if (s->is_beside)
+        set_beside(k, s, at.idx[d->rank - 1], &to);
+    const KRef value = s->t->bias == 0 ? k_splat(k, k_number(k, DTYPE_f32, 0), at.lanes)
+                       : s->is_beside  ? bias_of(l, s, to.idx[1], at.lanes)
+                                       : operand_load(l, s->t->bias, to.idx[1], &at, 1);
     pull_store_root(l, &s->t->d, to, value);
 }
 
 static void emit_empty_phase(Lower *l, PhaseStore *s)
 {
-    const int64_t channels = s->t->d.extent[1];
-    Domain d = {.rank = s->t->spatial + 2, .extent = {s->t->d.extent[0], channels}};
+    const uint32_t last = s->t->spatial + 2, inner = s->is_beside ? last : 1;
+    Domain d = {.rank = last + s->is_beside, .extent = {s->t->d.extent[0], s->t->d.extent[1]}};
     Point at = {.lanes = 1, .count = 1};
     for (uint32_t i = 0; i < s->t->spatial; i++)
         d.extent[i + 2] = s->phase[i].count;
+    if (s->is_beside)
+        d.extent[last] = s->phase[s->t->spatial - 1].alike;
+    open_phases(l->k, s);
     uint32_t opened = 0;
     for (uint32_t i = 0; i < d.rank; i++)
-        opened += i == 1 ? 0 : lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
-    const uint8_t lanes = domain_lanes(l, &s->t->d, 1) > 1 ? lower_fit_lanes(l, channels) : 1;
-    lower_along(l, &d, 1, lanes, at, fill_point, s);
+        opened += i == inner ? 0 : lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
+    const bool has_vectors = s->is_beside || domain_lanes(l, &s->t->d, 1) > 1;
+    lower_along(l, &d, inner, has_vectors ? lower_fit_lanes(l, d.extent[inner]) : 1, at, fill_point, s);
     lower_close(l, opened);
+    k_ends(l->k, s->opened);
 }
 
 // The weights of a phase: element (ic, oc, k ...) of the operand, with channels of a group.
@@ -144,6 +223,12 @@ static TileSource phase_weights(const Lower *l, const Transposed *t, const Phase
         to = i + 1 == t->spatial ? &src.stride_kw : i + 2 == t->spatial ? &src.stride_kh : to;
         *to = -s->phase[i].tap_step * stride[i + 2];
         src.first += s->phase[i].tap * stride[i + 2];
+        src.versions[i] = s->phase[i].alike;
+        src.stride_version[i] = stride[i + 2];
+    }
+    if (s->is_beside) {
+        src.versions[t->spatial - 1] = 1;
+        src.stride_oc = stride[t->spatial + 1];
     }
     if (is_const)
         src.data = (const float *)node_attr(lower_node(l, t->w), A_const_data)->u.blob + src.first;
@@ -163,79 +248,122 @@ static void emit_tiles(Lower *l, const Conv *conv, const TileSource *src, PhaseS
     tile_take_dots(&tile);
     tile.w = node_is_const(l->g, c->w) ? tile_pack(&tile, src, node_name(l->g, c->w))
                                        : tile_pack_stored(&tile, src, c->w);
-    tile.has_bias = c->bias != 0;
-    if (tile.has_bias)
-        tile.bias = lower_param(l, c->bias, PARAM_READ);
+    tile.has_bias = c->bias != 0 && !s->is_beside;
+    tile.bias = s->bias;
+    const KRef version = open_phases(k, s);
     const KRef group = c->group == 1 ? k_index(k, 0) : k_loop(k, c->group, KFOR_PARALLEL, "g");
     tile.in.base = k_expr(k, "$ * #", group, c->s.ic * c->stride_c);
-    tile.w.base = k_expr(k, "$ * #", group, tile_packed_elements(&tile));
-    tile.bias_base = s->first_channel = k_expr(k, "$ * #", group, c->s.oc);
+    tile.w.base = k_expr(k, "($ * # + $) * #", version, c->group, group, tile_packed_elements(&tile));
+    tile.bias_base = s->first_channel = k_expr(k, "$ * #", group, s->t->oc);
     tile.store = store_phase;
     tile.ctx = s;
     tile_emit(&tile);
-    if (c->group > 1)
-        k_end(k);
+    k_ends(k, s->opened + (c->group > 1));
 }
 
 static void emit_phase(Lower *l, PhaseStore *s)
 {
-    int64_t taps = 1;
+    int64_t taps = 1, alike = 1;
     for (uint32_t i = 0; i < s->t->spatial; i++) {
         taps *= s->phase[i].taps;
+        alike *= s->phase[i].alike;
+        s->later[i] = k_index(l->k, 0);
         if (s->phase[i].count == 0)
             return;
     }
     s->first_channel = k_index(l->k, 0);
+    s->bias = s->t->bias != 0 ? lower_param(l, s->t->bias, PARAM_READ) : 0;
     if (taps == 0) {
         emit_empty_phase(l, s);
         return;
     }
     const Conv c = phase_conv(l, s->t, s);
     const TileSource src = phase_weights(l, s->t, s);
-    if (depthwise_fits(l, &c) && domain_lanes(l, &s->t->d, 1) > 1)
+    if (alike == 1 && !s->is_beside && depthwise_fits(l, &c) && domain_lanes(l, &s->t->d, 1) > 1)
         depthwise_emit(l, &c, &src, store_phase, s);
     else
         emit_tiles(l, &c, &src, s);
 }
 
-static bool can_tile(Lower *l, const Transposed *t)
-{
-    int64_t phases = 1;
-    for (uint32_t i = 0; i < t->spatial && phases <= MAX_PHASES; i++)
-        phases *= t->form.stride[i] <= MAX_PHASES ? t->form.stride[i] : MAX_PHASES + 1;
-    if (l->caps->is_gpu || !conv_can_pack(l, t->w) || lower_node(l, l->anchor)->dtype != DTYPE_f32)
-        return false;
-    if (phases > MAX_PHASES || conv_has_many_groups(l, t->form.group) || t->ic == 0 ||
-        (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
-        return false;
-    return lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1;
-}
-
-// As the first phase is best.
-static void choose_pairs(Lower *l, Transposed *t)
+// The first phase as a convolution.
+static Conv first_conv(const Lower *l, const Transposed *t)
 {
     PhaseStore s = {.t = t};
     for (uint32_t i = 0; i < t->spatial; i++)
         s.phase[i] = phase_of(l, t, i, 0);
-    Conv c = phase_conv(l, t, &s);
-    c.has_pairs = t->has_pairs = conv_takes_pairs(l, &c);
-    t->pairs = t->has_pairs ? conv_pair_image(l, &c) : 0;
+    return phase_conv(l, t, &s);
+}
+
+bool conv_can_make_steps(const Graph *g, const Node *n)
+{
+    const uint32_t last = n->shape->rank - 3;
+    if (n->op != OP_conv_transpose || n->dtype != DTYPE_f32)
+        return false;
+    const WindowForm form = window_form(n);
+    return graph_node(g, n->src[1])->shape->dim[1] == 1 && form.dilation[last] == 1 &&
+           form.stride[last] >= LEAST_BESIDE;
+}
+
+// How the phases are lowered.
+typedef struct PhasePlan {
+    bool is_beside;
+    int64_t phases; // that have text of their own
+    Phases axis[MAX_SPATIAL];
+} PhasePlan;
+
+static PhasePlan *plan_phases(Lower *l, const Transposed *t)
+{
+    PhasePlan *p = ARENA_NEW(l->pass->scratch, PhasePlan);
+    const Conv first = first_conv(l, t);
+    int64_t all = 1;
+    for (uint32_t i = 0; i < t->spatial && all <= FEW_PHASES; i++)
+        all *= t->form.stride[i];
+    p->is_beside = conv_can_make_steps(l->g, lower_node(l, l->anchor)) &&
+                   domain_lanes(l, &t->d, t->spatial + 1) > 1;
+    const bool may_join = p->is_beside || (all > FEW_PHASES && !depthwise_fits(l, &first));
+    p->phases = 1;
+    for (uint32_t i = 0; i < t->spatial && p->phases <= MAX_PHASES; i++) {
+        find_phases(l, t, i, may_join, &p->axis[i]);
+        p->phases *= p->axis[i].n;
+    }
+    return p;
+}
+
+static bool can_tile(Lower *l, const Transposed *t, const PhasePlan *p)
+{
+    if (!conv_can_pack(l, t->w) || p->phases > MAX_PHASES || conv_has_many_groups(l, t->form.group) ||
+        t->ic == 0)
+        return false;
+    if (p->is_beside)
+        return true;
+    return (t->bias == 0 || operand_has_vectors(l, t->bias, 0)) &&
+           (lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1);
 }
 
 // Phases in the order of their remainders, the last axis running fastest.
-static void lower_phases(Lower *l, Transposed *t)
+static void lower_phases(Lower *l, Transposed *t, const PhasePlan *p)
 {
-    int64_t phases = 1;
-    choose_pairs(l, t);
-    for (uint32_t i = 0; i < t->spatial; i++)
-        phases *= t->form.stride[i];
-    for (int64_t n = 0; n < phases; n++) {
-        PhaseStore s = {.t = t};
+    Conv first = first_conv(l, t);
+    first.has_pairs = t->has_pairs = !p->is_beside && conv_takes_pairs(l, &first);
+    t->pairs = t->has_pairs ? conv_pair_image(l, &first) : 0;
+    for (int64_t n = 0; n < p->phases; n++) {
+        PhaseStore s = {.t = t, .is_beside = p->is_beside};
         int64_t left = n;
-        for (uint32_t i = t->spatial; i-- > 0; left /= t->form.stride[i])
-            s.phase[i] = phase_of(l, t, i, left % t->form.stride[i]);
+        for (uint32_t i = t->spatial; i-- > 0; left /= p->axis[i].n)
+            s.phase[i] = p->axis[i].of[left % p->axis[i].n];
         emit_phase(l, &s);
     }
+}
+
+static bool lower_in_tiles(Lower *l, Transposed *t)
+{
+    if (l->caps->is_gpu || lower_node(l, l->anchor)->dtype != DTYPE_f32)
+        return false;
+    const PhasePlan *p = plan_phases(l, t);
+    if (!can_tile(l, t, p))
+        return false;
+    lower_phases(l, t, p);
+    return true;
 }
 
 // --- plain loops ---
@@ -297,10 +425,6 @@ void lower_conv_transpose(Lower *l)
     domain_add(l, &t.d, l->root);
     domain_add_operands(l, &t.d, l->root);
     l->pk->macs = (uint64_t)shape_numel(x) * (uint64_t)(w->dim[0] == 0 ? 0 : shape_numel(w) / w->dim[0]);
-    if (gpu_deconv_lower(l, &t))
-        return;
-    if (can_tile(l, &t))
-        lower_phases(l, &t);
-    else
+    if (!gpu_deconv_lower(l, &t) && !lower_in_tiles(l, &t))
         lower_map(l, plain_point, &t, MAP_SCALAR);
 }

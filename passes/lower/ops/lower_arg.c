@@ -7,13 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHAINS = 4 };
+enum { CHAINS = 4, LEAST_LANES = 4, MOST_PLACES = 1 << 30 };
 
 typedef struct Search {
     NodeId x;
     uint32_t axis;
     bool keeps_axis;
     bool finds_largest;
+    KRef ramp; // of searches along the axis: an array of 0, 1 .. lanes - 1
 } Search;
 
 // better(v, best), or v is the first NaN.
@@ -127,34 +128,41 @@ static void search_across(Lower *l, const Domain *d, Point at, void *ctx)
     k_end(k);
 }
 
-// The best of all lanes, the first of which may be in any, and then of what is behind the last vector.
-static KRef join_lanes(Lower *l, const Search *s, KRef *idx, const Lanes *found)
+// The numbers of the lanes of a vector, as an array.
+static KRef make_ramp(Kernel *k, uint8_t lanes)
 {
-    Kernel *k = l->k;
+    const KRef ramp = k_array(k, DTYPE_i32, lanes);
+    const KRef i = k_loop(k, lanes, KFOR_SERIAL, "i");
+    k_astore(k, ramp, i, k_cast(k, i, DTYPE_i32));
+    k_end(k);
+    return ramp;
+}
+
+// The first place of the best of all lanes. Places of NaN are MOST_PLACES lower than they are, so that the
+// least of all is the one that wins.
+static KRef join_lanes(Kernel *k, const Search *s, const Lanes *found)
+{
+    const uint8_t lanes = found->lanes;
+    const KRef best = k_get(k, found->best), is_nan = k_ne(k, best, best);
+    const KRef place = k_add(k, k_get(k, found->place), k_aload(k, s->ramp, k_index(k, 0), lanes));
+    const KRef top = k_hreduce(k, s->finds_largest ? KOP_max : KOP_min, best);
+    const KRef none = k_splat(k, k_integer(k, DTYPE_i32, INT32_MAX), lanes);
+    const KRef lower = k_add(k, place, k_splat(k, k_integer(k, DTYPE_i32, -MOST_PLACES), lanes));
+    const KRef is_top = k_eq(k, best, k_splat(k, top, lanes));
+    const KRef first =
+        k_hreduce(k, KOP_min, k_select(k, is_nan, lower, k_select(k, is_top, place, none)));
+    const KRef back = k_add(k, first, k_integer(k, DTYPE_i32, MOST_PLACES));
+    return k_select(k, k_lt(k, first, k_integer(k, DTYPE_i32, 0)), back, first);
+}
+
+// The last elements behind whole vectors, as a vector that begins among those that have been seen.
+static void look_at_rest(Lower *l, const Search *s, KRef *idx, Point at, const Lanes *to)
+{
     const int64_t n = lower_node(l, s->x)->shape->dim[s->axis];
-    const KRef values = k_array(k, DTYPE_f32, found->lanes), places = k_array(k, DTYPE_i32, found->lanes);
-    k_astore(k, values, k_index(k, 0), k_get(k, found->best));
-    k_astore(k, places, k_index(k, 0), k_get(k, found->place));
-    const KRef top = k_var(k, k_aload(k, values, k_index(k, 0), 1), "best");
-    const KRef where = k_var(k, k_cast(k, k_aload(k, places, k_index(k, 0), 1), KT_INDEX), "place");
-    const KRef lane = k_for(k, k_index(k, 1), k_index(k, found->lanes), 1, KFOR_SERIAL, "lane");
-    const KRef v = k_aload(k, values, lane, 1), best = k_get(k, top);
-    const KRef place = k_add(k, k_cast(k, k_aload(k, places, lane, 1), KT_INDEX), lane);
-    const KRef both_nan = k_and(k, k_ne(k, v, v), k_ne(k, best, best)), equal = k_eq(k, v, best);
-    const KRef is_first = k_expr(k, "($ | $) & $ < $", equal, both_nan, place, k_get(k, where));
-    k_if(k, k_or(k, is_better(k, s, v, best), is_first));
-    k_set(k, top, v);
-    k_set(k, where, place);
-    k_ends(k, 2);
-    if (n % found->lanes == 0)
-        return k_get(k, where);
-    idx[s->axis] = k_for(k, k_index(k, n - n % found->lanes), k_index(k, n), 1, KFOR_SERIAL, "r");
-    const KRef rest = operand_scalar(l, s->x, operand_index(l, s->x, idx), DTYPE_f32);
-    k_if(k, is_better(k, s, rest, k_get(k, top)));
-    k_set(k, top, rest);
-    k_set(k, where, idx[s->axis]);
-    k_ends(k, 2);
-    return k_get(k, where);
+    if (n % at.lanes == 0)
+        return;
+    idx[s->axis] = k_index(l->k, n - at.lanes);
+    look_at(l, s, idx, at, idx[s->axis], to);
 }
 
 // Joins what other lanes, `by` elements behind those of `to` on the axis, have found.
@@ -201,19 +209,20 @@ static void search_chains(Lower *l, const Search *s, KRef *idx, Point at, Lanes 
     k_end(k);
 }
 
-static void search_along(Lower *l, const Domain *d, Point at, void *ctx)
+static void search_along(Lower *l, const Domain *d, const Point *of, const Search *s, uint8_t lanes)
 {
-    const Search *s = ctx;
+    const Point at = *of;
     KRef idx[SHAPE_MAX_RANK];
     Lanes found;
     Point wide = at;
-    wide.lanes = wide.count = l->caps->f32_lanes;
+    wide.lanes = wide.count = lanes;
     place_axes(l, s, &at, idx);
     if (lower_node(l, s->x)->shape->dim[s->axis] >= 2 * CHAINS * wide.lanes)
         search_chains(l, s, idx, wide, &found);
     else
         search_lanes(l, s, idx, wide, wide.lanes, &found);
-    store_place(l, d, at, join_lanes(l, s, idx, &found));
+    look_at_rest(l, s, idx, wide, &found);
+    store_place(l, d, at, join_lanes(l->k, s, &found));
 }
 
 // The axis of the root whose neighbours are those of x, or its rank.
@@ -234,18 +243,22 @@ static bool search_in_vectors(Lower *l, Search *s)
     const int64_t n = x->dim[s->axis];
     const uint32_t across = across_axis(l, s);
     Domain d = domain_of_root(l);
-    const bool is_along = lower_loc(l, s->x)->stride[s->axis] == 1 && n >= 2 * l->caps->f32_lanes;
+    const bool is_along = lower_loc(l, s->x)->stride[s->axis] == 1 && n >= LEAST_LANES;
     const uint8_t fit = across < d.rank ? lower_fit_lanes(l, d.extent[across]) : 1;
     if (l->caps->is_gpu || l->caps->f32_lanes == 1 || lower_node(l, s->x)->dtype != DTYPE_f32 ||
-        shape_numel(x) == 0 || n >= INT32_MAX || (!is_along && fit == 1))
+        shape_numel(x) == 0 || n > MOST_PLACES || (!is_along && fit == 1))
         return false;
+    uint8_t lanes = l->caps->f32_lanes;
+    while (lanes > n)
+        lanes /= 2;
+    s->ramp = is_along ? make_ramp(l->k, lanes) : 0;
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
     for (uint32_t i = 0; i < d.rank; i++)
         if (is_along || i != across)
             opened += lower_open_axis(l, &d, i, KFOR_PARALLEL, &at);
     if (is_along)
-        search_along(l, &d, at, s);
+        search_along(l, &d, &at, s, lanes);
     else
         lower_along(l, &d, across, fit, at, search_across, s);
     lower_close(l, opened);

@@ -118,6 +118,8 @@ typedef struct TileSource {
     int64_t stride_oc, stride_ic, stride_kh, stride_kw;
     int64_t stride_outer[TILE_MAX_OUTER];
     int64_t groups, stride_group; // so many such weights, one behind the other; 0: one
+    // So many versions of all groups, one behind the other, the last axis running fastest; 0: one.
+    int64_t versions[SHAPE_MAX_RANK - 2], stride_version[SHAPE_MAX_RANK - 2];
     int64_t first; // of a value that is not constant: index of its element at 0 (data: unused)
 } TileSource;
 // Packed elements of one group.

@@ -106,16 +106,40 @@ static int64_t groups_of(const TileSource *src)
     return src->groups > 1 ? src->groups : 1;
 }
 
+enum { VERSION_AXES = SHAPE_MAX_RANK - 2 };
+
+static int64_t versions_of(const TileSource *src)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < VERSION_AXES; i++)
+        n *= src->versions[i] > 1 ? src->versions[i] : 1;
+    return n;
+}
+
+static int64_t version_offset(const TileSource *src, int64_t version)
+{
+    int64_t offset = 0;
+    for (uint32_t i = VERSION_AXES; i-- > 0;)
+        if (src->versions[i] > 1) {
+            offset += version % src->versions[i] * src->stride_version[i];
+            version /= src->versions[i];
+        }
+    return offset;
+}
+
 static void pack(const void *ctx, void *bytes)
 {
     const TilePacking *p = ctx;
+    const int64_t groups = groups_of(&p->src), n = versions_of(&p->src) * groups;
     float *out = bytes;
-    for (int64_t g = 0; g < groups_of(&p->src); g++)
+    for (int64_t g = 0; g < n; g++) {
+        const int64_t from = version_offset(&p->src, g / groups) + g % groups * p->src.stride_group;
         for (uint32_t i = 0; i < p->blocks.n; i++)
             for (int64_t j = 0; j < p->blocks.block[i].count; j++)
-                out = pack_block(p, (const float *)p->src.data + g * p->src.stride_group,
+                out = pack_block(p, (const float *)p->src.data + from,
                                  p->blocks.block[i].first + j * p->blocks.block[i].channels,
                                  p->blocks.block[i].width, out);
+    }
 }
 
 int64_t tile_packed_elements(const Tile *t)
@@ -131,7 +155,8 @@ TileWeights tile_pack(const Tile *t, const TileSource *src, const char *name)
 {
     TilePacking *p = ARENA_NEW(t->l->pass->perm, TilePacking);
     *p = (TilePacking){.s = t->s, .blocks = tile_blocks(t), .src = *src};
-    const uint64_t bytes = (uint64_t)(groups_of(src) * tile_packed_elements(t)) * sizeof(float);
+    const uint64_t bytes = (uint64_t)(versions_of(src) * groups_of(src) * tile_packed_elements(t)) *
+                           sizeof(float);
     return (TileWeights){.param = lower_param_filled(t->l, name, DTYPE_f32, pack, p, bytes),
                          .is_packed = true,
                          .base = k_index(t->l->k, 0)};
@@ -171,6 +196,15 @@ static void emit_blocks(const Packer *p, const TilePacking *packing, uint32_t i,
         k_end(k);
 }
 
+// Opens a loop over n weights that follow each other; to: their number, at: where they are read.
+static void open_copies(Kernel *k, int64_t n, int64_t stride, KRef *to, KRef *at, uint32_t *opened)
+{
+    const KRef i = k_loop(k, n, KFOR_PARALLEL, "g");
+    *to = k_expr(k, "$ * # + $", *to, n, i);
+    *at = k_expr(k, "$ * # + $", i, stride, *at);
+    ++*opened;
+}
+
 TileWeights tile_pack_stored(const Tile *t, const TileSource *src, NodeId id)
 {
     rlx_assert(id != 0 && src->first >= 0);
@@ -178,17 +212,22 @@ TileWeights tile_pack_stored(const Tile *t, const TileSource *src, NodeId id)
     const int64_t groups = groups_of(src), elements = tile_packed_elements(t);
     Packer p;
     int64_t base = 0;
-    packer_open(t->l, id, DTYPE_f32, (uint64_t)(groups * elements), &p);
+    packer_open(t->l, id, DTYPE_f32, (uint64_t)(versions_of(src) * groups * elements), &p);
     Kernel *k = p.l.k;
-    const KRef g = groups == 1 ? k_index(k, 0) : k_loop(k, groups, KFOR_PARALLEL, "g");
+    uint32_t opened = 0;
+    KRef to = k_index(k, 0), at = k_index(k, src->first);
+    for (uint32_t i = 0; i < VERSION_AXES; i++)
+        if (src->versions[i] > 1)
+            open_copies(k, src->versions[i], src->stride_version[i], &to, &at, &opened);
+    if (groups > 1)
+        open_copies(k, groups, src->stride_group, &to, &at, &opened);
     for (uint32_t i = 0; i < packing.blocks.n; i++) {
-        const int64_t from = src->first + packing.blocks.block[i].first * src->stride_oc;
-        emit_blocks(&p, &packing, i, k_expr(k, "$ * # + #", g, elements, base),
-                    k_expr(k, "$ * # + #", g, src->stride_group, from));
+        const int64_t from = packing.blocks.block[i].first * src->stride_oc;
+        emit_blocks(&p, &packing, i, k_expr(k, "$ * # + #", to, elements, base),
+                    k_expr(k, "$ + #", at, from));
         base += packing.blocks.block[i].count * packing.blocks.block[i].width * tile_steps(&t->s);
     }
-    if (groups > 1)
-        k_end(k);
+    k_ends(k, opened);
     packer_close(t->l, &p);
     return (TileWeights){.param = p.reader, .is_packed = true, .base = k_index(t->l->k, 0)};
 }

@@ -281,6 +281,32 @@ def moves(v):
     yield Case("CenterCropPad", x, Fixed(np.int64([48, 48])), axes=[2, 3])
 
 
+def named(name, case):
+    case.name = name
+    return case
+
+
+def shapes(v):
+    """Shapes on which the schedules for common ones had been slow."""
+    x = v.normal(60, 200, 50)
+    yield named("ReduceMax of few columns", Case("ReduceMax", x, Fixed(np.int64([1]))))
+    yield named("ReduceMin of 17 columns", Case("ReduceMin", v.normal(600, 200, 17), Fixed(np.int64([1]))))
+    yield named("ArgMax of short rows", Case("ArgMax", x, axis=2))
+    yield named("ArgMin of rows of 10", Case("ArgMin", v.normal(60, 200, 10), axis=2))
+    steps = {"strides": [32, 32], "pads": [16] * 4, "group": 21}
+    up = Fixed(v.normal(21, 1, 64, 64))
+    image = v.normal(1, 21, 8, 8)
+    yield named("ConvTranspose depthwise, steps of 32", Case("ConvTranspose", image, up, **steps))
+    up = Fixed(v.normal(512, 1, 16, scale=0.05))
+    wave = Case("ConvTranspose", v.normal(1, 512, 1999), up, strides=[8])
+    yield named("ConvTranspose to one channel", wave)
+    image = v.normal(1, 32, 60, 60)
+    yield named("MaxPool 13x1", Case("MaxPool", image, kernel_shape=[13, 1]))
+    yield named("MaxPool 1x9", Case("MaxPool", image, kernel_shape=[1, 9]))
+    yield named("Tile of truths", Case("Tile", v.truth(64, 256), Fixed(np.int64([4, 4]))))
+    yield named("Transpose of truths", Case("Transpose", v.truth(64, 3136), perm=[1, 0]))
+
+
 def lookups(v):
     table = Fixed(v.normal(8192, 256))
     yield Case("Gather", table, v.whole(0, 8192, 512))
@@ -312,7 +338,7 @@ def others(v):
     yield Case("STFT", v.normal(1, 16000), Fixed(np.int64(160)), window, Fixed(np.int64(400)), opset=17)
 
 
-FAMILIES = (unary, binary, quantised, reductions, norms, products, windows, moves, lookups, others)
+FAMILIES = (unary, binary, quantised, reductions, norms, products, windows, moves, shapes, lookups, others)
 
 
 def cases():
