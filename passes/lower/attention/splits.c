@@ -6,7 +6,24 @@
 #include "passes/graph/simplify.h"
 #include "passes/lower/attention/attention.h"
 
-enum { MAX_LISTED = 256 }; // queries, each with blocks of its own, on a CPU
+enum {
+    BLOCKS_SRC = 6,  // which operand they are
+    MAX_LISTED = 256 // queries, each with blocks of its own, on a CPU
+};
+
+// Blocks that a model names are not believed: their numbers are places in memory.
+static NodeId step_forget(Graph *g, NodeId id, void *ctx)
+{
+    const Node n = *graph_node(g, id);
+    (void)ctx;
+    if (!attention_form(&n).is_there || n.n_src <= BLOCKS_SRC)
+        return id;
+    NodeBuild b = node_begin(g, n.op, node_span(g, id), g->labels.data[id]);
+    for (uint32_t i = 0; i < BLOCKS_SRC; i++)
+        node_src(&b, n.src[i]);
+    node_copy_attrs(&b, &n);
+    return node_end(&b);
+}
 
 // The blocks of keys that a mask leaves, once for all layers that have the mask.
 // n_src: operands that are there.
@@ -16,7 +33,7 @@ static void add_blocks(Graph *g, NodeBuild *attention, uint32_t n_src, NodeId ma
     node_src(&b, mask);
     node_int(&b, A_seen_blocks_block, ATTENTION_BLOCK);
     const NodeId blocks = node_end(&b);
-    for (; n_src < 6; n_src++)
+    for (; n_src < BLOCKS_SRC; n_src++)
         node_src(attention, 0);
     node_src(attention, blocks);
 }
@@ -56,7 +73,7 @@ static NodeId step_blocks(Graph *g, NodeId id, void *ctx)
     const Node n = *graph_node(g, id);
     (void)ctx;
     const AttentionForm form = attention_form(&n);
-    if (!form.is_there || form.splits != 0 || n.n_src > 6 || !attention_is_sparse(g, &n))
+    if (!form.is_there || form.splits != 0 || n.n_src > BLOCKS_SRC || !attention_is_sparse(g, &n))
         return id;
     const Shape *q = graph_node(g, n.src[0])->shape;
     if (q->dim[q->rank - 2] > MAX_LISTED)
@@ -72,6 +89,7 @@ static NodeId step_blocks(Graph *g, NodeId id, void *ctx)
 bool pass_splits(Pass *p)
 {
     TargetCaps caps = *p->options->caps;
-    const bool changes = graph_rewrite(p->graph, caps.is_gpu ? step_split : step_blocks, &caps);
+    const bool forgets = graph_rewrite(p->graph, step_forget, &caps);
+    const bool changes = graph_rewrite(p->graph, caps.is_gpu ? step_split : step_blocks, &caps) || forgets;
     return (caps.is_gpu && changes && graph_rewrite(p->graph, step_turn, &caps)) || changes;
 }

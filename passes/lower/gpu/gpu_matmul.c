@@ -273,7 +273,8 @@ static void add_maps(GpuEmit *e)
     }
     const bool fits_blocks = p->bytes == NULL && e->tile.splits == 1 && e->tile.columns % 64 == 0 &&
                              p->c.k == 1 && k_is_half(lower_node(l, l->root)->dtype);
-    const bool is_whole = p->groups == NULL || p->c.packed != 0; // its rows are those of the result
+    // Rows of the product are those of the result, and nothing is added that depends on their expert.
+    const bool is_whole = p->groups == NULL || (p->c.packed != 0 && p->groups->bias == 0);
     e->stores_boxes = fits_blocks && is_whole && gpu_result_has_boxes(p);
     e->stores_pieces = fits_blocks && !is_whole && gpu_stores_pieces(p);
     e->stores_lines = fits_blocks && p->groups == NULL && !e->stores_boxes && !gpu_stores_pairs(p);

@@ -451,11 +451,26 @@ static KRef join_parts(const Tiles *n, const TileFactor *f, int64_t gate, KRef u
     return sum;
 }
 
-// The sum, made one by one where it is NaN: that is what parts of infinite numbers make.
+// Number i of the values of a column.
+static KRef value_at(const Tiles *n, const TileFactor *f, KRef values, KRef i)
+{
+    Kernel *k = n->k;
+    const int64_t step = f->is_hidden ? 1 : lower_loc(n->l, n->m->x)->stride[2];
+    const KRef at = k_expr(k, "$ * # + $", i, step, values);
+    if (!f->is_hidden)
+        return operand_scalar(n->l, n->m->x, at, DTYPE_f32);
+    const KRef first = k_cast(k, k_load(k, n->hidden, at, 1, 1), DTYPE_f32);
+    const KRef rest = k_expr(k, "$ + #", at, n->padded);
+    return n->planes == 1 ? first
+                          : k_add(k, first, k_cast(k, k_load(k, n->hidden, rest, 1, 1), DTYPE_f32));
+}
+
+// The sum, made one by one where it is NaN: that is what parts make of infinite numbers, their own or those
+// of the other factor.
 static KRef mend(const Tiles *n, const TileFactor *f, int64_t gate, KRef unit, KRef column, KRef sum)
 {
     Kernel *k = n->k;
-    if (n->pair > 1)
+    if (n->pair > 1 && planes_of(n, f) == 1)
         return sum;
     const KRef all = k_var(k, sum, "sum");
     k_if(k, k_ne(k, sum, sum));
@@ -464,10 +479,7 @@ static KRef mend(const Tiles *n, const TileFactor *f, int64_t gate, KRef unit, K
     const KRef weights = weight_row(n, f->is_hidden, k_index(k, gate), rnn_unit(n, unit));
     const KRef i = k_loop(k, f->cut.size, KFOR_ROLL, "i");
     const NodeId w = f->is_hidden ? n->m->r : n->m->w;
-    const int64_t step = f->is_hidden ? 1 : lower_loc(n->l, n->m->x)->stride[2];
-    const KRef at = k_expr(k, "$ * # + $", i, step, values);
-    const KRef value =
-        f->is_hidden ? k_load(k, n->hidden, at, 1, 1) : operand_scalar(n->l, n->m->x, at, DTYPE_f32);
+    const KRef value = value_at(n, f, values, i);
     const KRef weight =
         operand_scalar(n->l, w, k_expr(k, "$ * # + $", i, lower_loc(n->l, w)->stride[2], weights), DTYPE_f32);
     k_set(k, all, k_fma(k, value, weight, k_get(k, all)));

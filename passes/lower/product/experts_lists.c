@@ -159,7 +159,7 @@ static void place_strips(const Sort *s, KRef first, KRef n)
     k_end(k);
 }
 
-// ExpertBlocks without rows, from `first` on.
+// Blocks without rows, from `first` on.
 static void place_no_rows(const Sort *s, KRef first)
 {
     Kernel *k = s->l->k;
