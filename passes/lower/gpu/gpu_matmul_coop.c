@@ -104,6 +104,7 @@ void gpu_coop_place(GpuSimt *s, const GpuSimt *plain)
     s->n = plain->n;
     s->part = plain->part;
     s->tile = plain->tile;
+    gpu_parts_range(s, &s->first, &s->end);
     memcpy(s->batch, plain->batch, sizeof s->batch);
     s->a.first = plain->a.first;
     s->a.base = plain->a.base;
