@@ -4,6 +4,7 @@
 // kernel_fold.c.
 #include "ir/kernel/kernel_fold.h"
 
+#include <math.h>
 #include <string.h>
 
 const KOpInfo kop_info[KOP_COUNT] = {
@@ -158,6 +159,8 @@ KRef k_number(Kernel *k, int type, double v)
         return k_integer(k, type, (int64_t)v);
     }
     KInst n = {.kind = KI_const, .dtype = (uint8_t)type, .lanes = 1};
+    if (isnan(v))
+        v = (double)NAN; // 0 / 0 has a sign that depends on the host
     memcpy(&n.imm, &v, sizeof v);
     return reuse(k, &n);
 }

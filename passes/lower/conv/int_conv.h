@@ -32,14 +32,14 @@ typedef struct IntConv {
     Lower *l;
     NodeId x, w, bias, x_zero, w_zero; // the last three may be 0
     int64_t group;
-    int64_t n, h, w_out; // result: images, rows, columns
-    int64_t in_h, in_w;  // input rows and columns
+    int64_t n, h, w_out;                    // result: images, rows, columns
+    int64_t in_h, in_w;                     // input rows and columns
     int64_t depth, in_d, kd, sd, dd, pad_d; // of volumes: slices of the result, of the input ...
-    int64_t ic, oc;      // channels of one group
-    int64_t words;       // of the channels of one group and pixel
+    int64_t ic, oc;                         // channels of one group
+    int64_t words;                          // of the channels of one group and pixel
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w;
     int64_t stride_n, stride_c, stride_d, stride_h, stride_w; // of the input, in elements
-    uint32_t source, copy;                          // params: the input as words, the copy of it
+    uint32_t source, copy;                                    // params: the input as words, the copy of it
     IntInput in;
     // Tiles: `rows` x `columns` pixels (at most) x nv vectors of `lanes` output channels.
     uint8_t lanes, nv;
@@ -69,8 +69,8 @@ typedef struct IntTile {
     int64_t group;
     IntTaps taps;
     KRef image, slice, row, column; // of the first pixel
-    int64_t rows, columns;   // pixels
-    KRef block;              // number of the first channel in the group
+    int64_t rows, columns;          // pixels
+    KRef block;                     // number of the first channel in the group
     uint8_t nv;
     int64_t channels; // real ones of the block
     KRef weights;     // index of the block's first word

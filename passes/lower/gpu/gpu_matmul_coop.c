@@ -110,7 +110,6 @@ void gpu_coop_place(GpuSimt *s, const GpuSimt *plain)
     s->a.base = plain->a.base;
     s->b.first = plain->b.first;
     s->b.base = plain->b.base;
-    gpu_parts_range(s, &s->first, &s->end);
 }
 
 // A vector of shared memory: where it lies there, and what of the operand it is.

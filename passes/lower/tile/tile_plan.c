@@ -302,7 +302,7 @@ void tile_take_dots(Tile *t)
     const int64_t channels = is_run ? s->kw * s->ic : s->ic;
     rlx_assert(t->plan.nv >= 1 && s->ic >= 0);
     if (t->l->caps->f32_lanes == 1 || t->in.has_table || t->in.stride_c != 1 || s->paired > 0 ||
-        channels < 1 ||  !dots_are_less(t, channels))
+        channels < 1 || !dots_are_less(t, channels))
         return;
     t->lanes = 1;
     t->dot = lower_fit_lanes(t->l, channels);
