@@ -180,7 +180,8 @@ static void emit_columns(const Tile *t, const TileAt *at, const Accs *a, Cursor 
 {
     Kernel *k = t->l->k;
     const int64_t x_step = t->s.dw * t->in.stride_w;
-    if (span->count > 1 && !t->in.has_table && x_step == t->s.ic * t->in.stride_c) {
+    const bool is_run = x_step == t->s.ic * t->in.stride_c && (t->dot == 0 || t->s.ic % t->dot == 0);
+    if (span->count > 1 && !t->in.has_table && is_run) {
         emit_channels(t, at, a, advance(t, at, c, k_index(k, span->first), x_step, t->s.ic),
                       span->count * t->s.ic, in);
         return;

@@ -283,14 +283,14 @@ TilePlan tile_choose(const Tile *given)
 
 enum { DOT_PIXELS = 8, DOT_JOIN = 10 };
 
-// Does it take fewer instructions to sum vectors of n input channels, and to join their lanes for each
-// result?
-static bool dots_are_less(const Tile *t, int64_t n)
+// Does it take fewer instructions to sum vectors of input channels, and to join their lanes for each result?
+// Each tap has vectors of its own, so that sums do not depend on borders or on where pixels lie.
+static bool dots_are_less(const Tile *t)
 {
     const TileShape *s = &t->s;
-    const int64_t lanes = lower_fit_lanes(t->l, n), taps = tile_steps(s) / n;
+    const int64_t lanes = lower_fit_lanes(t->l, s->ic), taps = tile_steps(s) / s->ic;
     const int64_t tile = tile_steps(s) * (t->lanes == 1 ? s->oc : 1);
-    const int64_t dot = s->oc * (taps * ceil_div(n, lanes) + DOT_JOIN);
+    const int64_t dot = s->oc * (taps * ceil_div(s->ic, lanes) + DOT_JOIN);
     return lanes > 1 && s->oc < t->l->caps->f32_lanes && dot + dot / 4 < tile;
 }
 
@@ -298,13 +298,11 @@ void tile_take_dots(Tile *t)
 {
     const TileShape *s = &t->s;
     const int64_t w = s->w < 1 ? 1 : s->w, parts = ceil_div(w, DOT_PIXELS);
-    const bool is_run = s->dw * t->in.stride_w == s->ic; // neighbouring taps
-    const int64_t channels = is_run ? s->kw * s->ic : s->ic;
     rlx_assert(t->plan.nv >= 1 && s->ic >= 0);
-    if (t->l->caps->f32_lanes == 1 || t->in.has_table || t->in.stride_c != 1 || s->paired > 0 ||
-        channels < 1 || !dots_are_less(t, channels))
+    if (t->l->caps->f32_lanes == 1 || t->in.has_table || t->in.stride_c != 1 || s->paired > 0 || s->ic < 1 ||
+        !dots_are_less(t))
         return;
     t->lanes = 1;
-    t->dot = lower_fit_lanes(t->l, channels);
+    t->dot = lower_fit_lanes(t->l, s->ic);
     t->plan = (TilePlan){.nv = 1, .rows = 1, .columns = ceil_div(w, parts), .pixels_outside = s->oc > 1};
 }
