@@ -62,9 +62,9 @@ void conv_read_pairs(const Lower *l, Conv *c);
 bool conv_can_make_steps(const Graph *g, const Node *n);
 // d: of the output. False: nothing was emitted.
 bool conv_rows(Lower *l, const Conv *c, const Domain *d);
+enum { DEPTHWISE_MAX_EACH = 4 }; // output channels of a group
 // Has the convolution one input channel for each group, and one, two or four output channels, next to each
 // other, and either few taps or no border along the last axis?
-enum { DEPTHWISE_MAX_EACH = 4 }; // output channels of a group
 bool depthwise_fits(const Lower *l, const Conv *c);
 // Lowers it, if what stores its results takes vectors of channels. Channels are what src calls oc.
 void depthwise_emit(Lower *l, const Conv *c, const TileSource *src, TileStore store, void *ctx);
