@@ -215,6 +215,16 @@ void order_of_channels(uint32_t rank, bool to_front, int64_t *perm)
         perm[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
 }
 
+NodeId graph_slice(Graph *g, NodeId a, int64_t axis, int64_t start, int64_t end, int64_t step)
+{
+    rlx_assert(axis >= 0 && axis < graph_node(g, a)->shape->rank && step >= 1);
+    if (start == 0 && step == 1 && end == graph_node(g, a)->shape->dim[axis])
+        return a;
+    NodeBuild b = begin_like(g, OP_slice, a);
+    node_slice(&b, a, axis, start, end, step);
+    return node_end(&b);
+}
+
 NodeId graph_result(Graph *g, NodeId a, uint32_t index)
 {
     rlx_assert(index < graph_node(g, a)->n_results);

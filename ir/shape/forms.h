@@ -27,11 +27,15 @@ typedef struct WindowForm {
 WindowForm window_form(const Node *n); // a convolution of any kind, or a pool
 WindowForm conv_form(const Node *n);   // a conv
 bool conv_is_of_bytes(const Node *n);  // an int_conv
+// Are these weights of 3x3 taps, one beside the other, of steps of 1 and in one group?
+bool window_is_three(const WindowForm *form, const Shape *weights);
 // Of one spatial axis of a convolution.
 typedef struct WindowAxis {
     int64_t out, in, kernel, stride, dilation, pad; // pad: at the begin
 } WindowAxis;
 WindowAxis conv_axis(const Graph *g, const Node *n, uint32_t axis); // axis: 0 is the first spatial one
+// The largest output whose last tap is inside of the input; -1: none is.
+int64_t window_last_inside(const WindowAxis *x);
 // Outputs that some tap reads outside of the input for, at the begin and at the end of the axis.
 int64_t window_low_edge(const WindowAxis *x);
 int64_t window_high_edge(const WindowAxis *x);

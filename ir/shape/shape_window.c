@@ -252,6 +252,15 @@ WindowForm conv_form(const Node *n)
     return n->op == OP_conv ? window_form(n) : (WindowForm){0};
 }
 
+bool window_is_three(const WindowForm *form, const Shape *weights)
+{
+    enum { AXES = 2, TAPS = 3 };
+    bool is_three = weights->rank == AXES + 2 && form->group == 1;
+    for (uint32_t i = 0; i < AXES && is_three; i++)
+        is_three = weights->dim[i + 2] == TAPS && form->stride[i] == 1 && form->dilation[i] == 1;
+    return is_three;
+}
+
 WindowAxis conv_axis(const Graph *g, const Node *n, uint32_t axis)
 {
     const WindowForm form = conv_form(n);
@@ -270,10 +279,15 @@ int64_t window_low_edge(const WindowAxis *x)
     return outputs > 0 ? outputs : 0;
 }
 
-int64_t window_high_edge(const WindowAxis *x)
+int64_t window_last_inside(const WindowAxis *x)
 {
     const int64_t reach = x->in - 1 - (x->kernel - 1) * x->dilation + x->pad;
-    const int64_t last_inside = reach < 0 ? -1 : reach / x->stride, outputs = x->out - 1 - last_inside;
+    return reach < 0 ? -1 : reach / x->stride;
+}
+
+int64_t window_high_edge(const WindowAxis *x)
+{
+    const int64_t outputs = x->out - 1 - window_last_inside(x);
     return outputs > 0 ? outputs : 0;
 }
 

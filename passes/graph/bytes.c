@@ -25,7 +25,8 @@ typedef struct IntConv {
     NodeId id, x, w, bias, x_zero, w_zero;
     Shape ws;          // of the weights
     const int32_t *wv; // weights less their zero points, when these are constants
-    int64_t shift;     // what is taken off them besides, so that they are bytes (shifted)
+    int64_t least, most; // of them and 0
+    int64_t shift;       // what is taken off them besides, so that they may be bytes (with_shift)
     int64_t most_x;    // largest magnitude of an input less its zero point
     int64_t group;
 } IntConv;
@@ -52,6 +53,18 @@ static const int32_t *centred_weights(const IntConv *c)
     return tensor_centred(g->arena, &w, &z);
 }
 
+// Weights less their zero points may be no bytes, though they are at most 255 apart: what they are less a
+// number are bytes, and that number times the sum of the inputs is added (with_shift).
+static void find_shift(IntConv *c)
+{
+    const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        c->least = c->wv[i] < c->least ? c->wv[i] : c->least;
+        c->most = c->wv[i] > c->most ? c->wv[i] : c->most;
+    }
+    c->shift = c->most > INT8_MAX ? c->most - INT8_MAX : c->least < INT8_MIN ? c->least - INT8_MIN : 0;
+}
+
 static IntConv int_conv_of(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
@@ -66,6 +79,7 @@ static IntConv int_conv_of(Graph *g, NodeId id)
                  .group = node_get_int(&n, A_int_conv_group)};
     c.most_x = largest_input(g, c.x, c.x_zero);
     c.wv = shape_is_const(&c.ws) ? centred_weights(&c) : NULL;
+    find_shift(&c);
     return c;
 }
 
@@ -149,31 +163,13 @@ static NodeId byte_weights(const IntConv *c)
 // Are there fewer multiplications of floats, after Winograd's transform?
 static bool may_be_transformed(const IntConv *c)
 {
-    enum { AXES = 2, TAPS = 3 };
     const WindowForm form = window_form(graph_node(c->g, c->id));
-    bool may_be = c->ws.rank == AXES + 2 && c->group == 1 && count_parts(c) > 0;
-    for (uint32_t i = 0; i < AXES && may_be; i++)
-        may_be = c->ws.dim[i + 2] == TAPS && form.stride[i] == 1 && form.dilation[i] == 1;
-    return may_be;
-}
-
-// Weights less their zero points may be no bytes, though they are at most 255 apart: what they are less a
-// number are bytes, and that number times the sum of the inputs is added (with_shift).
-static bool shift_weights(IntConv *c)
-{
-    const int64_t n = shape_numel(&c->ws);
-    int64_t least = 0, most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        least = c->wv[i] < least ? c->wv[i] : least;
-        most = c->wv[i] > most ? c->wv[i] : most;
-    }
-    c->shift = most > INT8_MAX ? most - INT8_MAX : least < INT8_MIN ? least - INT8_MIN : 0;
-    return most - c->shift <= INT8_MAX && least - c->shift >= INT8_MIN && (c->shift == 0 || c->group == 1);
+    return window_is_three(&form, &c->ws) && count_parts(c) > 0;
 }
 
 // Can vectors of output channels take four input channels at a time? Made of parts, dot products take half of
 // the time of floats.
-static bool fits_dot(IntConv *c, const TargetCaps *caps)
+static bool fits_dot(const IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
     const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && !may_be_transformed(c));
@@ -182,7 +178,8 @@ static bool fits_dot(IntConv *c, const TargetCaps *caps)
     if (!has_dot || n == 0 || c->ws.rank > 5 || (c->ws.dim[1] < 4 && c->group > 1) ||
         c->ws.dim[0] / c->group < 4)
         return false;
-    return shift_weights(c);
+    return c->most - c->shift <= INT8_MAX && c->least - c->shift >= INT8_MIN &&
+           (c->shift == 0 || c->group == 1);
 }
 
 // Are they multiplied by units of a GPU, or as depthwise ones? Weights in a file are read where they are.
@@ -192,15 +189,6 @@ static bool fits_units(const IntConv *c, const PassOptions *o)
            shape_numel(graph_node(c->g, c->id)->shape) > 0 &&
            (units_take_bytes(o->caps, &c->ws, c->group, c->wv) ||
             units_take_depthwise(o->caps, &c->ws, c->group, c->wv));
-}
-
-static NodeId slice_channels(Graph *g, NodeId id, int64_t from, int64_t to)
-{
-    if (from == 0 && to == graph_node(g, id)->shape->dim[1])
-        return id;
-    NodeBuild b = node_begin(g, OP_slice, node_span(g, id), g->labels.data[id]);
-    node_slice(&b, id, 1, from, to, 1);
-    return node_end(&b);
 }
 
 // The bias goes along the channels.
@@ -218,8 +206,8 @@ static NodeId with_shift(const IntConv *c, NodeId id)
     Graph *g = c->g;
     const int64_t n = c->ws.dim[0];
     const NodeId shift = graph_scalar(g, DTYPE_i32, (double)c->shift, node_span(g, c->id));
-    const NodeId inputs = graph_op2(g, OP_mul, slice_channels(g, id, n, n + 1), shift);
-    return add_bias(c, graph_op2(g, OP_add, slice_channels(g, id, 0, n), inputs));
+    const NodeId inputs = graph_op2(g, OP_mul, graph_slice(g, id, 1, n, n + 1, 1), shift);
+    return add_bias(c, graph_op2(g, OP_add, graph_slice(g, id, 1, 0, n, 1), inputs));
 }
 
 static NodeId as_dot(const IntConv *c)
@@ -321,7 +309,7 @@ static NodeId float_sums(const IntConv *c)
         const int64_t from = parts > 1 ? part_begin(c, parts, i) : 0;
         const int64_t to = parts > 1 ? part_begin(c, parts, i + 1) : c->ws.dim[1];
         const NodeId part =
-            parts > 1 ? float_conv(c, slice_channels(g, x, from, to), slice_channels(g, w, from, to))
+            parts > 1 ? float_conv(c, graph_slice(g, x, 1, from, to, 1), graph_slice(g, w, 1, from, to, 1))
                       : float_conv(c, x, w);
         sum = sum != 0 ? graph_op2(g, OP_add, sum, part) : part;
     }
@@ -419,11 +407,11 @@ static NodeId conv_of_images(Graph *g, NodeId id)
 // An int_conv of bytes in the form that the target wants.
 static NodeId formed(Graph *g, NodeId id, const PassOptions *o)
 {
-    IntConv c = int_conv_of(g, id);
+    const IntConv c = int_conv_of(g, id);
     if (fits_units(&c, o))
         return id;
     if (o->caps->has_matrix && !o->caps->is_gpu && o->file == NULL && bytes_volume_fits(g, id)) {
-        IntConv as_images = int_conv_of(g, conv_of_images(g, id));
+        const IntConv as_images = int_conv_of(g, conv_of_images(g, id));
         if (fits_dot(&as_images, o->caps))
             return bytes_volume_of(g, id, as_dot(&as_images));
     }

@@ -55,9 +55,7 @@ static NodeId padded(Graph *g, NodeId x, NodeId zero, int64_t begin, int64_t end
 
 static NodeId slices(Graph *g, NodeId x, int64_t from, int64_t n, int64_t step)
 {
-    NodeBuild b = node_begin(g, OP_slice, node_span(g, x), g->labels.data[x]);
-    node_slice(&b, x, DEPTH, from, from + (n - 1) * step + 1, step);
-    return node_end(&b);
+    return graph_slice(g, x, DEPTH, from, from + (n - 1) * step + 1, step);
 }
 
 // Depth before channels, or back.

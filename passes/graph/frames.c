@@ -14,7 +14,7 @@ static bool wants_frame(const Graph *g, const Node *n)
     const int64_t edges = window_low_edge(&x) + window_high_edge(&x);
     const bool is_depthwise = conv_is_depthwise(g, n);
     const int64_t most = is_depthwise ? DEPTHWISE_MAX_TAPS : CONV_MAX_TAPS;
-    return edges > 0 && dtype_info[n->dtype].cls == DCLASS_FLOAT &&
+    return edges > 0 && (n->dtype == DTYPE_f32 || k_is_half(n->dtype)) &&
            (x.kernel > most || edges > CONV_MAX_EDGES ||
             (is_depthwise && (x.dilation > DEPTHWISE_MAX_DILATION || x.stride > DEPTHWISE_MAX_STRIDE)));
 }

@@ -59,15 +59,6 @@ static int64_t count_whole(const Sum *s, int64_t parts)
     return s->axis / parts / step * step * parts;
 }
 
-static NodeId part_of(Graph *g, NodeId x, int64_t axis, int64_t start, int64_t end)
-{
-    if (start == 0 && end == graph_node(g, x)->shape->dim[axis])
-        return x;
-    NodeBuild b = node_begin(g, OP_slice, node_span(g, x), g->labels.data[x]);
-    node_slice(&b, x, axis, start, end, 1);
-    return node_end(&b);
-}
-
 static bool is_summed_in_f32(int dtype)
 {
     return dtype == DTYPE_f32 || k_is_half(dtype);
@@ -150,10 +141,11 @@ static NodeId reduce_all(Graph *g, const Node *n, NodeId x, const Cut *c)
 {
     const int64_t size = graph_node(g, x)->shape->dim[c->cut];
     int64_t kept = 0;
-    const NodeId parts = reduce_parts(g, (OpId)n->op, part_of(g, x, c->cut, 0, c->whole), c, &kept);
+    const NodeId parts = reduce_parts(g, (OpId)n->op, graph_slice(g, x, c->cut, 0, c->whole, 1), c, &kept);
     if (c->whole == size)
         return reduce(g, (OpId)n->op, parts, &kept, 1);
-    const NodeId rest = reduce(g, (OpId)n->op, part_of(g, x, c->cut, c->whole, size), c->axes, c->n_axes);
+    const NodeId rest =
+        reduce(g, (OpId)n->op, graph_slice(g, x, c->cut, c->whole, size, 1), c->axes, c->n_axes);
     if (!is_mean(n))
         return reduce(g, (OpId)n->op, join_rest(g, parts, rest, kept), &kept, 1);
     const double share = (double)c->whole / (double)size;
@@ -255,7 +247,7 @@ static NodeId sums_of(Graph *g, const Node *n, int64_t start, int64_t end, int64
     for (uint32_t i = 0; i < 2; i++) {
         const int64_t rank = graph_node(g, n->src[i])->shape->rank;
         const bool is_k_last = i == 0 ? !form.turns_a : form.turns_b;
-        const NodeId part = part_of(g, n->src[i], rank - (is_k_last ? 1 : 2), start, end);
+        const NodeId part = graph_slice(g, n->src[i], rank - (is_k_last ? 1 : 2), start, end, 1);
         x[i] = spread(g, part, is_k_last, i == 1, parts);
     }
     const NodeId all = graph_op2(g, OP_mul, x[0], x[1]);

@@ -131,13 +131,8 @@ static bool may_be_transformed(const Graph *g, const Layout *l, const Node *n)
     const bool is_lasting = l->lasting != NULL && weights < l->n_before && l->lasting[weights];
     const WindowForm form = conv_form(n);
     const Shape *w = graph_node(g, weights)->shape;
-    if (form.group != 1 || w->rank != 4 || w->dim[1] < MANY_CHANNELS ||
-        !(node_is_const(g, weights) || is_lasting))
-        return false;
-    for (uint32_t i = 0; i < 2; i++)
-        if (w->dim[i + 2] != 3 || form.stride[i] != 1 || form.dilation[i] != 1)
-            return false;
-    return true;
+    return window_is_three(&form, w) && w->dim[1] >= MANY_CHANNELS &&
+           (node_is_const(g, weights) || is_lasting);
 }
 
 // Cycles that a tile of a dense convolution takes for a channel of a tap, by its sums and by what it reads.

@@ -291,6 +291,17 @@ KRef lstm_state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef u
     return operand_index(l, id, idx);
 }
 
+void lstm_store_value(Lower *l, const LstmStep *s, KRef time, KRef unit, KRef value)
+{
+    const Lstm *m = s->m;
+    Point at = {.lanes = 1, .count = 1, .vec_axis = 3};
+    at.idx[0] = m->batch_major ? s->entry : time;
+    at.idx[1] = m->batch_major ? time : s->dir;
+    at.idx[2] = m->batch_major ? s->dir : s->entry;
+    at.idx[3] = unit;
+    pull_store_root(l, &m->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
+}
+
 static void begin_state(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef first)
 {
     Kernel *k = l->k;

@@ -76,6 +76,8 @@ KRef lstm_weight(Lower *l, const LstmStep *s, const Units *u, KRef step, bool is
 KRef lstm_row(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t row, uint32_t v);
 // Index of a hidden or cell value of entry s->entry + e in h0, c0, y_h or y_c.
 KRef lstm_state_index(Lower *l, const LstmStep *s, NodeId id, uint32_t e, KRef unit);
+// Stores a value of Y of s->entry as the kernel's result.
+void lstm_store_value(Lower *l, const LstmStep *s, KRef time, KRef unit, KRef value);
 // The time of the i-th step that is made, and the first input of s->entry there.
 KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
 KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);

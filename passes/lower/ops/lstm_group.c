@@ -333,14 +333,8 @@ static KRef is_writer(const Net *n, KRef unit)
 // A value of Y.
 static void store_value(const Net *n, KRef time, KRef unit, KRef value)
 {
-    const Lstm *m = n->m;
-    Point at = {.lanes = 1, .count = 1, .vec_axis = 3};
-    at.idx[0] = m->batch_major ? n->at.entry : time;
-    at.idx[1] = m->batch_major ? time : n->at.dir;
-    at.idx[2] = m->batch_major ? n->at.dir : n->at.entry;
-    at.idx[3] = unit;
     k_if(n->k, is_writer(n, unit));
-    pull_store_root(n->l, &m->d, at, k_cast(n->k, value, lower_node(n->l, n->l->anchor)->dtype));
+    lstm_store_value(n->l, &n->at, time, unit, value);
     k_end(n->k);
 }
 

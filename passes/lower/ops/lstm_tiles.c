@@ -125,17 +125,6 @@ static void store_result(const Tiles *n, NodeId id, KRef unit, KRef value)
             k_cast(n->k, value, lower_node(n->l, id)->dtype), 1);
 }
 
-static void store_value(const Tiles *n, KRef time, KRef unit, KRef value)
-{
-    const Lstm *m = n->m;
-    Point at = {.lanes = 1, .count = 1, .vec_axis = 3};
-    at.idx[0] = m->batch_major ? n->at.entry : time;
-    at.idx[1] = m->batch_major ? time : n->at.dir;
-    at.idx[2] = m->batch_major ? n->at.dir : n->at.entry;
-    at.idx[3] = unit;
-    pull_store_root(n->l, &m->d, at, k_cast(n->k, value, lower_node(n->l, n->l->anchor)->dtype));
-}
-
 // The next values of a unit of an entry at step t.
 static void make_value(const Tiles *n, const Spot *s, KRef entry, KRef t, KRef *sum, KRef old)
 {
@@ -148,7 +137,7 @@ static void make_value(const Tiles *n, const Spot *s, KRef entry, KRef t, KRef *
     const KRef next = k_expr(k, "1 - $ % 2", t);
     store_hidden(n, rnn_hidden_index(n, next, entry, u.first), hidden);
     k_store(k, n->states, state_index(n, entry, s->unit), m->is_gru ? hidden : old, 1);
-    store_value(&at, lstm_time_of(n->l, &n->at, t), u.first, hidden);
+    lstm_store_value(at.l, &at.at, lstm_time_of(n->l, &n->at, t), u.first, hidden);
     if (m->y_h == 0 && m->y_c == 0)
         return;
     k_if(k, k_expr(k, "$ + 1 == $", t, n->at.steps));
@@ -254,7 +243,7 @@ static void clear_rest(const Tiles *n)
     Tiles at = *n;
     at.at.entry = rnn_entry(n, entry);
     k_if(k, is_real(n, entry, unit));
-    store_value(&at, time, rnn_unit(n, unit), k_number(k, DTYPE_f32, 0));
+    lstm_store_value(at.l, &at.at, time, rnn_unit(n, unit), k_number(k, DTYPE_f32, 0));
     k_end(k);
     k_end(k);
     k_end(k);

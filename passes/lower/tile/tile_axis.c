@@ -29,13 +29,6 @@ TileAxis tile_column_axis(const TileShape *s)
     return (TileAxis){s->w, s->in_w, s->kw, s->sw, s->dw, s->pad_w};
 }
 
-// Largest output whose last tap is inside the input.
-static int64_t last_inside(const TileAxis *x)
-{
-    const int64_t reach = x->in - 1 - (x->kernel - 1) * x->dilation + x->pad;
-    return reach < 0 ? -1 : reach / x->stride;
-}
-
 static int64_t edge_outputs(const TileAxis *x)
 {
     return window_low_edge(x) + window_high_edge(x);
@@ -104,7 +97,7 @@ static TileRuns runs_of_cut(Arena *a, const TileAxis *x, const BorderCut *cut)
 static TileRuns equal_runs(Arena *a, const TileAxis *x, int64_t most)
 {
     TileRuns runs = {0};
-    const int64_t n = ceil_div(x->out, most), base = x->out / n, last = last_inside(x);
+    const int64_t n = ceil_div(x->out, most), base = x->out / n, last = window_last_inside(x);
     const int64_t longer = x->out % n; // the first `longer` tiles have one more
     int64_t at = 0;
     for (int64_t i = 0; i < n;) {
