@@ -405,16 +405,17 @@ static const Refusal refusals[] = {
      E0206, "y", "activation 'Gelu'"},
     {"opset 14; in x f32 3,1,2; in w f32 1,2,2; in r f32 1,2,2; in b f32 1,3; node RNN x,w,r,b -> y; out y",
      E0204, "y", "the bias"},
+    {"opset 11; in x f32 3,1,2; in w i8 1,2,8; in r i8 1,2,8; in s f32 3; node DynamicQuantizeLSTM "
+     "x,w,r,_,_,_,_,_,s,_,s -> y domain=com.microsoft; out y",
+     E0204, "y", "input 8 must have a number for each direction"},
     {"opset 13; in x f32 2; in n i64 -; node Loop n,_,x -> y; begin body; in i i64 -; in c bool -; in a f32 "
-     "*;"
-     "node Concat a,x -> b axis=0; out c; out b; end; out y",
+     "*;node Concat a,x -> b axis=0; out c; out b; end; out y",
      E0206, "y", "input 0 ('n')"},
     {"opset 13; in x f32 2; in n i64 -; node Loop n,_,x -> y,r; begin body; in i i64 -; in c bool -;"
      "in a f32 2; node Exp a -> b; out c; out b; out b; end; out y; out r",
      E0206, "y", "input 0 ('n')"},
     {"opset 13; in x f32 2; init n i64 - = 3; node Loop n,_,x -> y; begin body; in i i64 -; in c bool -; out "
-     "c;"
-     "end; out y",
+     "c;end; out y",
      E0106, "y", "the body has 2 inputs, expected 3"},
     {"opset 13; in x f32 2; init n i64 - = 1099511627776; node Loop n,_,x -> y; begin body; in i i64 -;"
      "in c bool -; in a f32 *; node Concat a,x -> b axis=0; out c; out b; end; out y",

@@ -301,18 +301,37 @@ void onnx_import_lstm(OnnxNode *n)
     import_lstm_of(n, onnx_src(n, 1), onnx_src(n, 2));
 }
 
-// Weights of bytes, [directions, inputs, gates * hidden], as LSTM has them, in f32. Scale and zero point are
-// those of a direction, or of each of its columns.
+// The scale or zero point of weights [directions, ., columns], of a direction or of each of its columns, in a
+// shape that broadcasts to them. 0 stays 0.
+static NodeId of_weights(OnnxNode *n, uint32_t operand, NodeId id, const Shape *w)
+{
+    const Shape *s = id != 0 && !n->failed ? onnx_shape(n, id) : NULL;
+    if (s == NULL)
+        return 0;
+    if (s->rank < 1 || s->rank > 2 || s->dim[0] != w->dim[0] || (s->rank == 2 && s->dim[1] != w->dim[2])) {
+        onnx_fail(n, E0204,
+                  "input %u must have a number for each direction of the weights, or for each column",
+                  operand);
+        return 0;
+    }
+    static const int64_t behind[] = {1, 2};
+    return onnx_unsqueeze(n, id, behind, s->rank == 2 ? 1 : 2);
+}
+
+// Weights of bytes, [directions, inputs, gates * hidden], as LSTM has them, in f32.
 static NodeId bytes_as_weights(OnnxNode *n, uint32_t operand, uint32_t scale)
 {
     static const int64_t turned[] = {0, 2, 1};
-    NodeId of[2] = {onnx_src(n, scale), onnx_opt(n, scale + 1)};
-    const NodeId w = onnx_src(n, operand);
-    for (uint32_t i = 0; i < 2 && !n->failed; i++)
-        if (of[i] != 0)
-            of[i] = onnx_shape(n, of[i])->rank == 2 ? onnx_unsqueeze(n, of[i], (const int64_t[]){1}, 1)
-                                                    : onnx_unsqueeze(n, of[i], (const int64_t[]){1, 2}, 2);
-    return onnx_transpose(n, quant_to_f32(n, w, of[0], of[1]), turned);
+    const NodeId w = onnx_src(n, operand), by = onnx_src(n, scale), zero = onnx_opt(n, scale + 1);
+    if (n->failed)
+        return 0;
+    if ((onnx_dtype(n, w) != DTYPE_i8 && onnx_dtype(n, w) != DTYPE_u8) || onnx_shape(n, w)->rank != 3) {
+        onnx_fail(n, E0204, "input %u must be bytes of rank 3", operand);
+        return 0;
+    }
+    const Shape s = *onnx_shape(n, w);
+    const NodeId factor = of_weights(n, scale, by, &s), less = of_weights(n, scale + 1, zero, &s);
+    return n->failed ? 0 : onnx_transpose(n, quant_to_f32(n, w, factor, less), turned);
 }
 
 // ONNX Runtime rounds the input and the hidden values to bytes before each product; here they stay f32, which
