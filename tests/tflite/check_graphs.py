@@ -42,14 +42,14 @@ def run(rlxc, name, folder):
     return None if is_same else f"{found}, expected {expected}"
 
 
-def one_operator(number, tensors, options_type=0, options=None):
+def one_operator(number, tensors, options_type=0, options=None, **place):
     """A model of one operator on (type, shape, more) tensors, of which the last is the result."""
     model = flatbuffer.Model()
     g = model.graph()
     for i, (type_name, shape, more) in enumerate(tensors):
         g.tensor(f"t{i}", type_name, shape, **more)
     last = len(tensors) - 1
-    g.operator(number, list(range(last)), [last], options_type, options)
+    g.operator(number, list(range(last)), [last], options_type, options, **place)
     g.inputs = [i for i, (_, _, more) in enumerate(tensors[:-1]) if "data" not in more]
     g.outputs = [last]
     return model.encode()
@@ -80,6 +80,24 @@ SPREAD = [
     ("i32", [4], {"data": [1, 32, 32, 1]}),
     *[("i8", [1, 1, 1, 1], {"scale": 0.5, "zero": 0})] * 3,
 ]
+DETECTOR = {"max_detections": 3, "num_classes": 2, "max_classes_per_detection": 1} | {
+    f"{name}_scale": 1.0 for name in "yxhw"
+}
+
+
+def detector(options, columns=3):
+    """A detector's last operator with one result of the four."""
+    shapes = [1, 6, 4], [1, 6, columns], [6, 4], [1, 3, 4]
+    options = flatbuffer.flex_map(options)
+    return one_operator("TFLite_Detection_PostProcess", [("f32", s, {}) for s in shapes], options=options)
+
+
+def suppression(sigma):
+    """NON_MAX_SUPPRESSION_V5 with one result of the three."""
+    numbers = [("i32", [], {"data": [3]})] + [("f32", [], {"data": [v]}) for v in (0.5, 0.1, sigma)]
+    return one_operator(121, [("f32", [6, 4], {}), ("f32", [6], {}), *numbers, ("i32", [3], {})], 96)
+
+
 STRIDES = {0: ("i8", 0), 1: ("i32", 32), 2: ("i32", 32)}
 REFUSED = {
     "weights that would grow": (one_operator(67, SPREAD, 49, STRIDES), "strides of 32 by 32 are not"),
@@ -89,6 +107,14 @@ REFUSED = {
     "custom operator without a name": (one_operator(32, [F2, F2]), "the custom operator '' is not"),
     "unknown option": (one_operator(0, [F2, F2, F2], 11, {9: ("i32", 1)}), "option 9 is not supported"),
     "options of another": (one_operator(0, [F2, F2, F2], 21), "options are those of another operator"),
+    "options of the other union": (
+        one_operator(0, [F2, F2, F2], 21, at=11),
+        "options are those of another operator",
+    ),
+    "detector without classes": (detector(DETECTOR | {"num_classes": 0}), "'num_classes' is 0, not a number"),
+    "detector without scales": (detector(DETECTOR | {"h_scale": 0.0}), "'h_scale' is 0, not a number above"),
+    "detector of other classes": (detector(DETECTOR, columns=5), "5 scores of each box for 2 classes"),
+    "soft suppression": (suppression(0.5), "a sigma (of soft suppression) of 0.5 is not supported"),
     "too many operands": (one_operator(8, [F2, F2, F2]), "operand 1 is not supported"),
     "missing operand": (one_operator(0, [F2, F2]), "operand 1 is missing"),
     "wrong type": (one_operator(8, [F2, ("i32", [2], {})]), "is of type f32, but the file says INT32"),
@@ -201,7 +227,7 @@ def undocumented():
     table = (ROOT / "compiler/import/tflite/tfl_ops.def").read_text()
     rows = re.findall(r"^\| ([A-Z0-9_, ]+) \|", (ROOT / "docs/TFLITE.md").read_text(), re.M)
     named = {name for row in rows for name in row.split(", ")}
-    known = set(re.findall(r"^TFL_(?:OP|EW)\(\d+, +(\w+)", table, re.M))
+    known = set(re.findall(r"^TFL_(?:OP|EW|NEW)\(\d+, +(\w+)", table, re.M))
     return None if named == known else f"only one of both has {sorted(named ^ known)}"
 
 

@@ -201,15 +201,16 @@ class Graph:
         self.tensors.append(fields)
         return len(self.tensors) - 1
 
-    def operator(self, number, inputs, outputs, options_type=0, options=None):
+    def operator(self, number, inputs, outputs, options_type=0, options=None, *, at=3):
+        """at: the field of the options' type, 3, or 11 for those of the second union."""
         fields = {
             0: ("u32", self.model.code(number)),
             1: ("list", "i32", inputs),
             2: ("list", "i32", outputs),
         }
         if options_type:
-            fields[3] = ("u8", options_type)
-            fields[4] = options or {}
+            fields[at] = ("u8", options_type)
+            fields[at + 1] = options or {}
         if isinstance(number, str) and options:
             fields[5] = ("bytes", options)
         self.operators.append(fields)

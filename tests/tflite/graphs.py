@@ -29,6 +29,18 @@ def branches(chosen):
     return model, feeds, {"y": [11.5, 8.0] if chosen else [4.5, -6.0]}, []
 
 
+def composite():
+    """An operator that the file spells out in a sub-graph."""
+    model = Model()
+    g = model.graph()
+    x, y = g.tensor("x", "f32", [2]), g.tensor("y", "f32", [2])
+    options = {0: "own.triple", 1: ("i32", 1), 2: ("bytes", b"1234"), 4: ("i32", 1)}
+    g.operator(206, [x], [y], 21, options, at=11)
+    g.inputs, g.outputs = [x], [y]
+    scalar_step(model, MUL, 21, 3.0)
+    return model, [("x", "f32", [2], [1.5, -2.0])], {"y": [4.5, -6.0]}, []
+
+
 def loop():
     """While i < 5: i += 2, x *= 3."""
     model = Model()
@@ -243,6 +255,7 @@ GRAPHS = {
     "lstm_clipped": lstm_of_reals,
     "custom": lambda: custom(False),
     "custom_bytes": lambda: custom(True),
+    "composite": composite,
     "if_then": lambda: branches(1),
     "if_else": lambda: branches(0),
     "while": loop,

@@ -55,6 +55,7 @@ typedef struct TflOp {
     int32_t code;
     const char *name;
     int32_t options; // number of its table in the schema's union; 0: it has none
+    bool is_new;     // the union is BuiltinOptions2
     OpId op;         // for functions that serve several operators
     void (*import)(TflNode *n);
 } TflOp;
@@ -75,11 +76,14 @@ struct TflNode {
     bool failed;
 };
 
-// The row of an operator, NULL: unknown.
+// The row of an operator, and of a custom one. NULL: unknown.
 const TflOp *tfl_op_find(int32_t code);
+const TflOp *tfl_op_named(const char *name);
 // The declaration of a custom operator (--custom), NULL: there is none of that name.
 const struct CustomDecl *tfl_custom_find(const TflModel *m, const char *name);
 void tfl_import_custom(TflNode *n);
+// A number among the options of a custom operator. False: there is none of that name.
+bool tfl_custom_number(const TflNode *n, const char *name, double *out);
 
 // --- errors: "operator 3 (CONV_2D, 'x'): ..."; they return false ---
 bool tfl_fail(TflNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -113,6 +117,7 @@ void tfl_write(TflNode *n, uint32_t i, NodeId id);
 int64_t tfl_option(TflNode *n, uint32_t field, FlatInt type, int64_t dflt);
 double tfl_option_f32(TflNode *n, uint32_t field, double dflt);
 bool tfl_option_ints(TflNode *n, uint32_t field, int64_t *out, uint32_t *count);
+const float *tfl_option_floats(TflNode *n, uint32_t field, uint32_t *count);
 const char *tfl_option_text(TflNode *n, uint32_t field);
 void tfl_ignore(TflNode *n, uint32_t field); // says nothing about the result
 
@@ -257,6 +262,8 @@ int64_t tfl_rescaled(const TflQuant *from, const TflQuant *to, int64_t x, double
 bool tfl_fits_256ths(const TflQuant *from, const TflQuant *to, double slope);
 int64_t tfl_in_256ths(const TflQuant *from, const TflQuant *to, int64_t x, double slope);
 
+// Places in the first k axes of shape s, lists of k numbers, as places in one axis (tfl_gather.c).
+NodeId tfl_flat_places(TflNode *n, NodeId index, const Shape *s, uint32_t k);
 // LOGISTIC and TANH of reals and bytes (tfl_unary.c).
 void tfl_squash_bytes(TflNode *n);
 // The sigmoid or tanh of 16-bit values of a scale, in steps of 1/32768 (tfl_wide.c).
@@ -280,6 +287,8 @@ bool tfl_scope(TflScope *s, TflScope *outer, Graph *graph, const TflGraph *of);
 const TflGraph *tfl_subgraph(TflNode *n, int64_t index);
 
 #define TFL_OP(code, name, options, fn)     void tfl_import_##fn(TflNode *n);
+#define TFL_NEW(code, name, options, fn)    void tfl_import_##fn(TflNode *n);
+#define TFL_CUSTOM(name, fn)                void tfl_import_##fn(TflNode *n);
 #define TFL_EW(code, name, options, fn, op) void tfl_import_##fn(TflNode *n);
 #include "compiler/import/tflite/tfl_ops.def"
 

@@ -296,6 +296,16 @@ bool tfl_option_ints(TflNode *n, uint32_t field, int64_t *out, uint32_t *count)
     return !n->failed && l.n != 0;
 }
 
+const float *tfl_option_floats(TflNode *n, uint32_t field, uint32_t *count)
+{
+    use(n, field);
+    const FlatList l = flat_list(n->options, field, 4);
+    float *v = ARENA_ARRAY(n->model->arena, float, (uint64_t)l.n + 1);
+    for (*count = 0; *count < l.n; ++*count)
+        v[*count] = (float)flat_list_f32(l, *count);
+    return v;
+}
+
 const char *tfl_option_text(TflNode *n, uint32_t field)
 {
     use(n, field);

@@ -15,7 +15,9 @@ enum {
     OPERATOR_OUTPUTS = 2,
     OPERATOR_TYPE = 3,
     OPERATOR_OPTIONS = 4,
-    OPERATOR_CUSTOM = 5
+    OPERATOR_CUSTOM = 5,
+    OPERATOR_NEW_TYPE = 11,
+    OPERATOR_NEW_OPTIONS = 12
 };
 enum { CUSTOM = 32 };
 
@@ -71,7 +73,6 @@ static bool import_operator(TflScope *s, FlatTable t, uint32_t index)
     n.in = read_tensors(m, t, OPERATOR_INPUTS, &n.n_in);
     n.out = read_tensors(m, t, OPERATOR_OUTPUTS, &n.n_out);
     n.in_used = ARENA_ARRAY(m->arena, bool, n.n_in + 1);
-    n.options = flat_table(t, OPERATOR_OPTIONS);
     if (m->file.flat.broken)
         return false;
     const TflTensor *first =
@@ -83,7 +84,7 @@ static bool import_operator(TflScope *s, FlatTable t, uint32_t index)
                diag_error(m->diag, n.span, E0113, "operator '%s': its code does not exist", n.label);
     const TflOp own = {.name = custom, .import = tfl_import_custom};
     n.custom = flat_list(t, OPERATOR_CUSTOM, 1);
-    n.op = code == CUSTOM && tfl_custom_find(m, custom) ? &own : tfl_op_find(code);
+    n.op = code != CUSTOM ? tfl_op_find(code) : tfl_custom_find(m, custom) ? &own : tfl_op_named(custom);
     if (!n.op && code == CUSTOM)
         return diag_error(
             m->diag, n.span, E0206,
@@ -97,9 +98,12 @@ static bool import_operator(TflScope *s, FlatTable t, uint32_t index)
             return tfl_fail(&n, E0113, "result %u is tensor %lld, which %s", i, (long long)n.out[i],
                             n.out[i] >= 0 && n.out[i] < s->of->n_tensors ? "is written already"
                                                                          : "does not exist");
-    const int64_t type = flat_int(t, OPERATOR_TYPE, FLAT_U8, 0);
-    if (type != 0 && type != n.op->options)
-        return tfl_fail(&n, E0113, "its options are those of another operator (%lld)", (long long)type);
+    n.options = flat_table(t, n.op->is_new ? OPERATOR_NEW_OPTIONS : OPERATOR_OPTIONS);
+    const int64_t type = flat_int(t, n.op->is_new ? OPERATOR_NEW_TYPE : OPERATOR_TYPE, FLAT_U8, 0);
+    const int64_t other = flat_int(t, n.op->is_new ? OPERATOR_TYPE : OPERATOR_NEW_TYPE, FLAT_U8, 0);
+    if (other != 0 || (type != 0 && type != n.op->options))
+        return tfl_fail(&n, E0113, "its options are those of another operator (%lld)",
+                        (long long)(other ? other : type));
     n.op->import(&n);
     check_all_used(&n);
     return !n.failed && !m->file.flat.broken;

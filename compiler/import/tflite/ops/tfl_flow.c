@@ -88,6 +88,17 @@ void tfl_import_call(TflNode *n)
     inline_graph(n, index, in, count);
 }
 
+// An operator of another dialect, of which the file has a sub-graph that says what it computes.
+void tfl_import_composite(TflNode *n)
+{
+    const int64_t index = tfl_option(n, 1, FLAT_I32, 0);
+    for (uint32_t i = 0; i < 5; i++)
+        tfl_ignore(n, i); // its name, attributes and version
+    uint32_t count = 0;
+    const NodeId *in = operands(n, 0, &count);
+    inline_graph(n, index, in, count);
+}
+
 void tfl_import_if(TflNode *n)
 {
     const int64_t then_index = tfl_option(n, 0, FLAT_I32, 0), else_index = tfl_option(n, 1, FLAT_I32, 0);

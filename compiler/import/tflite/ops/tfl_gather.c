@@ -61,6 +61,32 @@ void tfl_import_gather(TflNode *n)
     tfl_out(n, 0, move_axes(n, y, rank, axis - (uint32_t)m, (uint32_t)m));
 }
 
+// The first lengths[i] elements along the axis of time in the opposite order, for each i of the batch.
+void tfl_import_reverse_sequence(TflNode *n)
+{
+    const int64_t time_at = tfl_option(n, 0, FLAT_I32, 0), batch_at = tfl_option(n, 1, FLAT_I32, 0);
+    const NodeId x = tfl_src(n, 0), lengths = tfl_src(n, 1);
+    tfl_same_scale(n, 0);
+    const uint32_t rank = tfl_rank(n, x);
+    const uint32_t time = tfl_axis(n, time_at, rank), batch = tfl_axis(n, batch_at, rank);
+    if (!n->failed && time == batch)
+        tfl_fail(n, E0203, "time and batch are the same axis, %u", time);
+    const int64_t steps = n->failed ? 0 : tfl_size(n, x, time);
+    if (n->failed || !tfl_spend(n, (uint64_t)steps))
+        return;
+    int64_t *v = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)steps + 1);
+    for (int64_t i = 0; i < steps; i++)
+        v[i] = i;
+    const NodeId at = tfl_ints(n, DTYPE_i64, v, (uint32_t)steps);
+    const NodeId size = tfl_reshape(n, tfl_cast(n, lengths, DTYPE_i64), (const Dim[]){-1, 1}, 2);
+    const NodeId from_end = tfl_op2(n, OP_sub, tfl_op_number(n, OP_sub, size, 1), at);
+    const NodeId index = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, at, size), from_end, at); // [batch, time]
+    const uint32_t after = time + (time < batch); // where time is once the batch comes first
+    const NodeId rows = move_axes(n, move_axes(n, x, batch, 1, 0), after, 1, 1);
+    const NodeId y = gather_entries(n, rows, index, 1);
+    tfl_out(n, 0, move_axes(n, move_axes(n, y, 2, after - 1, 1), 1, batch, 0));
+}
+
 void tfl_import_embedding_lookup(TflNode *n)
 {
     const NodeId index = tfl_src(n, 0), x = tfl_src(n, 1);
@@ -69,8 +95,7 @@ void tfl_import_embedding_lookup(TflNode *n)
     tfl_out(n, 0, is_real ? tfl_dequantise(n, rows, tfl_in(n, 1)) : rows);
 }
 
-// Places in the first k axes, which are lists of k numbers, as places in one axis.
-static NodeId flat_places(TflNode *n, NodeId index, const Shape *s, uint32_t k)
+NodeId tfl_flat_places(TflNode *n, NodeId index, const Shape *s, uint32_t k)
 {
     const int64_t last = (int64_t)tfl_rank(n, index) - 1;
     int64_t step[SHAPE_MAX_RANK] = {0}, count = 1;
@@ -96,7 +121,7 @@ void tfl_import_gather_nd(TflNode *n)
     Shape rows = {.rank = s.rank - (uint32_t)k + 1, .dim = {-1}};
     memcpy(rows.dim + 1, s.dim + k, (rows.rank - 1) * sizeof *rows.dim);
     const NodeId list = tfl_reshape(n, x, rows.dim, rows.rank);
-    tfl_out(n, 0, tfl_gather(n, list, flat_places(n, index, &s, (uint32_t)k), 0));
+    tfl_out(n, 0, tfl_gather(n, list, tfl_flat_places(n, index, &s, (uint32_t)k), 0));
 }
 
 void tfl_import_scatter_nd(TflNode *n)
@@ -120,7 +145,7 @@ void tfl_import_scatter_nd(TflNode *n)
         rows.dim[0] = dim_mul(n->graph->dims, rows.dim[0], shape[i]);
     memcpy(rows.dim + 1, shape + k, (rows.rank - 1) * sizeof *rows.dim);
     const NodeId base = tfl_expand(n, tfl_number(n, tfl_type(n, updates), 0), rows.dim, rows.rank);
-    const NodeId places = tfl_reshape(n, flat_places(n, index, &out, (uint32_t)k), (const Dim[]){-1}, 1);
+    const NodeId places = tfl_reshape(n, tfl_flat_places(n, index, &out, (uint32_t)k), (const Dim[]){-1}, 1);
     rows.dim[0] = -1;
     const NodeId parts = tfl_reshape(n, updates, rows.dim, rows.rank);
     if (n->failed)

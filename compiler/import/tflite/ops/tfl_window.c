@@ -10,17 +10,19 @@
 
 #include <string.h>
 
-enum { SPATIAL = 2, TFL_DEPTHWISE = 4 };
+enum { SPATIAL = 2, MOST_SPATIAL = 3, TFL_DEPTHWISE = 4 };
 
 typedef struct Window {
-    int64_t strides[SPATIAL], dilations[SPATIAL], pads[2 * SPATIAL], kernel[SPATIAL], group;
+    int64_t strides[MOST_SPATIAL], dilations[MOST_SPATIAL], kernel[MOST_SPATIAL], group;
+    int64_t pads[2 * MOST_SPATIAL]; // those before, then, from `axes` on, those behind
     int64_t padding, activation, sums;
+    uint32_t axes;
 } Window;
 
 // The options that all of them begin with.
 static Window read_window(TflNode *n)
 {
-    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .dilations = {1, 1}, .group = 1};
+    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .dilations = {1, 1}, .group = 1, .axes = SPATIAL};
     w.strides[1] = tfl_option(n, 1, FLAT_I32, 0);
     w.strides[0] = tfl_option(n, 2, FLAT_I32, 0);
     return w;
@@ -30,7 +32,7 @@ static Window read_window(TflNode *n)
 // behind.
 static void set_pads(TflNode *n, Window *w, NodeId x)
 {
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < w->axes; i++) {
         if (w->strides[i] < 1 || w->dilations[i] < 1 || w->kernel[i] < 1 || w->strides[i] > INT32_MAX ||
             w->dilations[i] > INT32_MAX || w->kernel[i] > INT32_MAX)
             tfl_fail(n, E0203, "strides, dilations and kernels must be at least 1");
@@ -40,7 +42,7 @@ static void set_pads(TflNode *n, Window *w, NodeId x)
         const int64_t count = size / w->strides[i] + (size % w->strides[i] != 0);
         const int64_t missing = n->failed || count == 0 ? 0 : (count - 1) * w->strides[i] + reach - size;
         w->pads[i] = missing > 0 ? missing / 2 : 0;
-        w->pads[SPATIAL + i] = missing > 0 ? missing - missing / 2 : 0;
+        w->pads[w->axes + i] = missing > 0 ? missing - missing / 2 : 0;
     }
     if (w->padding != 0 && w->padding != TFL_VALID)
         tfl_fail(n, E0203, "the padding %lld does not exist", (long long)w->padding);
@@ -48,9 +50,9 @@ static void set_pads(TflNode *n, Window *w, NodeId x)
 
 static void set_window(NodeBuild *b, OpId op, const Window *w)
 {
-    node_ints(b, attr_find(op, "strides"), w->strides, SPATIAL);
-    node_ints(b, attr_find(op, "pads"), w->pads, 2 * SPATIAL);
-    node_ints(b, attr_find(op, "dilations"), w->dilations, SPATIAL);
+    node_ints(b, attr_find(op, "strides"), w->strides, w->axes);
+    node_ints(b, attr_find(op, "pads"), w->pads, 2 * w->axes);
+    node_ints(b, attr_find(op, "dilations"), w->dilations, w->axes);
 }
 
 static NodeId convolve(TflNode *n, OpId op, const Window *w, const NodeId *src, uint32_t n_src)
@@ -206,7 +208,7 @@ void tfl_import_depthwise(TflNode *n)
 // The part of the whole result that is cut, or what is missing, so that it has the wanted size.
 static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, int64_t *more)
 {
-    for (uint32_t i = 0; i < SPATIAL && !n->failed; i++) {
+    for (uint32_t i = 0; i < w->axes && !n->failed; i++) {
         const int64_t size = tfl_size(n, x, i + 1);
         if (w->strides[i] < 1 || w->kernel[i] < 1 || w->strides[i] > INT32_MAX || shape[i + 1] < 1 ||
             size < 1)
@@ -214,7 +216,7 @@ static void set_result(TflNode *n, Window *w, NodeId x, const int64_t *shape, in
         const int64_t whole = (size - 1) * w->strides[i] + w->kernel[i];
         const int64_t cut = whole > shape[i + 1] ? whole - shape[i + 1] : 0;
         w->pads[i] = w->padding == TFL_VALID ? 0 : cut / 2;
-        w->pads[SPATIAL + i] = cut - w->pads[i];
+        w->pads[w->axes + i] = cut - w->pads[i];
         more[i] = shape[i + 1] > whole ? shape[i + 1] - whole : 0;
         if (!n->failed && more[i] >= w->strides[i])
             tfl_fail(n, E0204, "the size %lld of the result is more than the image gives",
@@ -282,7 +284,7 @@ static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId b
                                 .activation = w->activation,
                                 .copies = copies,
                                 .rounding = rounding_of_transposed(n, w)};
-    Window conv = {.strides = {1, 1}, .dilations = {1, 1}, .group = 1};
+    Window conv = {.strides = {1, 1}, .dilations = {1, 1}, .group = 1, .axes = SPATIAL};
     Phases p;
     for (uint32_t i = 0; i < SPATIAL; i++) {
         const int64_t in = tfl_size(n, x, i + 1);
@@ -303,19 +305,25 @@ static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId b
     return place_phases(n, tfl_from_channels(n, tfl_rescale(n, sum, &product)), w, &p, shape);
 }
 
+static NodeId transposed(TflNode *n, const Window *w, const NodeId *src, const int64_t *more)
+{
+    NodeBuild b = tfl_begin(n, OP_conv_transpose);
+    node_src(&b, src[0]);
+    node_src(&b, src[1]);
+    set_window(&b, OP_conv_transpose, w);
+    node_ints(&b, A_conv_transpose_output_padding, more, w->axes);
+    return tfl_end(n, &b);
+}
+
 static NodeId float_transposed(TflNode *n, const Window *w, NodeId x, NodeId bias, const int64_t *more)
 {
     static const int64_t perm[] = {3, 0, 1, 2};
-    const NodeId filter = tfl_src(n, 1), image = tfl_to_channels(n, x);
-    const NodeId weight = tfl_transpose(n, tfl_float_weight(n, filter, tfl_in(n, 1), x), perm);
+    const NodeId filter = tfl_src(n, 1);
+    const NodeId src[] = {tfl_to_channels(n, x),
+                          tfl_transpose(n, tfl_float_weight(n, filter, tfl_in(n, 1), x), perm)};
     if (n->failed)
         return 0;
-    NodeBuild b = tfl_begin(n, OP_conv_transpose);
-    node_src(&b, image);
-    node_src(&b, weight);
-    set_window(&b, OP_conv_transpose, w);
-    node_ints(&b, A_conv_transpose_output_padding, more, SPATIAL);
-    const NodeId y = add_bias(n, tfl_end(n, &b), bias, tfl_size(n, filter, 0));
+    const NodeId y = add_bias(n, transposed(n, w, src, more), bias, tfl_size(n, filter, 0));
     return tfl_from_channels(n, tfl_activate(n, y, w->activation));
 }
 
@@ -338,6 +346,72 @@ void tfl_import_transpose_conv(TflNode *n)
     const bool is_float = dtype_info[tfl_type(n, x)].cls == DCLASS_FLOAT;
     tfl_out(n, 0,
             is_float ? float_transposed(n, &w, x, bias, more) : integer_transposed(n, &w, x, bias, shape));
+}
+
+// --- convolutions of volumes, [N, D, H, W, C], of floats ---
+
+enum { VOLUME_RANK = MOST_SPATIAL + 2 };
+
+static Window read_volume(TflNode *n, uint32_t image)
+{
+    static const uint32_t stride[] = {1, 3, 2}, dilation[] = {5, 7, 6}; // the options' order is D, W, H
+    Window w = {.padding = tfl_option(n, 0, FLAT_I8, 0), .group = 1, .axes = MOST_SPATIAL};
+    w.activation = tfl_option(n, 4, FLAT_I8, 0);
+    const NodeId x = tfl_src(n, image), filter = tfl_src(n, 1);
+    if (!n->failed && (tfl_rank(n, x) != VOLUME_RANK || tfl_rank(n, filter) != VOLUME_RANK))
+        tfl_fail(n, E0204, "expected volumes and weights of rank %d", VOLUME_RANK);
+    if (!n->failed && dtype_info[tfl_type(n, x)].cls != DCLASS_FLOAT)
+        tfl_fail(n, E0206, "volumes of integers are not supported");
+    for (uint32_t i = 0; i < MOST_SPATIAL; i++) {
+        w.strides[i] = tfl_option(n, stride[i], FLAT_I32, 0);
+        w.dilations[i] = tfl_option(n, dilation[i], FLAT_I32, 1);
+        w.kernel[i] = n->failed ? 1 : tfl_size(n, filter, i);
+    }
+    return w;
+}
+
+// y [N, C, D, H, W] with the bias of operand 2 or 3 and the activation, as the file has it.
+static void finish_volume(TflNode *n, const Window *w, NodeId y, uint32_t bias, int64_t channels)
+{
+    const Dim side[] = {channels, 1, 1, 1};
+    if (tfl_has(n, bias))
+        y = tfl_op2(n, OP_add, y, tfl_reshape(n, tfl_src(n, bias), side, 4));
+    tfl_out(n, 0, tfl_from_channels(n, tfl_activate(n, y, w->activation)));
+}
+
+// Weights [d, h, w, I / group, O].
+void tfl_import_conv_3d(TflNode *n)
+{
+    static const int64_t perm[] = {4, 3, 0, 1, 2};
+    Window w = read_volume(n, 0);
+    const NodeId x = tfl_src(n, 0), filter = tfl_src(n, 1);
+    set_pads(n, &w, x);
+    const int64_t channels = n->failed ? 1 : tfl_size(n, x, 4), depth = n->failed ? 1 : tfl_size(n, filter, 3);
+    if (!n->failed && (depth < 1 || channels % depth != 0))
+        tfl_fail(n, E0204, "the weights have %lld channels, the volume %lld", (long long)depth,
+                 (long long)channels);
+    w.group = n->failed ? 1 : channels / depth;
+    const NodeId src[] = {tfl_to_channels(n, x), tfl_transpose(n, filter, perm)};
+    const NodeId y = convolve(n, OP_conv, &w, src, 2);
+    finish_volume(n, &w, y, 2, n->failed ? 1 : tfl_size(n, filter, 4));
+}
+
+// Operands: the shape of the result, weights [d, h, w, O, I], the volume, perhaps a bias.
+void tfl_import_conv_3d_transpose(TflNode *n)
+{
+    static const int64_t perm[] = {4, 3, 0, 1, 2};
+    int64_t shape[TFL_MAX_LIST], more[MOST_SPATIAL] = {0};
+    uint32_t rank = 0;
+    Window w = read_volume(n, 2);
+    const NodeId x = tfl_src(n, 2), filter = tfl_src(n, 1);
+    if (tfl_src_shape(n, 0, shape, &rank) && rank != VOLUME_RANK)
+        tfl_fail(n, E0204, "expected a result of rank %d", VOLUME_RANK);
+    if (!n->failed)
+        set_result(n, &w, x, shape, more);
+    const NodeId src[] = {tfl_to_channels(n, x), tfl_transpose(n, filter, perm)};
+    if (n->failed)
+        return;
+    finish_volume(n, &w, transposed(n, &w, src, more), 3, tfl_size(n, filter, 3));
 }
 
 // --- pools ---
