@@ -41,7 +41,9 @@ case("detection_f32", 4e-6)(lambda c: detector(c, 24, 4, use_regular_nms=0))
 case("detection_by_class_f32", 4e-6)(lambda c: detector(c, 24, 4, use_regular_nms=1))
 case("detection_all_classes_f32", 4e-6)(lambda c: detector(c, 17, 3, use_regular_nms=1, num_classes=3))
 case("detection_keypoints_f32", 4e-6)(
-    lambda c: detector(c, 16, 2, numbers=8, anchors_are_inputs=True, max_detections=9, nms_score_threshold=0.0)
+    lambda c: detector(
+        c, 16, 2, numbers=8, anchors_are_inputs=True, max_detections=9, nms_score_threshold=0.0
+    )
 )
 case("detection_few_f32", 4e-6)(
     lambda c: detector(c, 20, 5, use_regular_nms=1, nms_score_threshold=0.93, max_detections=12)
@@ -58,12 +60,16 @@ for name, most, iou, score in (("", 4, 0.5, 0.1), ("_all", 12, 0.3, 0.0), ("_non
             places = [v for i in range(9) for v in (i % 3, i % 4, i % 3 + 2, i % 4 + 1 + i % 2)]
             boxes = c.c("f32", [9, 4], places)
             limits = [c.c("f32", [], [v]) for v in ([iou, score, 0.0] if version == 5 else [iou, score])]
+            results = c.y("i32", [most])
             scores = c.x("f32", [9], values=[0.5, 0.25, 0.75, 0.625, 0.0625, 0.875, 0.375, 0.1, 0.3])
-            results = [c.y("i32", [most])] + ([c.y("f32", [most])] if version == 5 else []) + [c.y("i32", [])]
+            scores_of = [c.y("f32", [most])] if version == 5 else []
+            results = [results, *scores_of, c.y("i32", [])]
             c.op(116 + version, [boxes, scores, c.c("i32", [], [most]), *limits], results, 91 + version)
 
 
 # --- places that an operand says ---
+
+UNSORTED = (("prod", 153, 118), ("max", 154, 119), ("sum", 155, 121), ("min", 157, 120))
 
 for t in ("f32", "i32"):
 
@@ -72,7 +78,7 @@ for t in ("f32", "i32"):
         ids = c.c("i32", [5], [0, 0, 1, 2, 2])
         c.op(125, [c.x(t, [5, 3]), ids], [c.y(t, [3, 3])], 100)
 
-    for kind, number, options in (("prod", 153, 118), ("max", 154, 119), ("sum", 155, 121), ("min", 157, 120)):
+    for kind, number, options in UNSORTED:
 
         @case(f"unsorted_segment_{kind}_{t}", FLOAT)
         def _(c, t=t, number=number, options=options):

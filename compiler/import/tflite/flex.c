@@ -2,6 +2,8 @@
 // Maps of FlexBuffers: the options of most custom operators.
 #include "compiler/import/tflite/flex.h"
 
+#include "base/diag.h"
+
 #include <string.h>
 
 // Entry i of a vector is at `at` + i * `width`; offsets lead back from their own place.
@@ -92,6 +94,7 @@ static bool flex_value(Flex f, const FlexMap *m, uint64_t i, double *out)
 
 bool flex_find(Flex f, const char *name, double *out)
 {
+    rlx_assert(name != NULL && name[0] != '\0' && (f.data != NULL || f.len == 0));
     FlexMap m = {0};
     size_t key = 0;
     if (!flex_map(f, &m))

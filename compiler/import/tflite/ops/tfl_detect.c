@@ -20,6 +20,7 @@ static NodeId suppress(TflNode *n, const Suppress *s, NodeId *count)
     *count = 0;
     if (n->failed)
         return 0;
+    rlx_assert(s->most >= 0 && s->rows >= 0 && s->rows <= tfl_size(n, s->scores, 1) * s->most);
     NodeBuild b = tfl_begin(n, OP_nms);
     node_src(&b, s->boxes);
     node_src(&b, s->scores);
@@ -60,6 +61,7 @@ static NodeId more_rows(TflNode *n, NodeId x, int64_t wanted)
 {
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
     const int64_t rows = tfl_size(n, x, 0);
+    rlx_assert(n->failed || rows <= wanted);
     pads[tfl_rank(n, x)] = wanted - rows;
     return n->failed || wanted == rows ? x
                                        : tfl_pad(n, x, pads, "constant", tfl_number(n, tfl_type(n, x), 0));
@@ -201,6 +203,7 @@ static NodeId best(TflNode *n, NodeId x, int64_t axis, int64_t k)
 {
     if (n->failed)
         return 0;
+    rlx_assert(k >= 0 && k <= tfl_size(n, x, (uint32_t)axis));
     NodeBuild b = tfl_begin(n, OP_top_k);
     node_src(&b, x);
     node_ints(&b, A_top_k_k, &k, 1);

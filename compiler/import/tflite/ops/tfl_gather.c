@@ -82,6 +82,7 @@ void tfl_import_reverse_sequence(TflNode *n)
     const NodeId from_end = tfl_op2(n, OP_sub, tfl_op_number(n, OP_sub, size, 1), at);
     const NodeId index = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, at, size), from_end, at); // [batch, time]
     const uint32_t after = time + (time < batch); // where time is once the batch comes first
+    rlx_assert(after >= 1 && after < rank);
     const NodeId rows = move_axes(n, move_axes(n, x, batch, 1, 0), after, 1, 1);
     const NodeId y = gather_entries(n, rows, index, 1);
     tfl_out(n, 0, move_axes(n, move_axes(n, y, 2, after - 1, 1), 1, batch, 0));

@@ -13,6 +13,7 @@ static NodeId scatter_rows(TflNode *n, NodeId base, NodeId ids, NodeId parts, co
 {
     if (n->failed)
         return 0;
+    rlx_assert(tfl_rank(n, base) >= 1 && tfl_rank(n, ids) == 1);
     const NodeId wide = tfl_cast(n, ids, DTYPE_i64);
     const NodeId beyond = tfl_dim_value(n, tfl_shape(n, base)->dim[0], DTYPE_i64);
     const NodeId is_none = tfl_op2(n, OP_lt, wide, tfl_number(n, DTYPE_i64, 0));
@@ -117,7 +118,8 @@ void tfl_import_sparse_to_dense(TflNode *n)
     if (n->failed)
         return;
     const NodeId places = tfl_flat_places(n, table, &out, rank);
-    const NodeId parts = tfl_expand(n, tfl_reshape(n, value, (const Dim[]){-1}, 1), (const Dim[]){entries}, 1);
+    const NodeId list = tfl_reshape(n, value, (const Dim[]){-1}, 1);
+    const NodeId parts = tfl_expand(n, list, (const Dim[]){entries}, 1);
     const NodeId base = tfl_expand(n, tfl_reshape(n, rest, NULL, 0), &total, 1);
     tfl_out(n, 0, tfl_reshape_like(n, scatter_rows(n, base, places, parts, "none"), &out));
 }

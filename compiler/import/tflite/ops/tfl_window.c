@@ -307,6 +307,7 @@ static NodeId integer_transposed(TflNode *n, const Window *w, NodeId x, NodeId b
 
 static NodeId transposed(TflNode *n, const Window *w, const NodeId *src, const int64_t *more)
 {
+    rlx_assert(w->axes >= 1 && w->axes <= MOST_SPATIAL);
     NodeBuild b = tfl_begin(n, OP_conv_transpose);
     node_src(&b, src[0]);
     node_src(&b, src[1]);
@@ -386,7 +387,8 @@ void tfl_import_conv_3d(TflNode *n)
     Window w = read_volume(n, 0);
     const NodeId x = tfl_src(n, 0), filter = tfl_src(n, 1);
     set_pads(n, &w, x);
-    const int64_t channels = n->failed ? 1 : tfl_size(n, x, 4), depth = n->failed ? 1 : tfl_size(n, filter, 3);
+    const int64_t channels = n->failed ? 1 : tfl_size(n, x, 4);
+    const int64_t depth = n->failed ? 1 : tfl_size(n, filter, 3);
     if (!n->failed && (depth < 1 || channels % depth != 0))
         tfl_fail(n, E0204, "the weights have %lld channels, the volume %lld", (long long)depth,
                  (long long)channels);
