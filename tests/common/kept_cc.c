@@ -5,8 +5,8 @@
 // an object: a command that compiles and links is done in these two steps. What it does not understand, and
 // what fails, it leaves to the compiler as it was called.
 // $RLXC_TEST_LEVEL, as "-O1", stands for every level above it that a command asks for. gcc's sanitizers take
-// most of a test's time, so what they compile is not optimised, and what is undefined ends in a trap;
-// TEST_SAY=1 has the sanitizers' words instead.
+// most of a test's time, so what they compile is not optimised, what is undefined ends in a trap, and nobody
+// writes down lines; TEST_SAY=1 has the sanitizers' words, with lines, instead.
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -376,13 +376,15 @@ static bool is_checked(char **words, const char *cc)
 static char **add_checks(Arena *a, char **words, int *n)
 {
     static char calls[] = "--param", threshold[] = "asan-instrumentation-with-call-threshold=0",
-                trap[] = "-fsanitize-undefined-trap-on-error";
-    char **all = ARENA_ARRAY(a, char *, (size_t)*n + 4);
+                trap[] = "-fsanitize-undefined-trap-on-error", no_lines[] = "-g0";
+    char **all = ARENA_ARRAY(a, char *, (size_t)*n + 5);
     memcpy(all, words, (size_t)*n * sizeof *words);
     all[(*n)++] = calls;
     all[(*n)++] = threshold;
-    if (getenv("TEST_SAY") == NULL)
+    if (getenv("TEST_SAY") == NULL) {
         all[(*n)++] = trap;
+        all[(*n)++] = no_lines;
+    }
     return all;
 }
 
