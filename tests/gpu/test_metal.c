@@ -219,7 +219,8 @@ static const struct {
 } selftests[] = {
     {"right", NULL},          {"without_barrier", "read"}, {"across_groups", "read"},
     {"same_byte", "threads"}, {"outside", "not theirs"},   {"not_all", "have ended"},
-    {"behind_swap", "write"}, {"not_all_swap", "hand values"},
+    {"behind_swap", "write"}, {"not_all_swap", "hand values"}, {"bytes_of_words", NULL},
+    {"byte_of_word", "read"}, {"word_of_bytes", "read"},
 };
 enum { N_SELFTESTS = sizeof selftests / sizeof *selftests, SELFTEST_THREADS = 256 };
 
