@@ -372,15 +372,18 @@ static bool is_checked(char **words, const char *cc)
     return is;
 }
 
-// The same words, and options with which gcc takes half of the time for the same checks. *n: how many words.
+// The same words, and options with which gcc takes half of the time for the same checks, and a linker that
+// takes half of the other's. *n: how many words.
 static char **add_checks(Arena *a, char **words, int *n)
 {
     static char calls[] = "--param", threshold[] = "asan-instrumentation-with-call-threshold=0",
-                trap[] = "-fsanitize-undefined-trap-on-error", no_lines[] = "-g0";
-    char **all = ARENA_ARRAY(a, char *, (size_t)*n + 5);
+                trap[] = "-fsanitize-undefined-trap-on-error", no_lines[] = "-g0", linker[] = "-fuse-ld=lld";
+    char **all = ARENA_ARRAY(a, char *, (size_t)*n + 6);
     memcpy(all, words, (size_t)*n * sizeof *words);
     all[(*n)++] = calls;
     all[(*n)++] = threshold;
+    if (find_program(a, "ld.lld") != NULL)
+        all[(*n)++] = linker;
     if (getenv("TEST_SAY") == NULL) {
         all[(*n)++] = trap;
         all[(*n)++] = no_lines;
