@@ -20,13 +20,14 @@
         }                                                                                                    \
     } while (0)
 
-enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, PAGE_BYTES = 1 << 12, MAX_PAGES = 1 << 14, SWAP_BYTES = 16 };
+enum { STACK_BYTES = 1 << 17, MAX_GROUP = 1024, SWAP_BYTES = 16 };
+enum { PAGE_BYTES = 1 << 12, WORD_BYTES = 4, PAGE_WORDS = PAGE_BYTES / WORD_BYTES, MAX_PAGES = 1 << 14 };
 
 // --- what threads have touched -------------------------------------------------------------------
 
-enum { NOBODY = 0, MANY_GROUPS = UINT32_MAX };
+enum { NOBODY = 0, MANY_GROUPS = UINT32_MAX, SPLIT = UINT32_MAX };
 
-// Who touched one byte in the launch `launch`. Threads and groups are numbered from 1. Readers: the group
+// Who touched one byte, or all bytes of a word, in the launch `launch`. Threads and groups are numbered from 1. Readers: the group
 // that they are of, and of those since its last barrier one thread, or MANY_GROUPS when there are several.
 typedef struct Cell {
     uint32_t launch;
@@ -35,46 +36,95 @@ typedef struct Cell {
     uint32_t reader, reader_group, reader_phase;
 } Cell;
 
+// Most accesses are to whole words, which have one cell. Bytes have their own where a part of a word was
+// touched: `launch` of the word is SPLIT then.
 typedef struct Page {
     uintptr_t number;
-    Cell *cells;
+    Cell *words, *bytes; // bytes: NULL, where no word is split
 } Page;
 
 static Page pages[MAX_PAGES]; // by hash; those of stacks are never among them
-static Page last_page;
+static Page *last_page;
 static uint32_t n_pages;
 
-static Cell *cells_of(uintptr_t number)
+static Cell *cells_new(size_t n)
 {
-    if (last_page.cells != NULL && last_page.number == number)
-        return last_page.cells;
+    Cell *cells = calloc(n, sizeof *cells);
+    rlx_assert(cells != NULL);
+    return cells;
+}
+
+static Page *page_of(uintptr_t number)
+{
+    if (last_page != NULL && last_page->number == number)
+        return last_page;
     uint32_t at = (uint32_t)((number * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % MAX_PAGES;
-    while (pages[at].cells != NULL && pages[at].number != number)
+    while (pages[at].words != NULL && pages[at].number != number)
         at = (at + 1) % MAX_PAGES;
-    if (pages[at].cells == NULL) {
+    if (pages[at].words == NULL) {
         rlx_assert(++n_pages < MAX_PAGES);
-        pages[at] = (Page){number, calloc(PAGE_BYTES, sizeof(Cell))};
-        rlx_assert(pages[at].cells != NULL);
+        pages[at] = (Page){number, cells_new(PAGE_WORDS), NULL};
     }
-    last_page = pages[at];
-    return last_page.cells;
+    last_page = &pages[at];
+    return last_page;
 }
 
 // What earlier launches touched does not matter any more; the next launch has room for all that it touches.
 static void forget_pages(void)
 {
-    for (uint32_t i = 0; i < MAX_PAGES; i++)
-        free(pages[i].cells);
+    for (uint32_t i = 0; i < MAX_PAGES; i++) {
+        free(pages[i].words);
+        free(pages[i].bytes);
+    }
     memset(pages, 0, sizeof pages);
-    last_page = (Page){0};
+    last_page = NULL;
     n_pages = 0;
+}
+
+static Cell *bytes_of(Page *p, uint32_t word)
+{
+    if (p->bytes == NULL)
+        p->bytes = cells_new(PAGE_BYTES);
+    Cell *bytes = p->bytes + word * WORD_BYTES;
+    for (uint32_t i = 0; i < WORD_BYTES && p->words[word].launch != SPLIT; i++)
+        bytes[i] = p->words[word];
+    p->words[word].launch = SPLIT;
+    return bytes;
+}
+
+// --- places in programs ----------------------------------------------------------------------------
+
+// Where a stack goes on. Switches of ucontext.h call the system each time, and the interceptors of sanitizers
+// do more, so that they only begin a thread, where the compiler has jumps of its own.
+typedef struct Place {
+    ucontext_t begin;
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_JUMPS 1
+    void *jump[5];
+#endif
+} Place;
+
+// Alone in its frame: it returns when somebody switches to `from`. has_begun: of `to`, since when it began.
+static __attribute__((noinline)) void switch_place(Place *from, Place *to, bool has_begun)
+{
+#ifdef HAS_JUMPS
+    if (__builtin_setjmp(from->jump) != 0)
+        return;
+    if (has_begun)
+        __builtin_longjmp(to->jump, 1);
+    setcontext(&to->begin);
+#else
+    (void)has_begun;
+    swapcontext(&from->begin, &to->begin);
+#endif
 }
 
 // --- the launch that runs ------------------------------------------------------------------------
 
 typedef struct Thread {
-    ucontext_t at;
+    Place at;
     uint32_t id[DEVICE_IDS];
+    bool has_begun;              // it has a place where it goes on
     bool has_ended, is_swapping; // while it waits: for a swap, not a barrier
     unsigned char handed[2][SWAP_BYTES]; // by turns: the last value, which others may not have read yet
     uint32_t n_handed;
@@ -106,7 +156,7 @@ typedef struct Round {
 } Round;
 
 static Thread group[MAX_GROUP];
-static ucontext_t scheduler;
+static Place scheduler;
 static Thread *current;
 static char *stacks;
 
@@ -151,6 +201,34 @@ static void note_write(Cell *c, uintptr_t address)
     c->writer_phase = run.phase;
 }
 
+// Is what it says of another launch or, in memory of groups, of another group?
+static bool is_past(const Cell *c, bool is_of_groups)
+{
+    return c->launch != run.number || (is_of_groups && c->group != run.group);
+}
+
+static void note_cell(Cell *c, uintptr_t address, bool is_write, bool is_of_groups)
+{
+    if (is_past(c, is_of_groups))
+        *c = (Cell){.launch = run.number, .group = run.group};
+    if (is_write)
+        note_write(c, address);
+    else
+        note_read(c, address);
+}
+
+// Do all bytes of a word have one cell? They have it again when nothing is known of them any more.
+static bool is_whole(Page *p, uint32_t word, bool is_of_groups)
+{
+    if (p->words[word].launch != SPLIT)
+        return true;
+    for (uint32_t i = 0; i < WORD_BYTES; i++)
+        if (!is_past(&p->bytes[word * WORD_BYTES + i], is_of_groups))
+            return false;
+    p->words[word] = (Cell){0};
+    return true;
+}
+
 static bool is_written(const char *p, size_t n)
 {
     for (uint32_t i = 0; i < run.n_written; i++)
@@ -172,14 +250,18 @@ static void note(const void *p, size_t n, bool is_write)
             report("write what is not theirs,", begin, run.thread);
         return; // nobody writes it, so all may read it
     }
-    for (uintptr_t at = begin; at < begin + n; at++) {
-        Cell *c = &cells_of(at / PAGE_BYTES)[at % PAGE_BYTES];
-        if (c->launch != run.number || (is_of_groups && c->group != run.group))
-            *c = (Cell){.launch = run.number, .group = run.group};
-        if (is_write)
-            note_write(c, at);
-        else
-            note_read(c, at);
+    for (uintptr_t at = begin, next; at < begin + n; at = next) {
+        Page *page = page_of(at / PAGE_BYTES);
+        const uint32_t word = (uint32_t)(at % PAGE_BYTES / WORD_BYTES);
+        const uintptr_t word_end = at / WORD_BYTES * WORD_BYTES + WORD_BYTES;
+        next = word_end < begin + n ? word_end : begin + n;
+        if (next - at == WORD_BYTES && is_whole(page, word, is_of_groups)) {
+            note_cell(&page->words[word], at, is_write, is_of_groups);
+            continue;
+        }
+        Cell *bytes = bytes_of(page, word);
+        for (uintptr_t byte = at; byte < next; byte++)
+            note_cell(&bytes[byte % WORD_BYTES], byte, is_write, is_of_groups);
     }
 }
 
@@ -205,12 +287,15 @@ static void begin_thread(Thread *t)
     n_threads++;
 }
 
+// Ends and begins again with each group.
 static void thread_main(void)
 {
-    Thread *t = current;
-    run.fn(run.args, t->id);
-    t->has_ended = true;
-    setcontext(&scheduler);
+    Thread *const t = current;
+    for (;;) {
+        run.fn(run.args, t->id);
+        t->has_ended = true;
+        switch_place(&t->at, &scheduler, true);
+    }
 }
 
 const uint32_t *device_thread(void)
@@ -223,7 +308,7 @@ void device_barrier(void)
     Thread *t = current;
     rlx_assert(t != NULL);
     t->is_swapping = false;
-    swapcontext(&t->at, &scheduler);
+    switch_place(&t->at, &scheduler, true);
 }
 
 // Returns, when all threads of the group have handed something, where the others of this turn lie.
@@ -234,7 +319,7 @@ static uint32_t hand(const void *value, uint32_t bytes)
     rlx_assert(bytes <= SWAP_BYTES);
     memcpy(t->handed[turn], value, bytes);
     t->is_swapping = true;
-    swapcontext(&t->at, &scheduler);
+    switch_place(&t->at, &scheduler, true);
     return turn;
 }
 
@@ -260,16 +345,16 @@ void device_gather(const void *value, uint32_t bytes, void *all)
         memcpy((char *)all + (size_t)i * bytes, first[i].handed[turn], bytes);
 }
 
-// One thread after the other, up to where they wait. Alone in its frame: contexts return more than once.
-static __attribute__((noinline)) Round run_round(uint64_t seed)
+// One thread after the other, up to where they wait.
+static Round run_round(uint64_t seed)
 {
-    static Round r; // not clobbered by the switches
-    static uint32_t i;
-    memset(&r, 0, sizeof r);
-    for (i = 0; i < run.group_x; i++) {
+    Round r = {0};
+    for (uint32_t i = 0; i < run.group_x; i++) {
         Thread *t = &group[pick(i, run.group_x, seed)];
+        const bool has_begun = t->has_begun;
         begin_thread(t);
-        swapcontext(&scheduler, &t->at);
+        t->has_begun = true;
+        switch_place(&scheduler, &t->at, has_begun);
         r.n_ended += current->has_ended;
         r.n_swapping += !current->has_ended && current->is_swapping;
     }
@@ -277,13 +362,22 @@ static __attribute__((noinline)) Round run_round(uint64_t seed)
     return r;
 }
 
-static __attribute__((noinline)) void begin_group(void)
+// Alone in its frame: getcontext may return more than once.
+static __attribute__((noinline)) void make_place(Thread *t)
+{
+    getcontext(&t->at.begin);
+    t->at.begin.uc_stack.ss_sp = stacks + (size_t)(t - group) * STACK_BYTES;
+    t->at.begin.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&t->at.begin, thread_main, 0);
+    t->has_begun = false;
+}
+
+// A thread that did not end in the group before begins anew.
+static void begin_group(void)
 {
     for (uint32_t i = 0; i < run.group_x; i++) {
-        getcontext(&group[i].at);
-        group[i].at.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
-        group[i].at.uc_stack.ss_size = STACK_BYTES;
-        makecontext(&group[i].at, thread_main, 0);
+        if (!group[i].has_ended)
+            make_place(&group[i]);
         group[i].has_ended = false;
         group[i].n_handed = 0;
     }

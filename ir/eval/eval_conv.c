@@ -7,12 +7,19 @@
 
 enum { SPATIAL = 3 }; // axes, filled up with size 1 from the front
 
+// Input and output positions along one axis that meet at a tap: in = first_in + k * in_step, out = first_out
+// + k * out_step for k < count.
+typedef struct Meeting {
+    int64_t in, out, in_step, out_step, count;
+} Meeting;
+
 typedef struct Conv {
     int64_t batch, group, in_channels, out_channels; // channels of one group
     int64_t shuffle;                                 // of the input channels; 1 = none
     int64_t in[SPATIAL], out[SPATIAL], kernel[SPATIAL];
     int64_t stride[SPATIAL], dilation[SPATIAL], pad[SPATIAL];
     bool is_transpose;
+    const Meeting *meetings[SPATIAL]; // of each tap of an axis
     const double *x, *w, *bias;
     double *y;
 } Conv;
@@ -37,12 +44,6 @@ static void fill_axes(const EvalCtx *c, const WindowForm *form, Conv *v)
         v->pad[to] = form->pad[i];
     }
 }
-
-// Input and output positions along one axis that meet at a tap: in = first_in + k * in_step, out = first_out
-// + k * out_step for k < count.
-typedef struct Meeting {
-    int64_t in, out, in_step, out_step, count;
-} Meeting;
 
 // A conv reads at out * stride + tap * dilation - pad; a transposed one writes there from `in`.
 static Meeting meet(const Conv *v, uint32_t axis, int64_t tap)
@@ -79,14 +80,13 @@ static void add_tap(const Conv *v, const Meeting m[SPATIAL], double weight, cons
 // One input channel's share of one output channel.
 static void add_plane(const Conv *v, const double *w, const double *x, double *y)
 {
-    Meeting m[SPATIAL];
-    for (int64_t tap = 0; tap < volume(v->kernel); tap++) {
-        m[0] = meet(v, 0, tap / v->kernel[2] / v->kernel[1]);
-        m[1] = meet(v, 1, tap / v->kernel[2] % v->kernel[1]);
-        m[2] = meet(v, 2, tap % v->kernel[2]);
-        if (m[0].count > 0 && m[1].count > 0 && m[2].count > 0)
-            add_tap(v, m, w[tap], x, y);
-    }
+    for (int64_t a = 0; a < v->kernel[0]; a++)
+        for (int64_t b = 0; b < v->kernel[1]; b++)
+            for (int64_t c = 0; c < v->kernel[2]; c++, w++) {
+                const Meeting m[SPATIAL] = {v->meetings[0][a], v->meetings[1][b], v->meetings[2][c]};
+                if (m[0].count > 0 && m[1].count > 0 && m[2].count > 0)
+                    add_tap(v, m, *w, x, y);
+            }
 }
 
 // Output channel o of group g of batch entry n.
@@ -106,6 +106,16 @@ static void run_channel(const Conv *v, int64_t n, int64_t g, int64_t o)
     }
 }
 
+static void find_meetings(const EvalCtx *c, Conv *v)
+{
+    for (uint32_t axis = 0; axis < SPATIAL; axis++) {
+        Meeting *m = ARENA_ARRAY(c->arena, Meeting, v->kernel[axis]);
+        for (int64_t tap = 0; tap < v->kernel[axis]; tap++)
+            m[tap] = meet(v, axis, tap);
+        v->meetings[axis] = m;
+    }
+}
+
 static Conv conv_of(const EvalCtx *c, bool is_transpose)
 {
     rlx_assert(c->in[0].rank >= 3 && c->in[1].rank == c->in[0].rank && c->out[0].rank == c->in[0].rank);
@@ -118,6 +128,7 @@ static Conv conv_of(const EvalCtx *c, bool is_transpose)
     fill_axes(c, &form, &v);
     v.in_channels = c->in[0].dim[1] / v.group;
     v.out_channels = c->out[0].dim[1] / v.group;
+    find_meetings(c, &v);
     return v;
 }
 

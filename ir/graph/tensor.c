@@ -45,22 +45,40 @@ Tensor tensor_if_const(const Graph *g, NodeId id)
 
 // --- elements ---
 
-// The bits of element i in the low bytes, zero-extended. Copies byte by byte, so that mapped files need no
-// alignment.
+// An element's bytes, which need not be aligned in a mapped file. Each size is its own copy: as one of a size
+// that is not known, it would be a call for each element.
+static void copy_bytes(void *to, const void *from, uint32_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        memcpy(to, from, 1);
+        break;
+    case 2:
+        memcpy(to, from, 2);
+        break;
+    case 4:
+        memcpy(to, from, 4);
+        break;
+    default:
+        memcpy(to, from, 8);
+    }
+}
+
+// The bits of element i in the low bytes, zero-extended.
 static uint64_t load_bits(const Tensor *t, int64_t i)
 {
-    uint32_t bytes = dtype_info[t->dtype].bytes;
+    const uint32_t bytes = dtype_info[t->dtype].bytes;
     uint64_t bits = 0;
     rlx_assert(i >= 0 && i < t->numel);
-    memcpy(&bits, (const unsigned char *)t->data + (size_t)i * bytes, bytes);
+    copy_bytes(&bits, (const unsigned char *)t->data + (size_t)i * bytes, bytes);
     return bits;
 }
 
 static void store_bits(Tensor *t, int64_t i, uint64_t bits)
 {
-    uint32_t bytes = dtype_info[t->dtype].bytes;
+    const uint32_t bytes = dtype_info[t->dtype].bytes;
     rlx_assert(i >= 0 && i < t->numel);
-    memcpy((unsigned char *)t->data + (size_t)i * bytes, &bits, bytes);
+    copy_bytes((unsigned char *)t->data + (size_t)i * bytes, &bits, bytes);
 }
 
 static double f64_of_bits(uint64_t bits)

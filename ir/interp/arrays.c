@@ -23,6 +23,23 @@ const Code *step_array(Machine *m, Strand *s, const Code *c)
     return c + 1;
 }
 
+// Most are four, for which a call is too long.
+static inline void copy_bytes(void *to, const void *from, size_t n)
+{
+    if (n == sizeof(float))
+        memcpy(to, from, sizeof(float));
+    else
+        memcpy(to, from, n);
+}
+
+static inline void set_bytes(unsigned char *to, unsigned char value, size_t n)
+{
+    if (n == 1)
+        *to = value;
+    else
+        memset(to, value, n);
+}
+
 static bool is_element(Machine *m, const Code *c, uint32_t t, const Array *a, int64_t at, uint32_t n)
 {
     if (at >= 0 && at + n <= a->n)
@@ -77,7 +94,7 @@ static const char *read_shared(Machine *m, uint32_t who, uint32_t rank, int64_t 
     if (wrong != NULL)
         return wrong;
     *poison = *poison || misses_some(&p);
-    memcpy(out, p.data, n);
+    copy_bytes(out, p.data, n);
     wrong = touch_read(m, p.touch, p.units, who, false);
     return wrong != NULL ? race_text(m, wrong, address) : NULL;
 }
@@ -92,8 +109,8 @@ static const char *write_shared(Machine *m, uint32_t who, uint32_t rank, int64_t
     wrong = touch_write(m, p.touch, p.units, who, false);
     if (wrong != NULL)
         return race_text(m, wrong, address);
-    memset(p.written, !is_poison, p.units);
-    memcpy(p.data, in, n);
+    set_bytes(p.written, !is_poison, p.units);
+    copy_bytes(p.data, in, n);
     return NULL;
 }
 
@@ -150,7 +167,10 @@ static bool get_shared(Machine *m, const Code *c, const Array *a, uint32_t t, in
                                     a->element, poison);
     if (wrong != NULL)
         step_fail(m, c, t, "%s", wrong);
-    array_load(a->type, &bits, cell);
+    if (cell_class(a->type) == CELL_F32 && a->element == sizeof(float))
+        memcpy(cell, &bits, sizeof(float));
+    else
+        array_load(a->type, &bits, cell);
     return wrong == NULL;
 }
 
@@ -197,15 +217,6 @@ static bool put_element(Machine *m, const Code *c, const Array *a, uint32_t t, i
     return true;
 }
 
-// Most are one, for which a call is too long.
-static inline void copy_floats(unsigned char *to, const unsigned char *from, uint32_t n)
-{
-    if (n == 1)
-        memcpy(to, from, sizeof(float));
-    else
-        memcpy(to, from, n * sizeof(float));
-}
-
 // Lanes of a thread's own array that are all written, of the types that most arrays have.
 static inline bool load_words(Machine *m, const Code *c, const Array *a, uint32_t t, int64_t at)
 {
@@ -214,7 +225,7 @@ static inline bool load_words(Machine *m, const Code *c, const Array *a, uint32_
         if (state[i] != ELEMENT_WRITTEN)
             return false;
     if (cell_class(a->type) == CELL_F32)
-        copy_floats(CELLS(m, unsigned char, c->d) + (size_t)t * c->lanes * sizeof(float), from, c->lanes);
+        copy_bytes(CELLS(m, float, c->d) + (size_t)t * c->lanes, from, c->lanes * sizeof(float));
     else
         for (uint32_t i = 0; i < c->lanes; i++)
             array_load(a->type, from + 4 * i, CELLS(m, int64_t, c->d) + (size_t)t * c->lanes + i);
@@ -224,12 +235,30 @@ static inline bool load_words(Machine *m, const Code *c, const Array *a, uint32_
     return true;
 }
 
+// What most loads are: single floats of arrays of threads. The first thread for which it is more than that.
+static uint32_t load_floats(const Machine *m, const Strand *s, const Code *c, const Array *a)
+{
+    const int64_t *index = CELLS(m, int64_t, c->b);
+    const uint64_t n = (uint64_t)a->n;
+    const unsigned char *state = own_state(m, a, s->begin), *from = own_data(m, a, s->begin);
+    float *to = CELLS(m, float, c->d);
+    uint32_t t = s->begin;
+    for (; t < s->end; t++, state += n, from += n * sizeof *to) {
+        const uint64_t at = (uint64_t)index[t];
+        if (at >= n || state[at] != ELEMENT_WRITTEN)
+            break;
+        memcpy(to + t, from + at * sizeof *to, sizeof *to);
+    }
+    return t;
+}
+
 const Code *step_aload(Machine *m, Strand *s, const Code *c)
 {
     const Array *a = &m->p->arrays.data[c->at];
     const int64_t *index = CELLS(m, int64_t, c->b);
     const bool is_plain = !a->is_shared && a->element == 4;
-    for (uint32_t t = s->begin; t < s->end; t++) {
+    const bool is_float = is_plain && c->lanes == 1 && cell_class(a->type) == CELL_F32 && !m->has_poison;
+    for (uint32_t t = is_float ? load_floats(m, s, c, a) : s->begin; t < s->end; t++) {
         if (!is_element(m, c, t, a, index[t], c->lanes))
             return NULL;
         if (is_plain && load_words(m, c, a, t, index[t]))
@@ -241,22 +270,34 @@ const Code *step_aload(Machine *m, Strand *s, const Code *c)
     return c + 1;
 }
 
+// As load_floats.
+static uint32_t store_floats(const Machine *m, const Strand *s, const Code *c, const Array *a)
+{
+    const int64_t *index = CELLS(m, int64_t, c->b);
+    const uint64_t n = (uint64_t)a->n;
+    unsigned char *state = own_state(m, a, s->begin), *to = own_data(m, a, s->begin);
+    const float *from = CELLS(m, float, c->c);
+    uint32_t t = s->begin;
+    for (; t < s->end && (uint64_t)index[t] < n; t++, state += n, to += n * sizeof *from) {
+        state[index[t]] = ELEMENT_WRITTEN;
+        memcpy(to + (size_t)index[t] * sizeof *from, from + t, sizeof *from);
+    }
+    return t;
+}
+
 const Code *step_astore(Machine *m, Strand *s, const Code *c)
 {
     const Array *a = &m->p->arrays.data[c->at];
     const int64_t *index = CELLS(m, int64_t, c->b);
     const uint32_t bytes = cell_bytes(a->type);
-    const bool is_plain = !a->is_shared && cell_class(a->type) == CELL_F32;
-    for (uint32_t t = s->begin; t < s->end; t++) {
+    const bool is_plain = !a->is_shared && cell_class(a->type) == CELL_F32 && !m->has_poison;
+    for (uint32_t t = is_plain && c->lanes == 1 ? store_floats(m, s, c, a) : s->begin; t < s->end; t++) {
         const unsigned char *from = m->registers + c->c + (size_t)t * c->lanes * bytes;
         if (!is_element(m, c, t, a, index[t], c->lanes))
             return NULL;
-        if (is_plain && !m->has_poison) {
-            if (c->lanes == 1)
-                own_state(m, a, t)[index[t]] = ELEMENT_WRITTEN;
-            else
-                memset(own_state(m, a, t) + index[t], ELEMENT_WRITTEN, c->lanes);
-            copy_floats(own_data(m, a, t) + index[t] * 4, from, c->lanes);
+        if (is_plain) {
+            set_bytes(own_state(m, a, t) + index[t], ELEMENT_WRITTEN, c->lanes);
+            copy_bytes(own_data(m, a, t) + index[t] * 4, from, c->lanes * sizeof(float));
             continue;
         }
         for (uint32_t i = 0; i < c->lanes; i++)

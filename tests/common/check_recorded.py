@@ -26,7 +26,7 @@ SAME = {"comment": "", "made": "made", "out": "said", "err": "warned", "status":
 TEST = """import os, subprocess, sys, tempfile, time
 with open(sys.argv[2] + ".runs", "a") as f:
     f.write("x")
-sum(range(10 ** 7))
+sum(range(5 * 10 ** 6))
 with tempfile.TemporaryDirectory() as folder:
     model = os.path.join(folder, "a model")
     for text in "one", "two":
@@ -85,6 +85,9 @@ def check_calls(build):
         build.rlxc(**{what: value})
         assert build.runs() == 1, what
         assert build.runs() == 0, what
+    for said in '"net on generic: 0.$$ ms (one run, not warmed up), arena 8"', """'"ms": '$$', '""":
+        build.rlxc(out=said)
+        assert build.runs() == 1 and build.runs() == 0, "how long it took does not matter"
     build.rlxc()
     assert build.runs() == 1 and build.runs() == 0
 

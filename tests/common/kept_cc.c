@@ -5,8 +5,8 @@
 // an object: a command that compiles and links is done in these two steps. What it does not understand, and
 // what fails, it leaves to the compiler as it was called.
 // $RLXC_TEST_LEVEL, as "-O1", stands for every level above it that a command asks for. gcc's sanitizers take
-// most of a test's time, so what they compile is not optimised, and what is undefined ends in a trap;
-// TEST_SAY=1 has the sanitizers' words instead.
+// most of a test's time, so what they compile is not optimised, what is undefined ends in a trap, and nobody
+// writes down lines; TEST_SAY=1 has the sanitizers' words, with lines, instead.
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -372,17 +372,22 @@ static bool is_checked(char **words, const char *cc)
     return is;
 }
 
-// The same words, and options with which gcc takes half of the time for the same checks. *n: how many words.
+// The same words, and options with which gcc takes half of the time for the same checks, and a linker that
+// takes half of the other's. *n: how many words.
 static char **add_checks(Arena *a, char **words, int *n)
 {
     static char calls[] = "--param", threshold[] = "asan-instrumentation-with-call-threshold=0",
-                trap[] = "-fsanitize-undefined-trap-on-error";
-    char **all = ARENA_ARRAY(a, char *, (size_t)*n + 4);
+                trap[] = "-fsanitize-undefined-trap-on-error", no_lines[] = "-g0", linker[] = "-fuse-ld=lld";
+    char **all = ARENA_ARRAY(a, char *, (size_t)*n + 6);
     memcpy(all, words, (size_t)*n * sizeof *words);
     all[(*n)++] = calls;
     all[(*n)++] = threshold;
-    if (getenv("TEST_SAY") == NULL)
+    if (find_program(a, "ld.lld") != NULL)
+        all[(*n)++] = linker;
+    if (getenv("TEST_SAY") == NULL) {
         all[(*n)++] = trap;
+        all[(*n)++] = no_lines;
+    }
     return all;
 }
 

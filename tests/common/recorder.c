@@ -369,6 +369,34 @@ static void print_call(Recorder *r, char **argv, const char *cwd, bool is_joined
     add_changes(r, true, text);
 }
 
+// Between these texts rlxc says how long something took.
+static const struct {
+    const char *before, *after;
+} times[] = {{": ", " ms (one run"}, {"\"ms\": ", ","}, {"\"seconds\": ", ","}};
+
+// How many bytes from this one on are a time.
+static size_t time_length(const char *bytes, size_t at)
+{
+    const size_t length = strspn(bytes + at, "0123456789.");
+    for (size_t i = 0; i < sizeof times / sizeof *times && length > 0; i++) {
+        const size_t n = strlen(times[i].before);
+        if (at >= n && memcmp(bytes + at - n, times[i].before, n) == 0 &&
+            strncmp(bytes + at + length, times[i].after, strlen(times[i].after)) == 0)
+            return length;
+    }
+    return 0;
+}
+
+// Of what was said, but for times.
+static void hash_said(Recorder *r, const char *bytes, size_t n, uint64_t hash[2])
+{
+    char *kept = arena_alloc(&r->arena, n + 1);
+    size_t n_kept = 0;
+    for (size_t i = 0; i < n; i += time_length(bytes, i))
+        kept[n_kept++] = bytes[i++];
+    hash_all(kept, n_kept, hash);
+}
+
 // What the program wrote.
 static const char *read_said(Recorder *r, FILE *said, const char *name, size_t *n, Str *text)
 {
@@ -378,7 +406,7 @@ static const char *read_said(Recorder *r, FILE *said, const char *name, size_t *
     char *bytes = arena_alloc(&r->arena, *n + 1);
     if (pread(fileno(said), bytes, *n, 0) != (ssize_t)*n)
         give_up(r, "what was said cannot be read");
-    hash_all(bytes, *n, hash);
+    hash_said(r, bytes, *n, hash);
     str_printf(text, "%s %016llx%016llx\n", name, (unsigned long long)hash[0], (unsigned long long)hash[1]);
     fclose(said);
     return bytes;

@@ -262,7 +262,34 @@ def check_order(folder):
                 failed.append(f"{first}.h before {second}.h: {done.stderr}")
 
 
+# Rows that end within a vector, of each width that has instructions for such ends.
+ENDS = """graph "ends" {
+  %1 = input "bytes" : u8[3, 37]
+  %2 = input "halves" : f16[3, 37]
+  %3 = input "words" : i32[3, 37]
+  %4 = add(%1, %1)
+  %5 = add(%2, %2)
+  %6 = cast(%1) {to = i32}
+  %7 = add(%6, %3)
+  %8 = cast(%7) {to = i8}
+  output "sums" = %4
+  output "doubled" = %5
+  output "cut" = %8
+  output "whole" = %7
+}
+"""
+
+
+def check_ends(folder):
+    path = f"{folder}/ends.rlx"
+    with open(path, "w", encoding="ascii") as f:
+        f.write(ENDS)
+    for cpu in ("x86-64-v3", "x86-64-v4"):
+        check_model(path, folder, cpu)
+
+
 with tempfile.TemporaryDirectory() as top:
+    check_ends(top)
     for i, m in enumerate(models):
         for k, c in enumerate(("generic", "x86-64-v3", "x86-64-v4")):
             if is_taken(i + k, 3):

@@ -45,7 +45,7 @@ def build_kernels(library, name, folder):
         sys.exit("some kernels are not understood")
     with open(f"{folder}/kernels.cc", "w", encoding="ascii") as f:
         f.write(f'#include "cuda_shim.h"\n{text}\n' + "\n".join(calls) + "\n")
-    compiler = ["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"]
+    compiler = ["c++", "-std=c++17", "-Og", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"]
     run([*compiler, "-fsanitize=thread", "-I" + HERE, "-c", "kernels.cc"], folder)
     run(["c++", "-shared", "-o", "kernels.so", "kernels.o", library], folder)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that the CPU's device (tests/gpu/device.h) must find fault with, and one that it must not.
+// Kernels that the CPU's device (compiler/metal/device.h) must find fault with, and two that it must not.
 #include <metal_stdlib>
 using namespace metal;
 // Sums the group's elements in memory that its threads share.
@@ -63,4 +63,32 @@ kernel void not_all_swap(device int *out [[buffer(0)]], uint3 id [[thread_positi
         out[id.x] = simd_shuffle_xor(int(id.x), ushort(1));
     else
         threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+// Sums bytes that threads wrote, a word of them at a time.
+kernel void bytes_of_words(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    device uchar *bytes = (device uchar *)(out + 2);
+    int sum = 0;
+    bytes[id.x] = uchar(id.x);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (id.x % 128 != 0)
+        return;
+    for (uint i = 0; i < 32; i++) {
+        const int word = out[2 + id.x / 4 + i];
+        sum += (word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (word >> 24 & 255);
+    }
+    out[id.x / 128] = sum;
+}
+kernel void byte_of_word(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    device uchar *bytes = (device uchar *)out;
+    out[id.x] = int(id.x);
+    out[id.x] = bytes[4 * (id.x ^ 1u) + 1];
+}
+kernel void word_of_bytes(device int *out [[buffer(0)]], uint3 id [[thread_position_in_grid]])
+{
+    device uchar *bytes = (device uchar *)out;
+    bytes[id.x] = uchar(id.x);
+    if (id.x % 4 == 3)
+        out[128 + id.x / 4] = out[id.x / 4];
 }
