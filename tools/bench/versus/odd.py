@@ -23,8 +23,10 @@ class Scalar(Fixed):
 
 
 class Given:
-    """An operand by shape: `kind` is "data" (what a run is for) or "param" (a weight). Its values are normally
-    distributed, or whole numbers from 0 to `below`, or spread from low to high by `span`."""
+    """An operand by shape: `kind` is "data" (what a run is for), "const" (a weight of the model) or "param" (one
+    that is set before the first run). Its values are normally distributed, or whole numbers from 0 to `below`,
+    or spread from low to high by `span`; those of constants repeat, so that libraries of many cases are small
+    when they are compressed."""
 
     def __init__(self, *shape, kind="data", below=None, span=None, scale=1.0, values=None, dtype=None):
         self.shape, self.kind, self.below, self.span = list(shape), kind, below, span
@@ -40,7 +42,7 @@ class Given:
         if self.values is not None:
             return self.values(rng)
         n = math.prod(self.shape)
-        some = min(n, 1 << 20)
+        some = min(n, 251 if self.kind == "const" else 1 << 20)
         if self.below is not None:
             found = rng.integers(0, self.below, some)
         elif self.span is not None:
@@ -52,7 +54,7 @@ class Given:
 
 def weight(*shape, **more):
     """A weight whose products keep the size of their rows."""
-    return Given(*shape, kind="param", scale=1 / math.sqrt(max(1, math.prod(shape[1:]))), **more)
+    return Given(*shape, kind="const", scale=1 / math.sqrt(math.prod(shape[1:])), **more)
 
 
 class Case:
@@ -72,8 +74,10 @@ class Case:
 
         names = ["" if v is None else f"x{i}" for i, v in enumerate(self.operands)]
         inputs, constants = [], []
-        for name, given in zip(names, self.operands):
-            if isinstance(given, Given):
+        for i, (name, given) in enumerate(zip(names, self.operands)):
+            if isinstance(given, Given) and given.kind == "const":
+                constants.append(numpy_helper.from_array(given.array(dtype, i), name))
+            elif isinstance(given, Given):
                 kind = helper.np_dtype_to_tensor_dtype(given.type(dtype))
                 inputs.append(helper.make_tensor_value_info(name, kind, given.shape))
             elif given is not None:
@@ -101,7 +105,7 @@ def conv(name, x, w, batch=1, bias=True, **attrs):
     family = f"conv{rank}d" if attrs.get("group", 1) == 1 else "grouped"
     if attrs.get("group", 1) == x[0] and w[1] == 1:
         family = "depthwise"
-    more = [Given(w[0], kind="param")] if bias else []
+    more = [Given(w[0], kind="const")] if bias else []
     name = f"{name}, batch {batch}" if batch > 1 else name
     return Case(
         *(family, name, "Conv", Given(batch, *x), weight(*w), *more), is_image=rank == 2, **attrs
@@ -111,7 +115,7 @@ def conv(name, x, w, batch=1, bias=True, **attrs):
 def deconv(name, x, w, batch=1, **attrs):
     rank, steps = len(x) - 1, math.prod(attrs["strides"])
     scale = 1 / math.sqrt(max(1, w[0] * math.prod(w[2:]) / steps))
-    up = Given(*w, kind="param", scale=scale)
+    up = Given(*w, kind="const", scale=scale)
     name = f"{name}, batch {batch}" if batch > 1 else name
     return Case("transposed", name, "ConvTranspose", Given(batch, *x), up, is_image=rank == 2, **attrs)
 
@@ -241,16 +245,16 @@ def softmaxes():
 
 def norms():
     for x in ([1000, 1001], [100000, 3], [50000, 37], [64, 100000], [1, 768], [8, 197, 192]):
-        scale, shift = Given(x[-1], kind="param"), Given(x[-1], kind="param")
+        scale, shift = weight(x[-1]), weight(x[-1])
         yield Case("norm", f"LayerNorm {sizes(x)}", "LayerNormalization", Given(*x), scale, shift, axis=-1)
-    rms = Given(1000, 1027), Given(1027, kind="param")
+    rms = Given(1000, 1027), weight(1027)
     yield Case("norm", "RMSNorm 1000x1027", "RMSNormalization", *rms, opset=23, axis=-1, epsilon=1e-5)
     for x, n in (([1, 64, 57, 57], 8), ([8, 33, 61, 61], 3), ([2, 320, 64, 64], 32)):
-        more = Given(x[1], kind="param"), Given(x[1], kind="param")
+        more = weight(x[1]), weight(x[1])
         facts = {"num_groups": n, "is_image": True}
         yield Case("norm", f"GroupNorm {sizes(x)}", "GroupNormalization", Given(*x), *more, **facts)
     for x in ([8, 33, 61, 61], [1, 64, 256, 256]):
-        more = Given(x[1], kind="param"), Given(x[1], kind="param")
+        more = weight(x[1]), weight(x[1])
         yield Case("norm", f"InstanceNorm {sizes(x)}", "InstanceNormalization", Given(*x), *more)
     yield Case("norm", "LRN 8x64x55x55", "LRN", Given(8, 64, 55, 55), size=5)
 
