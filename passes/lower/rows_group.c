@@ -2,7 +2,8 @@
 // Rows on GPUs: a thread or up to a group of them a row, which take neighbouring vectors of it in turns. Rows
 // that are not too long are read once, into registers; of longer ones each pass reads its part again.
 // If elements of a row are not next to each other in memory, but those of neighbouring rows are (columns),
-// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory.
+// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory. What is neither
+// is taken element by element.
 #include "passes/lower/rows.h"
 #include "passes/lower/wide.h"
 
@@ -144,6 +145,18 @@ static bool use_neighbours(const Lower *l, RowsGroup *g, const Rows *r)
     return true;
 }
 
+// Neither along rows nor across them is everything next to itself: neighbours take single elements of a row.
+static bool use_singles(const Lower *l, RowsGroup *g, const Rows *r)
+{
+    g->columns = 0;
+    if (r->n_kept == 0 || g->is_live || has_live_rows(r) ||
+        !wide_new_single(l, &r->d, 0, r->n_kept, &g->wide))
+        return false;
+    g->vectors = r->count;
+    choose_threads(l, g, r);
+    return true;
+}
+
 void rows_use_groups(Lower *l, Rows *r)
 {
     rlx_assert(r->group == NULL && r->count >= 0);
@@ -155,7 +168,7 @@ void rows_use_groups(Lower *l, Rows *r)
         g->rows *= r->d.extent[i];
     for (uint32_t i = r->n_kept; i < r->d.rank; i++)
         g->is_live = g->is_live || r->d.live[i].size != 0;
-    if (g->rows == 0 || (!use_neighbours(l, g, r) && !use_columns(l, g, r)))
+    if (g->rows == 0 || (!use_neighbours(l, g, r) && !use_columns(l, g, r) && !use_singles(l, g, r)))
         return;
     r->mode = ROWS_GROUP;
     r->group = g;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps of GPUs over axes that are taken as one, because the last axis alone has no vectors (7 x 7 pixels,
 // rows of 19): a thread has neighbouring elements of the result, wherever rows end in them. What lies as the
-// result does comes by vectors; everything else (a factor for each channel) is read at each element's place.
+// result does comes by vectors; everything else (a factor for each channel) is read at each element's place. Of
+// long results that are one axis as a whole, the last elements, which are no vector, are another thread's.
 #include "passes/lower/wide.h"
 
 typedef struct Flat {
@@ -52,6 +53,12 @@ static void add_flat(const Lower *l, Flat *f, const Access *a)
     f->value[f->n_values++] = (RegisterValue){.node = a->node, .space = a->space};
 }
 
+static bool may_have_rest(const Flat *f)
+{
+    enum { LONG = 1 << 14 };
+    return f->first == 0 && f->extent >= LONG;
+}
+
 static Flat flat_from(const Lower *l, const Domain *d, uint32_t first)
 {
     const NodeId copied = l->pk->copy.src;
@@ -65,7 +72,7 @@ static Flat flat_from(const Lower *l, const Domain *d, uint32_t first)
     for (uint32_t i = 0; i < d->access.len; i++)
         add_flat(l, &f, &d->access.data[i]);
     f.n = f.root_piece;
-    while (f.n > 1 && f.extent % f.n != 0)
+    while (f.n > 1 && f.extent % f.n != 0 && !may_have_rest(&f))
         f.n /= 2;
     return f;
 }
@@ -142,35 +149,59 @@ static void each_flat(Lower *l, const Flat *f, Point at, KRef place, PointFn fn,
     k_end(k);
 }
 
+// The elements behind the last vector.
+static void each_of_rest(Lower *l, const Flat *f, PointFn fn, void *ctx)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    const int64_t rest = f->extent % f->n;
+    const KRef j = k_loop(k, rest, KFOR_SERIAL, "j");
+    place_flat(l, f, k_expr(k, "$ + #", j, f->extent - rest), &at);
+    fn(l, f->d, at, ctx);
+    k_end(k);
+}
+
+static void each_vector(Lower *l, Flat *f, KRef number, PointFn fn, void *ctx)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    const int64_t vectors = f->extent / f->n;
+    const KRef own = f->first == 0 ? number : k_expr(k, "$ % #", number, vectors);
+    const KRef place = k_expr(k, "$ * #", own, f->n);
+    if (f->first > 0)
+        place_outer(l, f, k_expr(k, "$ / #", number, vectors), &at);
+    place_flat(l, f, place, &at);
+    fetch_flat(l, f, at);
+    const KRef collected = k_array(k, (int)f->root_type, f->n);
+    l->wide.collected = collected;
+    each_flat(l, f, at, place, fn, ctx);
+    wide_end(l);
+    Pull p = pull_at(l, f->d, at);
+    wide_store(l, wide_param_written(l, f->root), pull_index(&p, f->root), collected, 0,
+               (WideSpan){.n = (uint32_t)f->n, .piece = f->root_piece});
+}
+
 bool wide_flat_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
 {
     Kernel *k = l->k;
     Flat f;
-    Point at = {.lanes = 1, .count = 1};
     if (!choose_flat(l, d, &f))
         return false;
     int64_t vectors = f.extent / f.n;
     for (uint32_t i = 0; i < f.first; i++)
         vectors *= d->extent[f.order[i]];
-    const bool may_end = vectors % WIDE_GROUP != 0;
+    const bool has_rest = f.extent % f.n != 0, may_end = has_rest || vectors % WIDE_GROUP != 0;
     k_set_group(k, WIDE_GROUP);
-    const KRef part = k_for_group(k, ceil_div(vectors, WIDE_GROUP), "part");
+    const KRef part = k_for_group(k, ceil_div(vectors + has_rest, WIDE_GROUP), "part");
     const KRef number = k_expr(k, "$ * # + $", part, WIDE_GROUP, k_thread(k));
     if (may_end)
         k_if(k, k_expr(k, "$ < #", number, vectors));
-    const KRef own = f.first == 0 ? number : k_expr(k, "$ % #", number, f.extent / f.n);
-    const KRef place = k_expr(k, "$ * #", own, f.n);
-    if (f.first > 0)
-        place_outer(l, &f, k_expr(k, "$ / #", number, f.extent / f.n), &at);
-    place_flat(l, &f, place, &at);
-    fetch_flat(l, &f, at);
-    const KRef collected = k_array(k, (int)f.root_type, f.n);
-    l->wide.collected = collected;
-    each_flat(l, &f, at, place, fn, ctx);
-    wide_end(l);
-    Pull p = pull_at(l, d, at);
-    wide_store(l, wide_param_written(l, f.root), pull_index(&p, f.root), collected, 0,
-               (WideSpan){.n = (uint32_t)f.n, .piece = f.root_piece});
+    each_vector(l, &f, number, fn, ctx);
+    if (has_rest) {
+        k_end(k);
+        k_if(k, k_expr(k, "$ == #", number, vectors));
+        each_of_rest(l, &f, fn, ctx);
+    }
     lower_close(l, may_end ? 2 : 1);
     return true;
 }

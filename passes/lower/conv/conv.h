@@ -76,6 +76,8 @@ bool gpu_conv_lower(Lower *l, const Conv *c);
 bool gpu_window_conv_lower(Lower *l, const Conv *c, const Domain *d);
 // The same for depthwise ones; false when it does not fit.
 bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d);
+// The same for those to few channels.
+bool gpu_few_conv_lower(Lower *l, const Conv *c, const Domain *d);
 // Transposed convolutions of floats, with constant weights or with as many taps as the strides have steps, on
 // every GPU; false when it does not fit.
 bool gpu_deconv_lower(Lower *l, const Transposed *t);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of GPUs over one or two axes, channels last, with one output or a few for each
-// channel: a thread has neighbouring outputs of a few neighbouring pixels of a row. Their windows overlap: it
-// fetches every input that they share once, and every weight once. Inputs beyond the border are zeros in
+// Depthwise convolutions of GPUs, channels last, with one output or a few for each channel: a thread has
+// neighbouring outputs of a few neighbouring pixels of a row. Their windows overlap: it fetches every input
+// that they share once, and every weight once. Kernels of many taps loop over their rows, and those over
+// three axes over their frames. Inputs beyond the border are zeros in
 // registers, so that all fetches are under way at once; where weights may be infinite, such taps are left out
 // instead. Accumulation: f32 fused multiply-adds in the order kernel row, kernel column, starting from the
 // bias. Those of bytes are exact: f32 holds their weights and sums, in which inputs beyond the border are the
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TAPS = UNITS_MOST_TAPS, MOST_PIXELS = 4, THREADS_OF_PROCESSOR = 512 };
+enum { MOST_TAPS = UNITS_MOST_TAPS, MOST_PIXELS = 4, THREADS_OF_PROCESSOR = 512, LONG_THREADS = 128 };
 
 typedef struct GpuDepthwise {
     Lower *l;
@@ -31,9 +32,15 @@ typedef struct GpuDepthwise {
     KRef acc;                // array: pixels * n
     KRef zero, begins;       // of bytes: the zero point as i32, 0: none; array: what n channels begin with
     KRef channel, row, first; // of the thread's first output; first: the index of the image's first input
-    KRef column;
+    KRef column, frame;      // frame: of the output, with three axes
     int64_t pixel;           // whose results are being stored
 } GpuDepthwise;
+
+// A row of the kernel: `at` is one of those from the first to the last.
+typedef struct KernelRow {
+    KRef at, frame; // frame: of the kernel, 0: it has none
+    int64_t first, last;
+} KernelRow;
 
 // --- does it fit? ----------------------------------------------------------------------------------
 
@@ -52,6 +59,11 @@ static bool has_pieces(const Lower *l, NodeId bias, uint32_t n)
            lower_alignment(l, loc, (DType)dtype) >= access_of(dtype, n) * dtype_info[dtype].bytes;
 }
 
+static int64_t frames_of(const Conv *c)
+{
+    return c->s.n_outer == 0 ? 1 : c->s.outer[0].kernel;
+}
+
 static bool has_types(const Lower *l, const Conv *c)
 {
     const int type = lower_node(l, c->x)->dtype;
@@ -64,14 +76,17 @@ static bool has_types(const Lower *l, const Conv *c)
 static bool is_depthwise(const Lower *l, const Conv *c)
 {
     return c->s.ic == 1 && c->s.oc <= UNITS_MOST_OUTPUTS && c->group > 1 && c->shuffle == 1 &&
-           c->s.n_outer == 0 && c->s.kh * c->s.kw <= MOST_TAPS && has_types(l, c);
+           c->s.n_outer <= 1 && c->s.kw <= MOST_TAPS && has_types(l, c) &&
+           (c->bytes == NULL || frames_of(c) * c->s.kh * c->s.kw <= MOST_TAPS);
 }
 
-// As many as divide a row, as long as there are threads enough for the whole GPU.
+// As many as divide a row, as long as there are threads enough for the whole GPU: fewer of those that have many
+// taps, whose sums wait for each other less than for what they read.
 static int64_t pixels_of(const Lower *l, const Conv *c, uint32_t n)
 {
     const int64_t vectors = c->s.n * c->s.h * c->s.w * c->group * c->s.oc / n;
-    const int64_t wanted = (int64_t)l->caps->gpu->processors * THREADS_OF_PROCESSOR;
+    const int64_t of_one = c->s.kh * c->s.kw > MOST_TAPS ? LONG_THREADS : THREADS_OF_PROCESSOR;
+    const int64_t wanted = l->caps->gpu->processors * of_one;
     int64_t pixels = MOST_PIXELS;
     while (pixels > 1 && (c->s.w % pixels != 0 || vectors / pixels < wanted))
         pixels /= 2;
@@ -135,7 +150,8 @@ static uint32_t weights_of(const GpuDepthwise *s)
     Weights *w = ARENA_NEW(l->pass->perm, Weights);
     *w = (Weights){s->c->bytes != NULL ? as_floats(s)
                                        : node_attr(lower_node(l, s->c->w), A_const_data)->u.blob,
-                   s->c->s.kh * s->c->s.kw, s->c->group * s->c->s.oc, dtype_info[weight_type(s)].bytes};
+                   frames_of(s->c) * s->c->s.kh * s->c->s.kw, s->c->group * s->c->s.oc,
+                   dtype_info[weight_type(s)].bytes};
     return lower_param_filled(l, "taps", weight_type(s), fill_weights, w,
                               (uint64_t)(w->taps * w->channels) * w->bytes);
 }
@@ -246,38 +262,51 @@ static bool is_used(const GpuDepthwise *s, int64_t at)
     return false;
 }
 
+// The index of a stored kernel row's first weight, from that of its channel.
+static KRef row_index(const GpuDepthwise *s, const KernelRow *r, const Loc *loc, uint32_t last)
+{
+    Kernel *k = s->l->k;
+    KRef index = last > 2 ? k_expr(k, "$ * #", r->at, loc->stride[last - 1]) : k_index(k, 0);
+    if (r->frame != 0)
+        index = k_expr(k, "$ * # + $", r->frame, loc->stride[last - 2], index);
+    return index;
+}
+
 // The weights of a kernel row, for the thread's channels.
-static void fetch_weights(const GpuDepthwise *s, int64_t kh)
+static void fetch_weights(const GpuDepthwise *s, const KernelRow *r)
 {
     Kernel *k = s->l->k;
     const Loc *loc = lower_loc(s->l, s->c->w);
     const int dtype = weight_type(s);
     const uint32_t last = lower_node(s->l, s->c->w)->shape->rank - 1;
     const WideSpan span = {.n = (uint32_t)s->n, .piece = access_of(dtype, s->n)};
-    const int64_t of_row = last > 2 ? loc->stride[last - 1] * kh : 0, kw = s->c->s.kw;
+    const int64_t channels = s->c->group * s->c->s.oc, kw = s->c->s.kw;
     const KRef base = s->is_packed ? s->channel : lower_base(s->l, s->c->w);
+    const KRef row = r->frame == 0 ? r->at : k_expr(k, "$ * # + $", r->frame, s->c->s.kh, r->at);
+    const KRef of_row = s->is_packed ? k_expr(k, "$ * #", row, kw * channels) : row_index(s, r, loc, last);
     for (int64_t i = 0; i < kw; i++) {
         if (s->is_packed) {
-            const KRef index = k_expr(k, "$ + #", base, (kh * kw + i) * s->c->group * s->c->s.oc);
+            const KRef index = k_expr(k, "$ + ($ + #)", base, of_row, i * channels);
             wide_load(s->l, s->weights, index, s->of_weights, i * s->n, span);
             continue;
         }
         const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j");
-        const KRef index = k_expr(k, "($ + $) * # + ($ + #)", s->channel, j, loc->stride[0], base,
-                                  of_row + i * loc->stride[last]);
+        const KRef index = k_expr(k, "($ + $) * # + ($ + ($ + #))", s->channel, j, loc->stride[0], base,
+                                  of_row, i * loc->stride[last]);
         k_astore(k, s->of_weights, k_expr(k, "$ + #", j, i * s->n), k_load(k, s->weights, index, 1, 1));
         k_end(k);
     }
 }
 
-static void add_kernel_row(const GpuDepthwise *s, int64_t kh)
+static void add_kernel_row(const GpuDepthwise *s, const KernelRow *r)
 {
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
-    const int64_t up = kh * t->dh - t->pad_h, reach = (s->pixels - 1) * t->sw + (t->kw - 1) * t->dw;
-    const KRef row = k_expr(k, "$ * # + #", s->row, t->sh, up);
-    const KRef row_inside = test_inside(k, row, up, (t->h - 1) * t->sh + up, t->in_h);
-    fetch_weights(s, kh);
+    const int64_t reach = (s->pixels - 1) * t->sw + (t->kw - 1) * t->dw;
+    const KRef row = k_expr(k, "$ * # + ($ * # + #)", s->row, t->sh, r->at, t->dh, -t->pad_h);
+    const KRef row_inside = test_inside(k, row, r->first * t->dh - t->pad_h,
+                                        (t->h - 1) * t->sh + r->last * t->dh - t->pad_h, t->in_h);
+    fetch_weights(s, r);
     for (int64_t at = 0; at <= reach; at++) {
         if (!is_used(s, at))
             continue;
@@ -293,6 +322,40 @@ static void add_kernel_row(const GpuDepthwise *s, int64_t kh)
                 add_tap(s, p, tap_at(t, at, p));
         lower_close(s->l, opened);
     }
+}
+
+// All rows of the kernel, or of one of its frames; many taps in a loop.
+static void add_kernel_rows(const GpuDepthwise *s, KRef frame)
+{
+    Kernel *k = s->l->k;
+    const int64_t kh = s->c->s.kh;
+    if (kh * s->c->s.kw > MOST_TAPS) {
+        add_kernel_row(s, &(KernelRow){k_loop(k, kh, KFOR_SERIAL, "row"), frame, 0, kh - 1});
+        k_end(k);
+        return;
+    }
+    for (int64_t i = 0; i < kh; i++)
+        add_kernel_row(s, &(KernelRow){k_index(k, i), frame, i, i});
+}
+
+static void add_kernel(GpuDepthwise *s)
+{
+    Kernel *k = s->l->k;
+    const TileAxis *x = &s->c->s.outer[0];
+    if (s->c->s.n_outer == 0) {
+        add_kernel_rows(s, 0);
+        return;
+    }
+    const KRef frame = k_loop(k, frames_of(s->c), KFOR_SERIAL, "frame"), first = s->first;
+    const KRef at = k_expr(k, "$ * # + ($ * # + #)", s->frame, x->stride, frame, x->dilation, -x->pad);
+    const KRef inside = test_inside(k, at, -x->pad,
+                                    (x->out - 1) * x->stride + (x->kernel - 1) * x->dilation - x->pad, x->in);
+    if (inside != 0)
+        k_if(k, inside);
+    s->first = k_expr(k, "$ * # + $", at, s->c->stride_outer[0], first);
+    add_kernel_rows(s, frame);
+    s->first = first;
+    lower_close(s->l, 1 + (inside != 0));
 }
 
 static void store_sum(Lower *l, const Domain *d, Point at, void *ctx)
@@ -320,6 +383,7 @@ static void place_thread(GpuDepthwise *s, const Point *at, uint32_t rank)
     const KRef image = k_expr(k, "$ * # + $", at->idx[0], s->c->stride_n, lower_base(s->l, s->c->x));
     s->channel = at->idx[1];
     s->row = rank > 3 ? at->idx[rank - 2] : k_index(k, 0);
+    s->frame = rank > 4 ? at->idx[2] : 0;
     s->column = k_expr(k, "$ * #", at->idx[rank - 1], s->pixels);
     s->first = k_add(k, image, k_expr(k, "$ / #", s->channel, s->c->s.oc));
 }
@@ -345,8 +409,7 @@ bool gpu_depthwise_lower(Lower *l, const Conv *c, const Domain *d)
     s.of_weights = k_array(l->k, weight_type(&s), c->s.kw * s.n);
     begin_bytes(&s);
     begin_sums(&s);
-    for (int64_t kh = 0; kh < c->s.kh; kh++)
-        add_kernel_row(&s, kh);
+    add_kernel(&s);
     for (s.pixel = 0; s.pixel < s.pixels; s.pixel++)
         wide_each(l, &s.w, pixel_of(&s, at, s.pixel), k_index(l->k, s.pixel * s.n), true, store_sum, &s);
     wide_end(l);

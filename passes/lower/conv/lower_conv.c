@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions over any number of spatial axes (1-D as 2-D with one row): dense and grouped ones through
 // the register-tiled core, depthwise ones with a vector of channels, those of GPUs as products
-// (gpu_conv.c, gpu_window_conv.c), 1x1 ones between rows as products of CPUs (conv_rows.c), everything
+// (gpu_conv.c, gpu_few_conv.c, gpu_window_conv.c), 1x1 ones between rows as products of CPUs (conv_rows.c), all
 // else as plain loops. Weights that are not constant are packed by a kernel of their own. Accumulation:
 // f32 fused multiply-adds in the order of taps, then channels, starting from the bias; convolutions to few
 // channels by lanes of input channels that are joined pairwise, then the bias. Products of GPUs have
@@ -444,7 +444,8 @@ void lower_conv(Lower *l)
     const bool in_order = c.shuffle == 1;
     if (d.live[0].size != 0 && c.s.n > 1)
         c.images = lower_live(l, &d.live[0], c.s.n);
-    if (gpu_conv_lower(l, &c) || gpu_depthwise_lower(l, &c, &d) || gpu_window_conv_lower(l, &c, &d))
+    if (gpu_conv_lower(l, &c) || gpu_depthwise_lower(l, &c, &d) || gpu_few_conv_lower(l, &c, &d) ||
+        gpu_window_conv_lower(l, &c, &d))
         return;
     if (conv_rows(l, &c, &d))
         return;

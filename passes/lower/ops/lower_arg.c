@@ -9,6 +9,15 @@
 
 enum { CHAINS = 4, LEAST_LANES = 4, MOST_PLACES = 1 << 30 };
 
+// Of groups of threads that share an axis.
+enum {
+    SEARCH_LEAST = 64,
+    SEARCH_THREADS = 256,
+    SEARCH_FEW_ROWS = 2,    // rows of each processor
+    SEARCH_APART_ROWS = 32, // below that, even elements that lie apart are shared among threads
+    SEARCH_AT_ONCE = 4      // elements of a thread that are under way
+};
+
 typedef struct Search {
     NodeId x;
     uint32_t axis;
@@ -27,21 +36,31 @@ static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
     return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
-// From the place that idx says on, every `step` elements.
-static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
+// From the place that idx says on, every `step` elements, of which `n` are fetched at once. The last element
+// may be looked at again: it does not come before itself.
+static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, int64_t n, KRef *best, KRef *place)
 {
     Kernel *k = l->k;
     const uint32_t param = lower_param(l, s->x, PARAM_READ);
+    KRef v[SEARCH_AT_ONCE], at[SEARCH_AT_ONCE];
+    rlx_assert(n >= 1 && n <= SEARCH_AT_ONCE);
     const KRef top = k_var(k, k_load(k, param, operand_index(l, s->x, idx), 1, 1), "best");
     const KRef where = k_var(k, idx[s->axis], "place");
     const KRef second = k_expr(k, "$ + #", idx[s->axis], step),
                end = k_index(k, lower_node(l, s->x)->shape->dim[s->axis]);
-    idx[s->axis] = k_for(k, second, end, step, KFOR_SERIAL, "r");
-    const KRef v = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
-    k_if(k, is_better(k, s, v, k_get(k, top)));
-    k_set(k, top, v);
-    k_set(k, where, idx[s->axis]);
-    k_ends(k, 2);
+    const KRef r = k_for(k, second, end, n * step, KFOR_SERIAL, "r");
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t last = lower_node(l, s->x)->shape->dim[s->axis] - 1;
+        idx[s->axis] = at[i] = i == 0 ? r : k_expr(k, "min($ + #, #)", r, i * step, last);
+        v[i] = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        k_if(k, is_better(k, s, v[i], k_get(k, top)));
+        k_set(k, top, v[i]);
+        k_set(k, where, at[i]);
+        k_end(k);
+    }
+    k_end(k);
     *best = k_get(k, top);
     *place = k_get(k, where);
 }
@@ -64,7 +83,7 @@ static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     place_axes(l, s, &at, idx);
     KRef best, place;
-    search_part(l, s, idx, 1, &best, &place);
+    search_part(l, s, idx, 1, 1, &best, &place);
     return k_cast(k, place, DTYPE_i64);
 }
 
@@ -267,8 +286,6 @@ static bool search_in_vectors(Lower *l, Search *s)
 
 // --- a group of threads a row, on GPUs -------------------------------------------------------------
 
-enum { SEARCH_LEAST = 64, SEARCH_THREADS = 256, SEARCH_FEW_ROWS = 2 }; // rows of each processor
-
 static uint32_t search_threads(const Lower *l, int64_t rows, int64_t n)
 {
     const uint32_t most =
@@ -314,7 +331,8 @@ static bool search_in_groups(Lower *l, const Search *s)
         is_live = is_live || d.live[i].size != 0;
     }
     if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || n < SEARCH_LEAST || n >= INT32_MAX || rows == 0 ||
-        is_live || lower_loc(l, s->x)->stride[s->axis] != 1 || lower_node(l, s->x)->dtype == DTYPE_bool)
+        is_live || lower_node(l, s->x)->dtype == DTYPE_bool ||
+        (lower_loc(l, s->x)->stride[s->axis] != 1 && rows >= SEARCH_APART_ROWS * l->caps->gpu->processors))
         return false;
     domain_add(l, &d, l->root);
     domain_add_operands(l, &d, l->root);
@@ -330,7 +348,8 @@ static bool search_in_groups(Lower *l, const Search *s)
         from += i == s->axis && !s->keeps_axis ? 0 : 1;
     }
     KRef best, place;
-    search_part(l, s, idx, threads, &best, &place);
+    const int64_t at_once = n >= 2 * SEARCH_AT_ONCE * (int64_t)threads ? SEARCH_AT_ONCE : 1;
+    search_part(l, s, idx, threads, at_once, &best, &place);
     const KRef found = join_places(l, s, best, place, threads);
     k_if(k, k_expr(k, "$ == 0", k_thread(k)));
     pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumsum, cumprod and cummax: one running sum, product or maximum per row, in order; vectors across rows
 // where these lie side by side, many at once, so that memory is read and written in long runs (of types
-// without vectors in blocks of rows). Those of f16 and bf16 stay in f32.
-#include "passes/lower/operand.h"
-#include "passes/lower/rows.h"
+// without vectors in blocks of rows). Those of f16 and bf16 stay in f32. On GPUs a group has a row, unless
+// there are threads enough with one each or rows are short (cumsum_group.c).
+#include "passes/lower/ops/cumsum.h"
 
 #include <math.h>
-
-typedef struct Cumsum {
-    NodeId x;
-    bool is_exclusive, is_reverse;
-    const RowFold *fold;
-    const char *name;
-} Cumsum;
 
 enum { PANEL_VECTORS = 8 };
 
@@ -20,7 +13,7 @@ enum { PANEL_VECTORS = 8 };
 static KRef take_element(Lower *l, const Rows *r, Point at, Cumsum *c, KRef before)
 {
     Kernel *k = l->k;
-    const int dtype = lower_node(l, c->x)->dtype, type = operand_sum_type(dtype);
+    const int dtype = lower_node(l, c->x)->dtype, type = cumsum_type(l, c);
     const KRef x = k_cast(k, rows_operand(l, &r->d, at, &c->x), type);
     const KRef sum = k_form(k, c->fold->form, (KRef[3]){before, x}, type);
     pull_store_root(l, &r->d, at, k_cast(k, c->is_exclusive ? before : sum, dtype));
@@ -29,15 +22,14 @@ static KRef take_element(Lower *l, const Rows *r, Point at, Cumsum *c, KRef befo
 
 static KRef neutral(Lower *l, const Cumsum *c, uint8_t lanes)
 {
-    const int type = operand_sum_type(lower_node(l, c->x)->dtype);
-    return k_splat(l->k, rows_neutral(l->k, type, c->fold), lanes);
+    return k_splat(l->k, rows_neutral(l->k, cumsum_type(l, c), c->fold), lanes);
 }
 
 // The loop along the rows.
 static void open_row(Lower *l, const Rows *r, Point *at, const Cumsum *c)
 {
     const KRef i = k_loop(l->k, r->count, KFOR_SERIAL, "r");
-    at->idx[r->d.rank - 1] = c->is_reverse ? k_expr(l->k, "# - $", r->count - 1, i) : i;
+    at->idx[r->d.rank - 1] = cumsum_place(l, r, c, i);
 }
 
 static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
@@ -101,7 +93,7 @@ static void sum_columns(Lower *l, const Rows *r, Point at, int64_t width, void *
 {
     const ColumnSums *s = ctx;
     Kernel *k = l->k;
-    const int type = operand_sum_type(lower_node(l, s->c->x)->dtype);
+    const int type = cumsum_type(l, s->c);
     const KRef sums = k_array(k, type, width);
     k_astore(k, sums, k_loop(k, width, KFOR_SERIAL, "j"), neutral(l, s->c, 1));
     k_end(k);
@@ -117,6 +109,8 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
     c.x = lower_node(l, l->anchor)->src[0];
     in_row[axis] = true;
     Rows r = rows_new(l, c.x, in_row, (double)NAN);
+    if (cumsum_by_groups(l, &r, &c))
+        return;
     if (r.mode == ROWS_ALONG) { // a sum depends on the one before: no vectors along the row
         r.mode = ROWS_SCALAR;
         r.lanes = 1;

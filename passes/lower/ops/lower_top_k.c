@@ -2,8 +2,9 @@
 // top_k, line by line. With keys (sort.h): those that come before the last of the best so far are collected,
 // and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
 // compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into
-// a short list for few, or a merge sort of all positions. On GPUs a thread has an element and counts those
-// that come before it, unless lines are so long, or so many, that a thread for each of these is faster.
+// a short list for few, or a merge sort of all positions. On GPUs a group searches a line for a few best, one
+// after the other. For more of them a thread has an element and counts those that come before it, unless lines
+// are so long, or so many, that a thread for each of these is faster.
 #include "ir/machine/machine.h"
 #include "passes/lower/ops/sort.h"
 #include <math.h>
@@ -283,6 +284,72 @@ static void emit_counting(Lower *l, TopK *t, const Domain *elements)
     lower_close(l, opened);
 }
 
+// --- by rounds -----------------------------------------------------------------------------------
+
+enum { ROUNDS_MOST = 32, ROUNDS_LEAST = 64, ROUND_THREADS = 256, FEW_LINES = 2 /* of each processor */, TEAM_OF_LINE = 32 };
+
+static bool takes_rounds(const Lower *l, const TopK *t)
+{
+    return l->caps->is_gpu && l->caps->shared_bytes != 0 && t->k <= ROUNDS_MOST && t->n >= ROUNDS_LEAST &&
+           t->n < INT32_MAX && dtype_info[lower_node(l, t->x)->dtype].bytes <= 4;
+}
+
+static uint32_t round_threads(const Lower *l, const TopK *t, int64_t lines)
+{
+    const uint32_t most =
+        lines < FEW_LINES * l->caps->gpu->processors ? l->caps->group_threads : ROUND_THREADS;
+    uint32_t threads = TEAM_OF_LINE;
+    while (2 * threads <= most && 2 * threads <= t->n)
+        threads *= 2;
+    return threads;
+}
+
+// What comes first of a thread's elements behind those that were found: its rank and its place.
+typedef struct Found {
+    KRef rank, place; // variables
+} Found;
+
+static Found search_line(Lower *l, const TopK *t, const Found *last, uint32_t threads)
+{
+    Kernel *k = l->k;
+    const KRef nowhere = k_integer(k, DTYPE_i32, INT32_MAX);
+    const Found best = {k_var(k, k_integer(k, DTYPE_u32, UINT32_MAX), "best"), k_var(k, nowhere, "where")};
+    const KRef i = k_for(k, k_thread(k), k_index(k, t->n), threads, KFOR_SERIAL, "r");
+    const KRef rank = sort_rank(l, load(l, t, i), order_of(t)), place = k_cast(k, i, DTYPE_i32);
+    const KRef was = k_get(k, last->rank), is_same = k_eq(k, rank, was);
+    const KRef is_behind = k_expr(k, "$ | ($ & $)", k_lt(k, was, rank), is_same,
+                                  k_lt(k, k_get(k, last->place), place));
+    const KRef is_first = k_or(k, k_lt(k, rank, k_get(k, best.rank)), k_eq(k, k_get(k, best.place), nowhere));
+    const KRef wins = k_and(k, is_behind, is_first);
+    const KRef next_rank = k_select(k, wins, rank, k_get(k, best.rank));
+    k_set(k, best.place, k_select(k, wins, place, k_get(k, best.place)));
+    k_set(k, best.rank, next_rank);
+    k_end(k);
+    return best;
+}
+
+static void emit_rounds(Lower *l, TopK *t, const Domain *lines, int64_t n_lines)
+{
+    Kernel *k = l->k;
+    const uint32_t threads = round_threads(l, t, n_lines);
+    k_set_group(k, threads);
+    KRef line = k_for_group(k, n_lines, "line");
+    for (uint32_t i = lines->rank; i-- > 0; line = k_expr(k, "$ / #", line, lines->extent[i]))
+        t->idx[i] = k_expr(k, "$ % #", line, lines->extent[i]);
+    const Found last = {k_var(k, k_integer(k, DTYPE_u32, 0), "rank"),
+                        k_var(k, k_integer(k, DTYPE_i32, -1), "place")};
+    const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
+    const Found best = search_line(l, t, &last, threads);
+    const KRef rank = k_get(k, best.rank), top = k_team(k, KOP_min, rank, threads);
+    const KRef own = k_select(k, k_eq(k, rank, top), k_get(k, best.place), k_integer(k, DTYPE_i32, INT32_MAX));
+    const KRef first = k_team(k, KOP_min, own, threads);
+    k_set(k, last.rank, top);
+    k_set(k, last.place, first);
+    k_if(k, k_expr(k, "$ == 0", k_thread(k)));
+    store(l, t, i, k_cast(k, first, KT_INDEX));
+    k_ends(k, 3);
+}
+
 void lower_top_k(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -297,6 +364,11 @@ void lower_top_k(Lower *l)
     if (shape_numel(n->shape) == 0)
         return;
     Domain lines = domain_of(x);
+    if (takes_rounds(l, &t)) {
+        lines.extent[t.axis] = 1;
+        emit_rounds(l, &t, &lines, shape_numel(x) / t.n);
+        return;
+    }
     if (counts_ranks(l, &t, shape_numel(x))) {
         emit_counting(l, &t, &lines);
         return;

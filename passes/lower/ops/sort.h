@@ -30,6 +30,8 @@ KRef sort_first(Lower *l, const Sort *s, int64_t k);
 typedef enum SortOrder { SORT_RISING, SORT_FALLING } SortOrder;
 // Where it is worth it for n values of the node's type.
 bool sort_has_keys(const Lower *l, NodeId id, int64_t n);
+// The upper half of a key, as u32: what comes first is lower.
+KRef sort_rank(Lower *l, KRef value, SortOrder order);
 // Of equal values the one at the lower position comes first, whatever the order. NaN is the largest value.
 KRef sort_key(Lower *l, KRef value, KRef position, SortOrder order);
 KRef sort_position(Lower *l, KRef key);

@@ -29,11 +29,17 @@ static KRef rank_of(Kernel *k, KRef value)
     return k_select(k, k_eq(k, v, v), rank, all);
 }
 
-KRef sort_key(Lower *l, KRef value, KRef position, SortOrder order)
+KRef sort_rank(Lower *l, KRef value, SortOrder order)
 {
     Kernel *k = l->k;
     const KRef rank = rank_of(k, value), all = k_integer(k, DTYPE_u32, UINT32_MAX);
-    const KRef first = order == SORT_FALLING ? k_xor(k, rank, all) : rank;
+    return order == SORT_FALLING ? k_xor(k, rank, all) : rank;
+}
+
+KRef sort_key(Lower *l, KRef value, KRef position, SortOrder order)
+{
+    Kernel *k = l->k;
+    const KRef first = sort_rank(l, value, order);
     const KRef high = k_shl(k, k_cast(k, first, DTYPE_u64), k_integer(k, DTYPE_u64, POSITION_BITS));
     return k_or(k, high, k_cast(k, position, DTYPE_u64));
 }

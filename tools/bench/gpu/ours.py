@@ -51,6 +51,23 @@ def result(graph, value, dtype, shape):
     return graph
 
 
+def compiled(graph, folder, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda", files=()):
+    """Makes NAME.so in a folder; returns what `rlxc compile --json` says. files: those that the graph names."""
+    rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
+    for path in files:
+        shutil.copy(path, folder)
+    (folder / f"{name}.json").write_text(json.dumps({"rlxc": 1, "name": name} | graph))
+    command = [str(rlxc), "compile", f"{name}.json", "-o", ".", "--name", name]
+    command += ["--target", target, "--api=full", "--json", *options, *(["--gpu", gpu] if gpu else [])]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    command = ["cc", "-O0", "-w", "-shared", "-fPIC", "-Wl,-z,defs", "-include", f"{name}.c"]
+    command += [str(HERE / HARNESS[target]), "-o", f"{name}.so", "-lm", "-ldl"]
+    subprocess.run(command, check=True, cwd=folder)
+    return json.loads(done.stdout)
+
+
 class Ours:
     def __init__(self, *args, **options):
         self._compile(*args, **options)
@@ -63,24 +80,22 @@ class Ours:
         self._compile(*args, **options)
         return self
 
-    def _compile(self, graph, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda", files=()):
-        """files: those that the graph names."""
-        rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
+    def _compile(self, graph, name="m", **options):
+        """options: those of compiled()."""
         self.folder = tempfile.TemporaryDirectory()
-        folder = pathlib.Path(self.folder.name)
-        for path in files:
-            shutil.copy(path, folder)
-        (folder / f"{name}.json").write_text(json.dumps({"rlxc": 1, "name": name} | graph))
-        command = [str(rlxc), "compile", f"{name}.json", "-o", ".", "--name", name]
-        command += ["--target", target, "--api=full", "--json", *options, *(["--gpu", gpu] if gpu else [])]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr)
-        self.made = json.loads(done.stdout)
-        command = ["cc", "-O1", "-w", "-shared", "-fPIC", "-Wl,-z,defs", "-include", f"{name}.c"]
-        command += [str(HERE / HARNESS[target]), "-o", f"{name}.so", "-lm", "-ldl"]
-        subprocess.run(command, check=True, cwd=folder)
-        self.name, self.lib = name, ctypes.CDLL(str(folder / f"{name}.so"))
+        made = compiled(graph, pathlib.Path(self.folder.name), name, **options)
+        self._load(f"{self.folder.name}/{name}.so", name, made)
+
+    def _load(self, path, name, made):
+        self.name, self.made, self.lib = name, made, ctypes.CDLL(path)
+
+    @classmethod
+    def loaded(cls, path, made, name="m"):
+        """A library of compiled(), perhaps made elsewhere; it uses the device from start() on."""
+        self = cls.__new__(cls)
+        self.folder = None
+        self._load(path, name, made)
+        return self
 
     def start(self):
         self.lib.bench_ctx_bytes.restype = ctypes.c_size_t
@@ -157,7 +172,8 @@ class Ours:
 
     def close(self):
         self.lib.bench_close(self.ctx)
-        self.folder.cleanup()
+        if self.folder is not None:
+            self.folder.cleanup()
 
 
 def median(times):
