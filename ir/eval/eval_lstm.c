@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meaning of lstm, as ONNX LSTM with the default activations (sigmoid, tanh, tanh) and gates in the order i,
-// o, f, c, and of gru, as ONNX GRU with linear_before_reset and gates in the order z, r, h. Hidden and cell
-// state are f32 (f64 for f64) from step to step, so that a run which begins with those of the run before
+// o, f, c, of gru, as ONNX GRU with gates in the order z, r, h, and of rnn. Hidden and cell state are f32 (f64 for f64) from step to step, so that a run which begins with those of the run before
 // continues it exactly; sums within a step are in double.
 #include "ir/eval/eval_ops.h"
 #include "ir/shape/forms.h"
 
 #include <math.h>
 
-typedef struct Lstm {
+typedef struct Lstm Lstm;
+typedef void (*StepFn)(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next);
+struct Lstm {
     int64_t seq, batch, dirs, input, hidden, gates;
     int64_t steps; // that are made
-    bool batch_major, reverse_only, is_f64;
+    bool batch_major, reverse_only, is_f64, resets_after, is_relu;
+    double clip; // of what goes into activations; 0: none
+    StepFn step;
     const double *x, *w, *r, *b, *h0, *c0, *peephole; // the last four may be NULL
-    double *y, *y_h, *y_c;                            // gru: no c0, y_c
-} Lstm;
+    double *y, *y_h, *y_c;                            // only an lstm has c0, y_c
+    double *reset;                                    // gru that resets before the product: r * h
+};
 
 // Where the hidden or cell state of a batch entry begins in h0, c0, Y_h and Y_c.
 static int64_t state_at(const Lstm *l, int64_t dir, int64_t n)
@@ -27,9 +31,14 @@ static double as_state(const Lstm *l, double v)
     return l->is_f64 ? v : (double)(float)v;
 }
 
-static double sigmoid(double v)
+static double clipped(const Lstm *l, double v)
 {
-    return 1 / (1 + exp(-v));
+    return l->clip <= 0 ? v : v > l->clip ? l->clip : v < -l->clip ? -l->clip : v;
+}
+
+static double sigmoid(const Lstm *l, double v)
+{
+    return 1 / (1 + exp(-clipped(l, v)));
 }
 
 // Row `row` of the gate sums of one entry: x W or h R, and the bias.
@@ -66,10 +75,10 @@ static void lstm_step(const Lstm *l, int64_t dir, const double *x, double *const
     double *h = state[0], *cell = state[1];
     const double *p = l->peephole == NULL ? NULL : l->peephole + dir * 3 * n;
     for (int64_t k = 0; k < n; k++) {
-        const double i = sigmoid(gate_sum(l, dir, k, x, h) + (p ? p[k] * cell[k] : 0));
-        const double f = sigmoid(gate_sum(l, dir, 2 * n + k, x, h) + (p ? p[2 * n + k] * cell[k] : 0));
-        const double value = f * cell[k] + i * tanh(gate_sum(l, dir, 3 * n + k, x, h));
-        const double o = sigmoid(gate_sum(l, dir, n + k, x, h) + (p ? p[n + k] * value : 0));
+        const double i = sigmoid(l, gate_sum(l, dir, k, x, h) + (p ? p[k] * cell[k] : 0));
+        const double f = sigmoid(l, gate_sum(l, dir, 2 * n + k, x, h) + (p ? p[2 * n + k] * cell[k] : 0));
+        const double value = f * cell[k] + i * tanh(clipped(l, gate_sum(l, dir, 3 * n + k, x, h)));
+        const double o = sigmoid(l, gate_sum(l, dir, n + k, x, h) + (p ? p[n + k] * value : 0));
         cell[k] = as_state(l, value);
         next[k] = as_state(l, o * tanh(value));
     }
@@ -77,15 +86,32 @@ static void lstm_step(const Lstm *l, int64_t dir, const double *x, double *const
         h[k] = next[k];
 }
 
-static void gru_step(const Lstm *l, int64_t dir, const double *x, double *h, double *next)
+static void gru_step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
 {
     const int64_t n = l->hidden;
+    double *h = state[0];
+    for (int64_t k = 0; k < n && !l->resets_after; k++)
+        l->reset[k] = as_state(l, sigmoid(l, gate_sum(l, dir, n + k, x, h)) * h[k]);
     for (int64_t k = 0; k < n; k++) {
-        const double z = sigmoid(gate_sum(l, dir, k, x, h)), r = sigmoid(gate_sum(l, dir, n + k, x, h));
-        const double fresh = tanh(input_sum(l, dir, 2 * n + k, x) + r * hidden_sum(l, dir, 2 * n + k, h));
+        const double z = sigmoid(l, gate_sum(l, dir, k, x, h));
+        const double of_h = l->resets_after ? sigmoid(l, gate_sum(l, dir, n + k, x, h)) *
+                                                  hidden_sum(l, dir, 2 * n + k, h)
+                                            : hidden_sum(l, dir, 2 * n + k, l->reset);
+        const double fresh = tanh(clipped(l, input_sum(l, dir, 2 * n + k, x) + of_h));
         next[k] = as_state(l, (1 - z) * fresh + z * h[k]);
     }
     for (int64_t k = 0; k < n; k++)
+        h[k] = next[k];
+}
+
+static void rnn_step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
+{
+    double *h = state[0];
+    for (int64_t k = 0; k < l->hidden; k++) {
+        const double sum = clipped(l, gate_sum(l, dir, k, x, h));
+        next[k] = as_state(l, !l->is_relu ? tanh(sum) : sum < 0 ? 0 : sum);
+    }
+    for (int64_t k = 0; k < l->hidden; k++)
         h[k] = next[k];
 }
 
@@ -103,10 +129,7 @@ static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
     for (int64_t i = 0; i < l->steps; i++) {
         const int64_t t = backwards ? l->steps - 1 - i : i;
         const double *x = l->x + (l->batch_major ? n * l->seq + t : t * l->batch + n) * l->input;
-        if (l->y_c != NULL)
-            lstm_step(l, dir, x, state, next);
-        else
-            gru_step(l, dir, x, state[0], next);
+        l->step(l, dir, x, state, next);
         double *y =
             l->y + (l->batch_major ? (n * l->seq + t) * l->dirs + dir : (t * l->dirs + dir) * l->batch + n) *
                        l->hidden;
@@ -115,7 +138,7 @@ static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
     }
 }
 
-static bool eval_recurrent(EvalCtx *c)
+static bool eval_recurrent(EvalCtx *c, StepFn step)
 {
     rlx_assert(c->in[0].rank == 3 && c->in[1].rank == 3 && c->in[2].rank == 3);
     const RecurrentForm form = recurrent_form(c->node);
@@ -127,6 +150,10 @@ static bool eval_recurrent(EvalCtx *c)
         .input = c->in[0].dim[2],
         .hidden = c->in[2].dim[2],
         .gates = form.gates,
+        .step = step,
+        .resets_after = form.resets_after,
+        .is_relu = form.is_relu,
+        .clip = form.clip,
         .batch_major = batch_major,
         .is_f64 = c->out[0].dtype == DTYPE_f64,
         .reverse_only = str_equal(form.direction, "reverse"),
@@ -142,6 +169,7 @@ static bool eval_recurrent(EvalCtx *c)
     for (uint32_t i = 0; i < 1 + form.n_states; i++)
         *results[i] = eval_scratch(c, c->out[i].numel);
     double *next = eval_scratch(c, l.hidden);
+    l.reset = eval_scratch(c, l.hidden);
     for (int64_t dir = 0; dir < l.dirs; dir++)
         for (int64_t n = 0; n < l.batch; n++)
             run_entry(&l, dir, n, next);
@@ -152,10 +180,15 @@ static bool eval_recurrent(EvalCtx *c)
 
 bool eval_lstm(EvalCtx *c)
 {
-    return eval_recurrent(c);
+    return eval_recurrent(c, lstm_step);
 }
 
 bool eval_gru(EvalCtx *c)
 {
-    return eval_recurrent(c);
+    return eval_recurrent(c, gru_step);
+}
+
+bool eval_rnn(EvalCtx *c)
+{
+    return eval_recurrent(c, rnn_step);
 }

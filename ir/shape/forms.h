@@ -56,12 +56,14 @@ typedef struct AttentionForm {
 } AttentionForm;
 AttentionForm attention_form(const Node *n);
 
-// Of lstm and gru. Operands 0 to 4 are x, w, r, b, h0; numbers of others are 0 where there are none, as are
+// Of lstm, gru and rnn. Operands 0 to 4 are x, w, r, b, h0; numbers of others are 0 where there are none, as are
 // those of states (results from 1 on, whose first values are operands from 4 on).
 enum { RECURRENT_H0 = 4, RECURRENT_MOST = 8 };
 typedef struct RecurrentForm {
     uint32_t gates, n_states, peephole, steps; // none: 0
     bool is_batch_major;
+    bool resets_after, is_relu; // of gru, of rnn
+    double clip;                // 0: none
     const char *direction;
 } RecurrentForm;
 RecurrentForm recurrent_form(const Node *n);

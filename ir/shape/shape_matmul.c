@@ -369,7 +369,7 @@ bool shape_rope(ShapeCtx *c)
     return true;
 }
 
-// --- lstm, gru ---
+// --- lstm, gru, rnn ---
 
 // Operand i, where present, has the shape of n dims.
 static bool check_shape(ShapeCtx *c, uint32_t i, uint32_t n, const Dim *dim)
@@ -380,17 +380,56 @@ static bool check_shape(ShapeCtx *c, uint32_t i, uint32_t n, const Dim *dim)
     return shape_fail(c, E0204, "operand %u must have the shape %s", i, rule_shape_text(c, &want));
 }
 
-static const RecurrentForm of_lstm = {.gates = 4, .n_states = 2, .peephole = 6, .steps = 7};
-static const RecurrentForm of_gru = {.gates = 3, .n_states = 1, .steps = 5};
+// By op: the form, and which attributes say the rest; -1: none.
+typedef struct RecurrentKind {
+    OpId op;
+    RecurrentForm form;
+    int batch_major, direction, clip, resets_after, activation;
+} RecurrentKind;
+
+static const RecurrentKind recurrent_kinds[] = {
+    {OP_lstm,
+     {.gates = 4, .n_states = 2, .peephole = 6, .steps = 7},
+     A_lstm_batch_major,
+     A_lstm_direction,
+     A_lstm_clip,
+     -1,
+     -1},
+    {OP_gru,
+     {.gates = 3, .n_states = 1, .steps = 5},
+     A_gru_batch_major,
+     A_gru_direction,
+     A_gru_clip,
+     A_gru_reset_after,
+     -1},
+    {OP_rnn,
+     {.gates = 1, .n_states = 1, .steps = 5},
+     A_rnn_batch_major,
+     A_rnn_direction,
+     A_rnn_clip,
+     -1,
+     A_rnn_activation},
+};
+
+static const RecurrentKind *recurrent_kind(uint16_t op)
+{
+    for (size_t i = 0; i < sizeof recurrent_kinds / sizeof *recurrent_kinds; i++)
+        if (recurrent_kinds[i].op == op)
+            return &recurrent_kinds[i];
+    return NULL;
+}
 
 RecurrentForm recurrent_form(const Node *n)
 {
-    const bool is_lstm = n->op == OP_lstm;
-    if (!is_lstm && n->op != OP_gru)
+    const RecurrentKind *kind = recurrent_kind(n->op);
+    if (kind == NULL)
         return (RecurrentForm){0};
-    RecurrentForm f = is_lstm ? of_lstm : of_gru;
-    f.is_batch_major = node_get_int(n, is_lstm ? A_lstm_batch_major : A_gru_batch_major);
-    f.direction = node_get_str(n, is_lstm ? A_lstm_direction : A_gru_direction);
+    RecurrentForm f = kind->form;
+    f.is_batch_major = node_get_int(n, kind->batch_major);
+    f.direction = node_get_str(n, kind->direction);
+    f.clip = node_get_float(n, kind->clip);
+    f.resets_after = kind->resets_after >= 0 && node_get_int(n, kind->resets_after);
+    f.is_relu = kind->activation >= 0 && str_equal(node_get_str(n, kind->activation), "relu");
     return f;
 }
 
@@ -439,18 +478,32 @@ static bool recurrent(ShapeCtx *c, const RecurrentForm *f)
     return true;
 }
 
+static bool recurrent_of(ShapeCtx *c, OpId op)
+{
+    const RecurrentKind *kind = recurrent_kind(op);
+    RecurrentForm f = kind->form;
+    f.is_batch_major = shape_attr(c, kind->batch_major)->u.i != 0;
+    f.direction = shape_attr(c, kind->direction)->u.str;
+    const char *activation = kind->activation < 0 ? "tanh" : shape_attr(c, kind->activation)->u.str;
+    if (!str_equal(activation, "tanh") && !str_equal(activation, "relu"))
+        return shape_fail(c, E0203, "`activation` is \"%s\", expected tanh or relu", activation);
+    memcpy(&f.clip, &shape_attr(c, kind->clip)->u.f64_bits, sizeof f.clip);
+    if (!(f.clip >= 0))
+        return shape_fail(c, E0203, "`clip` must not be negative");
+    return recurrent(c, &f);
+}
+
 bool shape_lstm(ShapeCtx *c)
 {
-    RecurrentForm f = of_lstm;
-    f.is_batch_major = shape_attr(c, A_lstm_batch_major)->u.i != 0;
-    f.direction = shape_attr(c, A_lstm_direction)->u.str;
-    return recurrent(c, &f);
+    return recurrent_of(c, OP_lstm);
 }
 
 bool shape_gru(ShapeCtx *c)
 {
-    RecurrentForm f = of_gru;
-    f.is_batch_major = shape_attr(c, A_gru_batch_major)->u.i != 0;
-    f.direction = shape_attr(c, A_gru_direction)->u.str;
-    return recurrent(c, &f);
+    return recurrent_of(c, OP_gru);
+}
+
+bool shape_rnn(ShapeCtx *c)
+{
+    return recurrent_of(c, OP_rnn);
 }

@@ -372,3 +372,8 @@ NodeId extent_gru(Graph *g, NodeId id)
 {
     return extent_recurrent(g, id);
 }
+
+NodeId extent_rnn(Graph *g, NodeId id)
+{
+    return extent_recurrent(g, id);
+}

@@ -89,7 +89,7 @@ bool stream_running(Streamer *s, const Node *n, Flow *out)
     return true;
 }
 
-// --- lstm, gru -----------------------------------------------------------------------------------
+// --- lstm, gru, rnn -----------------------------------------------------------------------------------
 
 static bool is_batch_major(const Node *n)
 {
@@ -204,6 +204,11 @@ bool stream_lstm(Streamer *s, const Node *n, Flow *out)
 }
 
 bool stream_gru(Streamer *s, const Node *n, Flow *out)
+{
+    return stream_recurrent(s, n, out);
+}
+
+bool stream_rnn(Streamer *s, const Node *n, Flow *out)
 {
     return stream_recurrent(s, n, out);
 }

@@ -256,6 +256,41 @@ def case_lstm_batch_major():
     )
 
 
+def case_gru():
+    return recurrent_case("gru", 3, pick("true", "false"), None)
+
+
+def case_rnn():
+    return recurrent_case("rnn", 1, None, pick("tanh", "relu"))
+
+
+def recurrent_case(op, gates, reset_after, activation):
+    """A layer with one state, of which ONNX Runtime has only layout 0."""
+    seq, batch, size, hidden = between(1, 4), between(1, 3), between(1, 3), between(1, 3)
+    direction, clip = pick("forward", "reverse", "bidirectional"), pick(0.0, 0.5)
+    d = 2 if direction == "bidirectional" else 1
+    operands = [
+        floats(seq, batch, size),
+        floats(d, gates * hidden, size),
+        floats(d, gates * hidden, hidden),
+        pick(None, floats(d, 2 * gates * hidden)),
+        pick(None, floats(d, batch, hidden)),
+    ]
+    names = ["x0", "x1", "x2", "x3" if operands[3] is not None else "", ""]
+    names.append("x4" if operands[4] is not None else "")
+    ours, theirs = {"direction": f'"{direction}"', "clip": str(clip)}, {"direction": direction}
+    if clip > 0:
+        theirs["clip"] = clip
+    if reset_after is not None:
+        ours["reset_after"] = reset_after
+        theirs["linear_before_reset"] = int(reset_after == "true")
+    if activation is not None:
+        ours["activation"] = f'"{activation}"'
+        theirs["activations"] = [activation.capitalize()] * d
+    inner = node(op.upper(), ",".join(names), "y0,y1", hidden_size=hidden, **theirs)
+    return Case(op, operands, ours, [inner], results=2)
+
+
 def case_attention():
     batch, kv, repeat = between(1, 2), between(1, 2), between(1, 3)
     queries, keys, size, value_size = between(1, 4), between(1, 5), between(1, 4), between(1, 4)

@@ -116,6 +116,7 @@ static const uint8_t noise_of[OP_COUNT] = {
     [OP_roi_pool] = NOISE_SUM,
     [OP_lstm] = NOISE_SUM,
     [OP_gru] = NOISE_SUM,
+    [OP_rnn] = NOISE_SUM,
     [OP_resize] = NOISE_SUM,
     [OP_gelu_erf] = NOISE_SUM,
     [OP_gelu_tanh] = NOISE_SUM,

@@ -454,41 +454,61 @@ static NodeId make_rope(Gen *e)
     return node_end(&b);
 }
 
-static NodeId make_recurrent(Gen *e, OpId op)
+// An op of recurrent layers: gates of its weights, and its attributes.
+typedef struct Recurrent {
+    OpId op;
+    int64_t gates;
+    AttrId direction, batch_major, clip;
+} Recurrent;
+
+static void set_recurrent(Gen *e, NodeBuild *b, const Recurrent *r, uint32_t direction, bool batch_major)
 {
     static const char *const directions[] = {"forward", "reverse", "bidirectional"};
-    const bool is_gru = op == OP_gru;
-    const int64_t gates = is_gru ? 3 : 4;
-    NodeBuild b = gen_begin(e, op);
+    node_str(b, r->direction, directions[direction]);
+    node_int(b, r->batch_major, batch_major);
+    node_float(b, r->clip, gen_chance(e, 80) ? 0 : 0.5);
+    if (r->op == OP_gru)
+        node_int(b, A_gru_reset_after, gen_chance(e, 50));
+    else if (r->op == OP_rnn)
+        node_str(b, A_rnn_activation, gen_chance(e, 50) ? "tanh" : "relu");
+}
+
+static NodeId make_recurrent(Gen *e, const Recurrent *r)
+{
+    NodeBuild b = gen_begin(e, r->op);
     const NodeId x = gen_pick(e, GEN_FLOAT, 3, 3);
     const DType t = gen_type_of(e, x);
     const Shape s = *gen_shape_of(e, x);
     const uint32_t direction = gen_below(e, 3);
     const bool batch_major = gen_chance(e, 30);
     const int64_t d = direction == 2 ? 2 : 1, h = gen_range(e, 1, 6), batch = s.dim[batch_major ? 0 : 1];
-    const int64_t state[3] = {batch_major ? batch : d, batch_major ? d : batch, h};
+    const int64_t state[3] = {batch_major ? batch : d, batch_major ? d : batch, h}, gates = r->gates * h;
     node_src(&b, x);
-    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, gates * h, s.dim[2]}));
-    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, gates * h, h}));
-    node_src(&b, gen_chance(e, 40) ? 0 : gen_const(e, t, 2, (const int64_t[]){d, 2 * gates * h}));
+    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, gates, s.dim[2]}));
+    node_src(&b, gen_const(e, t, 3, (const int64_t[]){d, gates, h}));
+    node_src(&b, gen_chance(e, 40) ? 0 : gen_const(e, t, 2, (const int64_t[]){d, 2 * gates}));
     node_src(&b, gen_chance(e, 50) ? 0 : gen_value(e, t, 3, state));
-    if (!is_gru) {
+    if (r->op == OP_lstm) {
         node_src(&b, gen_chance(e, 50) ? 0 : gen_value(e, t, 3, state));
         node_src(&b, gen_chance(e, 70) ? 0 : gen_value(e, t, 2, (const int64_t[]){d, 3 * h}));
     }
-    node_str(&b, is_gru ? A_gru_direction : A_lstm_direction, directions[direction]);
-    node_int(&b, is_gru ? A_gru_batch_major : A_lstm_batch_major, batch_major);
+    set_recurrent(e, &b, r, direction, batch_major);
     return node_end(&b);
 }
 
 static NodeId make_lstm(Gen *e)
 {
-    return make_recurrent(e, OP_lstm);
+    return make_recurrent(e, &(Recurrent){OP_lstm, 4, A_lstm_direction, A_lstm_batch_major, A_lstm_clip});
 }
 
 static NodeId make_gru(Gen *e)
 {
-    return make_recurrent(e, OP_gru);
+    return make_recurrent(e, &(Recurrent){OP_gru, 3, A_gru_direction, A_gru_batch_major, A_gru_clip});
+}
+
+static NodeId make_rnn(Gen *e)
+{
+    return make_recurrent(e, &(Recurrent){OP_rnn, 1, A_rnn_direction, A_rnn_batch_major, A_rnn_clip});
 }
 
 const GenOp gen_compute_ops[] = {
@@ -526,5 +546,6 @@ const GenOp gen_compute_ops[] = {
     {OP_rope, 2, make_rope},
     {OP_lstm, 3, make_lstm},
     {OP_gru, 2, make_gru},
+    {OP_rnn, 1, make_rnn},
 };
 const uint32_t gen_n_compute_ops = sizeof gen_compute_ops / sizeof *gen_compute_ops;

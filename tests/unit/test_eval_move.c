@@ -162,10 +162,29 @@ static const Value gru_rows[] = {
      "gru(%1, %2, %3, %4) : (f32[1, 1, 1, 1], f32[1, 1, 1])", "0.7615942"},
 };
 
+// With the update gate shut and r = 0.5, what tanh gets of the state is 1 times half of it. A clip bounds all.
+static const Value gru_before_rows[] = {
+    {"f32[1, 1, 1] = {0.0}; f32[1, 3, 1] = {0.0, 0.0, 0.0}; f32[1, 3, 1] = {0.0, 0.0, 1.0}; f32[1, 6] = "
+     "{-1000.0, 0.0, 0.0, 0.0, 0.0, 0.0}; f32[1, 1, 1] = {1.0}",
+     "gru(%1, %2, %3, %4, %5) {reset_after = false} : (f32[1, 1, 1, 1], f32[1, 1, 1])", "0.46211717"},
+    {"f32[1, 1, 1] = {5.0}; f32[1, 3, 1] = {0.0, 0.0, 1.0}; f32[1, 3, 1] = {0.0, 0.0, 0.0}; f32[1, 6] = "
+     "{0.0, 0.0, 0.0, 0.0, 0.0, 0.0}; f32[1, 1, 1] = {0.0}",
+     "gru(%1, %2, %3, %4, %5) {clip = 0.5} : (f32[1, 1, 1, 1], f32[1, 1, 1])", "0.23105858"},
+};
+
+static const Value rnn_rows[] = {
+    {"f32[2, 1, 1] = {1.0, -3.0}; f32[1, 1, 1] = {1.0}; f32[1, 1, 1] = {2.0}; f32[1, 2] = {0.25, 0.25}",
+     "rnn(%1, %2, %3, %4) {activation = \"relu\"} : (f32[2, 1, 1, 1], f32[1, 1, 1])", "1.5 0.5"},
+    {"f32[2, 1, 1] = {0.5, 0.0}; f32[1, 1, 1] = {1.0}; f32[1, 1, 1] = {0.0}",
+     "rnn(%1, %2, %3) {direction = \"reverse\"} : (f32[2, 1, 1, 1], f32[1, 1, 1])", "0.46211717 0.0"},
+};
+
 static void lstms(void **state)
 {
     CHECK_VALUES(*state, lstm_rows);
     CHECK_VALUES(*state, gru_rows);
+    CHECK_VALUES(*state, gru_before_rows);
+    CHECK_VALUES(*state, rnn_rows);
 }
 
 static const Value move_rows[] = {

@@ -266,6 +266,10 @@ static const Good lstms_good[] = {
      "f32[t, 2, 3]; f32[2, 12, 3]; f32[2, 12, 4]; f32[2, 24]; f32[2, 2, 4]; i64[]",
      {TEXT(A_gru_direction, "bidirectional")},
      "f32[t, 2, 2, 4]; f32[2, 2, 4]"},
+    {OP_rnn,
+     "f32[2, t, 3]; f32[1, 4, 3]; f32[1, 4, 4]; f32[1, 8]; f32[2, 1, 4]; i64[]",
+     {INT(A_rnn_batch_major, 1), TEXT(A_rnn_activation, "relu")},
+     "f32[2, t, 1, 4]; f32[2, 1, 4]"},
 };
 
 static const Bad lstms_bad[] = {
@@ -305,6 +309,16 @@ static const Bad lstms_bad[] = {
      {{0}},
      E0204,
      "operand 5 must be i64[]"},
+    {OP_rnn,
+     "f32[5, 2, 3]; f32[1, 4, 3]; f32[1, 4, 4]",
+     {TEXT(A_rnn_activation, "sigmoid")},
+     E0203,
+     "`activation` is \"sigmoid\", expected tanh or relu"},
+    {OP_rnn,
+     "f32[5, 2, 3]; f32[1, 4, 3]; f32[1, 4, 4]",
+     {REAL(A_rnn_clip, -1.0)},
+     E0203,
+     "`clip` must not be negative"},
 };
 
 static void lstms(void **state)

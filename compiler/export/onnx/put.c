@@ -87,6 +87,15 @@ void put_text(Put *w, Onnx__NodeProto *n, const char *name, const char *v)
     attr->s = (ProtobufCBinaryData){strlen(v), (uint8_t *)copy(w, v)};
 }
 
+void put_texts(Put *w, Onnx__NodeProto *n, const char *name, const char *const *v, uint64_t count)
+{
+    Onnx__AttributeProto *attr = add_attr(w, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+    attr->n_strings = (size_t)count;
+    attr->strings = ARENA_ARRAY(&w->file->scratch, ProtobufCBinaryData, (int64_t)count);
+    for (uint64_t i = 0; i < count; i++)
+        attr->strings[i] = (ProtobufCBinaryData){strlen(v[i]), (uint8_t *)copy(w, v[i])};
+}
+
 void put_ints(Put *w, Onnx__NodeProto *n, const char *name, const int64_t *v, uint64_t count)
 {
     Onnx__AttributeProto *attr = add_attr(w, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);

@@ -62,6 +62,7 @@ void put_since(Put *w, int64_t opset); // the operator exists from this opset on
 void put_int(Put *w, Onnx__NodeProto *n, const char *name, int64_t v);
 void put_float(Put *w, Onnx__NodeProto *n, const char *name, double v);
 void put_text(Put *w, Onnx__NodeProto *n, const char *name, const char *v);
+void put_texts(Put *w, Onnx__NodeProto *n, const char *name, const char *const *v, uint64_t count);
 void put_ints(Put *w, Onnx__NodeProto *n, const char *name, const int64_t *v, uint64_t count);
 void put_graph(Put *w, Onnx__NodeProto *n, const char *name, const Put *sub);
 // Names one more result and gives it back.

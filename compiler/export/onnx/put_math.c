@@ -218,7 +218,7 @@ Value put_qmatmul(Put *w, const char *type)
     return put_result(w, n);
 }
 
-// --- LSTM, GRU ----------------------------------------------------------------------------------------
+// --- LSTM, GRU, RNN -----------------------------------------------------------------------------------
 
 static const int64_t swapped[] = {1, 0, 2};
 
@@ -243,27 +243,32 @@ static Value lstm_steps(Put *w, uint32_t operand, bool is_swapped)
 Value put_recurrent(Put *w, const char *type)
 {
     static const int64_t back[] = {2, 0, 1, 3};
-    const bool is_swapped = put_get(w, "batch_major") != 0, is_gru = str_equal(type, "GRU");
+    static const char *const relu[] = {"Relu", "Relu"};
+    const bool is_swapped = put_get(w, "batch_major") != 0, is_lstm = str_equal(type, "LSTM");
     const Shape *r = put_shape(w, 2);
     const Value in[] = {lstm_operand(w, 0, is_swapped),
                         put_src(w, 1),
                         put_src(w, 2),
                         put_src(w, 3),
-                        lstm_steps(w, is_gru ? 5 : 7, is_swapped),
+                        lstm_steps(w, is_lstm ? 7 : 5, is_swapped),
                         lstm_operand(w, 4, is_swapped),
-                        is_gru ? "" : lstm_operand(w, 5, is_swapped),
-                        is_gru ? "" : put_src(w, 6)};
+                        is_lstm ? lstm_operand(w, 5, is_swapped) : "",
+                        is_lstm ? put_src(w, 6) : ""};
     if (!dim_is_const(r->dim[2])) {
         put_fail(w, "the size of the state must be a number");
         return "";
     }
-    Onnx__NodeProto *n = put_begin(w, type, in, is_gru ? 6 : 8);
-    if (is_gru)
-        put_int(w, n, "linear_before_reset", 1);
+    Onnx__NodeProto *n = put_begin(w, type, in, is_lstm ? 8 : 6);
+    if (str_equal(type, "GRU"))
+        put_int(w, n, "linear_before_reset", put_get(w, "reset_after"));
+    else if (!is_lstm && str_equal(put_get_text(w, "activation"), "relu"))
+        put_texts(w, n, "activations", relu, (uint64_t)put_shape(w, 1)->dim[0]);
+    if (put_get_float(w, "clip") > 0)
+        put_float(w, n, "clip", put_get_float(w, "clip"));
     put_int(w, n, "hidden_size", r->dim[2]);
     put_text(w, n, "direction", put_get_text(w, "direction"));
     const Value y = put_result(w, n);
-    for (uint32_t i = 1; i < (is_gru ? 2 : 3); i++) {
+    for (uint32_t i = 1; i < (is_lstm ? 3 : 2); i++) {
         const Value last = put_result(w, n);
         if (put_wants(w, i))
             put_more(w, i, is_swapped ? put_transpose(w, last, swapped, 3) : last);

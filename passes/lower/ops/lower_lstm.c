@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm and gru. Per time step: all four sums (lstm.h) of a block of hidden units in accumulators (bias + x W
+// lstm, gru and rnn. Per time step: all sums (lstm.h) of a block of hidden units in accumulators (bias + x W
 // + h R), then the new cell and hidden values of these units. Constant weights are packed so that the units
 // of a block are lanes: [direction][block][step: inputs, then hidden][gate][vector][lane]; other weights are
 // read one by one. Entries of a batch are taken several at a time, so that each weight that is read serves
@@ -38,7 +38,7 @@ static uint32_t count_entries(const Lower *l, const Lstm *m)
 // Elements of the sums of one step.
 static int64_t sums_of(const Lstm *m)
 {
-    return GATES * m->padded;
+    return m->cell->sums * m->padded;
 }
 
 // Chunks whose sums take a quarter of the second-level cache, or an eighth of the weights that are read once
@@ -66,7 +66,8 @@ static Lstm lstm_of(Lower *l)
     for (uint32_t i = 0; i < n->n_src; i++)
         src[i] = n->src[i];
     const Shape *x = lower_node(l, src[0])->shape;
-    Lstm m = {.x = src[0],
+    Lstm m = {.cell = lstm_cell(n->op, form.resets_after),
+              .x = src[0],
               .w = src[1],
               .r = src[2],
               .b = src[3],
@@ -78,7 +79,9 @@ static Lstm lstm_of(Lower *l)
               .y_c = form.n_states > 1 ? lower_find_result(l, 2) : 0,
               .batch_major = form.is_batch_major,
               .reverse_only = str_equal(form.direction, "reverse"),
-              .is_gru = n->op == OP_gru,
+              .is_lstm = form.n_states > 1,
+              .is_relu = form.is_relu,
+              .clip = form.clip,
               .type = operand_sum_type(n->dtype)};
     m.seq = x->dim[m.batch_major ? 1 : 0];
     m.batch = x->dim[m.batch_major ? 0 : 1];
@@ -134,7 +137,7 @@ static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *su
     Kernel *k = l->k;
     const Lstm *m = s->m;
     for (uint32_t g = 0; g < GATES; g++)
-        for (uint32_t v = 0; v < u->vectors; v++) {
+        for (uint32_t v = 0; v < u->vectors && lstm_in_phase(m, g, s->phase); v++) {
             const uint32_t gate_vector[2] = {g, v};
             const KRef bias = m->chunk == 0 ? bias_of(l, s, u, g, v) : 0;
             for (uint32_t e = 0; e < s->entries; e++) {
@@ -153,12 +156,18 @@ static KRef value_at(Lower *l, const LstmStep *s, uint32_t e, KRef step, bool is
     const Lstm *m = s->m;
     const int64_t *stride = lower_loc(l, m->x)->stride;
     if (is_hidden)
-        return k_load(k, m->scratch, k_add(k, of_entry(l, s, s->h_now, e), step), 1, 1);
+        return k_load(k, m->scratch,
+                      k_add(k, of_entry(l, s, s->phase == 0 ? s->h_now : s->cell, e), step), 1, 1);
     const KRef first = k_expr(k, "$ + #", s->x, e * stride[m->batch_major ? 0 : 1]);
     return operand_scalar(l, m->x, k_expr(k, "$ * # + $", step, stride[2], first), m->type);
 }
 
-// Adds value * weights to all sums, for every input or every hidden value.
+static bool has_products(const LstmStep *s, uint32_t sum, bool is_hidden)
+{
+    return lstm_in_phase(s->m, sum, s->phase) && lstm_gate(s->m, sum, is_hidden) >= 0;
+}
+
+// Adds value * weights to all sums of the phase, for every input or every hidden value.
 static void add_products(Lower *l, const LstmStep *s, const Units *u, const GateSums *sums, bool is_hidden)
 {
     Kernel *k = l->k;
@@ -168,7 +177,7 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
     for (uint32_t e = 0; e < s->entries; e++)
         value[e] = value_at(l, s, e, step, is_hidden);
     for (uint32_t g = 0; g < GATES; g++)
-        for (uint32_t v = 0; v < u->vectors && lstm_gate(m, g, is_hidden) >= 0; v++) {
+        for (uint32_t v = 0; v < u->vectors && has_products(s, g, is_hidden); v++) {
             const uint32_t gate_vector[2] = {g, v};
             const KRef weight = lstm_weight(l, s, u, step, is_hidden, gate_vector);
             for (uint32_t e = 0; e < s->entries; e++) {
@@ -177,12 +186,6 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
             }
         }
     k_end(k);
-}
-
-// Gate sum plus peephole weight * cell.
-static KRef peep(Lower *l, const LstmStep *s, const Units *u, KRef sum, uint32_t gate, uint32_t v, KRef cell)
-{
-    return s->m->p == 0 ? sum : k_fma(l->k, lstm_row(l, s, u, s->m->p, gate, v), cell, sum);
 }
 
 // Vector v of the row of Y of an entry.
@@ -199,44 +202,32 @@ static void store_unit(Lower *l, const LstmStep *s, const Units *u, uint32_t e, 
     pull_store_root(l, &m->d, at, k_cast(l->k, value, lower_node(l, l->anchor)->dtype));
 }
 
-static KRef sigmoid(Kernel *k, KRef v)
-{
-    return k_form(k, "(gate 1 a)", &v, k_inst(k, v)->dtype);
-}
-
-KRef gru_hidden(Kernel *k, const KRef *sum, KRef old)
-{
-    const KRef z = sigmoid(k, sum[GATE_Z]), r = sigmoid(k, sum[GATE_R]);
-    const KRef fresh = k_tanh(k, k_fma(k, r, sum[GATE_OLD], sum[GATE_NEW]));
-    return k_fma(k, z, k_sub(k, old, fresh), fresh);
-}
-
-KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *cell)
-{
-    Kernel *k = l->k;
-    const KRef old = *cell;
-    const KRef i = sigmoid(k, peep(l, s, u, sum[GATE_I], GATE_I, v, old));
-    const KRef f = sigmoid(k, peep(l, s, u, sum[GATE_F], GATE_F, v, old));
-    const KRef g = k_tanh(k, sum[GATE_C]);
-    *cell = k_fma(k, f, old, k_mul(k, i, g));
-    const KRef o = sigmoid(k, peep(l, s, u, sum[GATE_O], GATE_O, v, *cell));
-    return k_mul(k, o, k_tanh(k, *cell));
-}
-
+// With two phases, z waits where the next hidden value will be, and r * h where an lstm has its cell.
 static void update_vector(Lower *l, const LstmStep *s, const Units *u, const GateSums *all, uint32_t e,
                           uint32_t v)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const KRef unit = k_expr(k, "($ + #) * #", u->first, v, m->lanes);
-    const KRef place = k_add(k, of_entry(l, s, m->is_gru ? s->h_now : s->cell, e), unit);
-    KRef sum[GATES], cell = k_load(k, m->scratch, place, m->lanes, m->lanes);
+    const KRef place = k_add(k, of_entry(l, s, m->is_lstm ? s->cell : s->h_now, e), unit);
+    const KRef next = k_add(k, of_entry(l, s, s->h_next, e), unit);
+    KRef sum[GATES] = {0}, state = k_load(k, m->scratch, place, m->lanes, m->lanes);
     for (uint32_t g = 0; g < GATES; g++)
-        sum[g] = k_get(k, all->var[e][g][v]);
-    const KRef hidden = m->is_gru ? gru_hidden(k, sum, cell) : lstm_hidden(l, s, u, v, sum, &cell);
-    if (!m->is_gru)
-        k_store(k, m->scratch, place, cell, m->lanes);
-    k_store(k, m->scratch, k_add(k, of_entry(l, s, s->h_next, e), unit), hidden, m->lanes);
+        if (lstm_in_phase(m, g, s->phase))
+            sum[g] = k_get(k, all->var[e][g][v]);
+    if (!lstm_is_last(m, s->phase)) {
+        KRef z;
+        const KRef reset = lstm_reset(l, m, sum, state, &z);
+        k_store(k, m->scratch, k_add(k, of_entry(l, s, s->cell, e), unit), reset, m->lanes);
+        k_store(k, m->scratch, next, z, m->lanes);
+        return;
+    }
+    if (s->phase > 0)
+        sum[GATE_Z] = k_load(k, m->scratch, next, m->lanes, m->lanes);
+    const KRef hidden = lstm_hidden(l, s, u, v, sum, &state);
+    if (m->is_lstm)
+        k_store(k, m->scratch, place, state, m->lanes);
+    k_store(k, m->scratch, next, hidden, m->lanes);
     store_unit(l, s, u, e, v, hidden);
 }
 
@@ -279,6 +270,13 @@ static void each_block(Lower *l, const LstmStep *s, UnitsFn fn)
     u = (Units){.first = k_index(k, whole), .vectors = (uint8_t)(m->vectors - whole), .last_count = count};
     if (u.vectors > 0)
         fn(l, s, &u);
+}
+
+static void each_phase(Lower *l, const LstmStep *s, UnitsFn fn)
+{
+    LstmStep at = *s;
+    for (at.phase = 0; at.phase < s->m->cell->phases; at.phase++)
+        each_block(l, &at, fn);
 }
 
 // --- time ---
@@ -367,13 +365,13 @@ static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, 
         const KRef row = k_expr(k, "min($ + #, $ * # - 1)", first, i, s->end, m->batch);
         of_row.entry = k_expr(k, "$ % #", row, m->batch);
         x[i] = lstm_input_at(l, &of_row, lstm_time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
-        for (uint32_t g = 0; g < GATES; g++)
+        for (uint32_t g = 0; g < m->cell->sums; g++)
             sum[i][g] = k_var(k, bias_of(l, s, u, g, v), "sum");
     }
     const KRef c = k_loop(k, m->input, KFOR_SERIAL, "c");
     for (uint32_t i = 0; i < m->together; i++)
         value[i] = operand_scalar(l, m->x, k_expr(k, "$ * # + $", c, stride, x[i]), m->type);
-    for (uint32_t g = 0; g < GATES; g++) {
+    for (uint32_t g = 0; g < m->cell->sums; g++) {
         const uint32_t gate_vector[2] = {g, v};
         if (lstm_gate(m, g, false) < 0)
             continue;
@@ -384,7 +382,7 @@ static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, 
     k_end(k);
     of_row.ahead = k_expr(k, "$ * # + $", first, sums_of(m), s->ahead);
     for (uint32_t i = 0; i < m->together; i++)
-        for (uint32_t g = 0; g < GATES; g++) {
+        for (uint32_t g = 0; g < m->cell->sums; g++) {
             const uint32_t gate_vector[2] = {g, v};
             k_store(k, m->ahead, sum_ahead(l, &of_row, u, gate_vector, i), k_get(k, sum[i][g]), m->lanes);
         }
@@ -500,7 +498,7 @@ static void emit_groups(Lower *l, const Lstm *m, int64_t first, int64_t groups, 
     LstmStep in = s;
     open_steps(l, &in);
     find_step(l, &in);
-    each_block(l, &in, emit_units);
+    each_phase(l, &in, emit_units);
     close_steps(l, &in);
     emit_rest(l, &s, emit_zeros);
     end_entries(l, &s, NULL);
@@ -554,7 +552,7 @@ static void emit_together(Lower *l, const Lstm *m)
     each_group(l, &s, NULL, begin_entries);
     LstmStep in = s;
     open_steps(l, &in);
-    each_block(l, &in, make_all);
+    each_phase(l, &in, make_all);
     close_steps(l, &in);
     emit_rest(l, &s, clear_all);
     each_group(l, &s, NULL, end_entries);
@@ -565,7 +563,7 @@ static void lower_recurrent(Lower *l)
 {
     Lstm m = lstm_of(l);
     rlx_assert(m.padded >= m.hidden && m.dirs >= 1 && m.dirs <= 2);
-    l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * GATES * m.hidden) * (uint64_t)lstm_steps(&m);
+    l->pk->macs = (uint64_t)(m.dirs * m.batch * m.seq * m.cell->gates * m.hidden) * (uint64_t)lstm_steps(&m);
     if (lstm_tiles(l, &m) || lstm_group(l, &m))
         return;
     m.scratch =
@@ -590,6 +588,11 @@ void lower_lstm(Lower *l)
 }
 
 void lower_gru(Lower *l)
+{
+    lower_recurrent(l);
+}
+
+void lower_rnn(Lower *l)
 {
     lower_recurrent(l);
 }

@@ -6,16 +6,33 @@
 #include "passes/lower/operand.h"
 
 // Sums of a unit: of an lstm its gates; of a gru the first two gates, and what the third one gets of the
-// inputs and of the hidden values.
+// inputs and of the hidden values, or all of the third one where r is a factor of the hidden values; of an
+// rnn one.
 enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, GATE_Z = 0, GATE_R, GATE_NEW, GATE_OLD };
 enum { BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
 enum { MOST_CHUNK = 96 };
 
+// What makes a layer's sums: which gate of the weights a sum has for inputs and for hidden values (-1: none),
+// and the phase of a step in which it is made. All units end a phase before the next one begins, whose hidden
+// values are those that the first one made: r * h of a gru that resets before the product.
+enum { NO_PHASE = 9 };
+typedef struct RecurrentCell {
+    OpId op;
+    bool resets_after;
+    uint8_t gates, sums, phases; // sums: a power of two
+    int8_t of_input[GATES], of_hidden[GATES];
+    uint8_t phase[GATES];
+} RecurrentCell;
+
+const RecurrentCell *lstm_cell(OpId op, bool resets_after);
+
 typedef struct Lstm {
+    const RecurrentCell *cell;
     NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
     NodeId y_h, y_c; // `result` nodes of the final hidden and cell values, 0 = nobody asks
     int64_t seq, batch, dirs, input, hidden;
-    bool batch_major, reverse_only, is_packed, is_gru;
+    bool batch_major, reverse_only, is_packed, is_lstm, is_relu;
+    double clip; // of what goes into activations; 0: none
     int type; // of state and sums
     uint8_t lanes;
     uint8_t block;           // vectors of a block: fewer where each weight serves several entries
@@ -34,6 +51,7 @@ typedef struct LstmStep {
     KRef dir, entry, time;    // entry: the first
     KRef steps;               // that are made
     KRef at;                  // the number of the step
+    uint8_t phase;
     KRef h_now, h_next, cell; // where those of the first entry begin in scratch
     KRef x;                   // index of its first input of the step
     KRef chunk, end;          // the first step of the chunk, and how many it has
@@ -52,18 +70,22 @@ static inline int64_t lstm_steps(const Lstm *m)
     return m->input + m->hidden;
 }
 
-// Gates of the weights, and which of them a sum has for inputs or for hidden values; -1: none.
 static inline int64_t lstm_gates(const Lstm *m)
 {
-    return m->is_gru ? 3 : GATES;
+    return m->cell->gates;
 }
+// Which gate of the weights a sum has for inputs or for hidden values; -1: none.
 static inline int64_t lstm_gate(const Lstm *m, int64_t sum, bool is_hidden)
 {
-    if (!m->is_gru)
-        return sum;
-    return sum == GATE_NEW   ? (is_hidden ? -1 : GATE_NEW)
-           : sum == GATE_OLD ? (is_hidden ? GATE_NEW : -1)
-                             : sum;
+    return is_hidden ? m->cell->of_hidden[sum] : m->cell->of_input[sum];
+}
+static inline bool lstm_in_phase(const Lstm *m, int64_t sum, uint8_t phase)
+{
+    return m->cell->phase[sum] == phase;
+}
+static inline bool lstm_is_last(const Lstm *m, uint8_t phase)
+{
+    return phase + 1 == m->cell->phases;
 }
 
 // Constant weights, bias and peephole weights in the order in which steps read them.
@@ -82,9 +104,16 @@ void lstm_store_value(Lower *l, const LstmStep *s, KRef time, KRef unit, KRef va
 KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
 KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);
 KRef lstm_steps_made(Lower *l, const Lstm *m);
-// The next hidden value, for sums of a unit: of vector v (and the cell), or of the hidden value before.
-KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *cell);
-KRef gru_hidden(Kernel *k, const KRef *sum, KRef old);
+// The next hidden value, for sums of vector v of the units; state: the cell of an lstm, else the hidden value,
+// which becomes the next one. With two phases, that of the last one, and sum[GATE_Z] is what lstm_reset made.
+KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *state);
+// r * h, for sums of the first of two phases; z: that gate.
+KRef lstm_reset(Lower *l, const Lstm *m, const KRef *sum, KRef old, KRef *z);
+// Which of two rows of hidden values a phase of step t reads; what it makes goes to the other one.
+static inline KRef lstm_row_read(Kernel *k, const Lstm *m, uint8_t phase, KRef t)
+{
+    return m->cell->phases > 1 ? k_index(k, phase) : k_expr(k, "$ % 2", t);
+}
 // On GPUs with matrix units, of several entries (lstm_tiles.c). False: nothing was done.
 bool lstm_tiles(Lower *l, const Lstm *m);
 // On GPUs whose groups share memory (lstm_group.c). False: it does not fit, and nothing was done.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm and gru on GPUs whose groups share memory. One cluster of groups walks the steps of some entries of
+// lstm, gru and rnn on GPUs whose groups share memory. One cluster of groups walks the steps of some entries of
 // the batch in one direction, each group for some hidden units; a group alone does all. A team of threads
 // has a unit: each of them sums its part of the hidden values for all gates, with weights that stay in its
 // registers where these are few enough. The hidden values of a step lie in the shared memory of every group,
 // and the next ones go to all of them. Sums over inputs are made ahead for a chunk of steps, in scratch
-// memory. Accumulation: f32, each thread in rising k, then the threads of a team.
+// memory. Of a step with two phases (lstm.h), the second one has hidden values of its own, in the other of two
+// rows of that memory. Accumulation: f32, each thread in rising k, then the threads of a team.
 #include "ir/kernel/device.h"
 #include "passes/lower/ops/lstm_group.h"
 
@@ -66,11 +67,22 @@ static KRef piece_place(const Net *n, KRef piece)
     return k_expr(n->k, "($ * # + $) * #", piece, n->s.lanes, n->lane, PIECE);
 }
 
+// Of hidden values: has a sum of the phase the gate?
+static bool is_gate_of(const Net *n, int64_t gate, bool is_hidden)
+{
+    for (int64_t s = 0; s < n->m->cell->sums && is_hidden; s++)
+        if (lstm_gate(n->m, s, true) == gate)
+            return lstm_in_phase(n->m, s, n->at.phase) || n->at.phase == NO_PHASE;
+    return true;
+}
+
 // Weights of a unit for a piece of the thread: by gate.
 static void fetch_weights(const Net *n, NodeId id, KRef unit, KRef piece, KRef to, KRef at)
 {
     Kernel *k = n->k;
     for (int64_t g = 0; g < lstm_gates(n->m); g++) {
+        if (!is_gate_of(n, g, id == n->m->r))
+            continue;
         const KRef row = k_expr(k, "# + $", g * n->m->hidden, real_unit(n, unit));
         const KRef idx[3] = {n->at.dir, row, k_index(k, 0)};
         fetch_piece(n, id, operand_index(n->l, id, idx), piece_place(n, piece), to,
@@ -196,9 +208,9 @@ typedef struct Factors {
 static void add_piece(const Net *n, KRef sums, const Factors *f)
 {
     Kernel *k = n->k;
-    for (int64_t s = 0; s < GATES; s++) {
+    for (int64_t s = 0; s < n->m->cell->sums; s++) {
         const int64_t gate = lstm_gate(n->m, s, f->is_hidden);
-        if (gate < 0)
+        if (gate < 0 || (f->is_hidden && !lstm_in_phase(n->m, s, n->at.phase)))
             continue;
         const KRef at = k_index(k, s * f->rows + f->row);
         KRef sum = k_aload(k, sums, at, 1);
@@ -212,8 +224,9 @@ static void add_piece(const Net *n, KRef sums, const Factors *f)
 static KRef clear_sums(const Net *n, int64_t rows)
 {
     Kernel *k = n->k;
-    const KRef sums = k_array(k, n->m->type, GATES * rows);
-    for (int64_t i = 0; i < GATES * rows; i++)
+    const int64_t count = n->m->cell->sums * rows;
+    const KRef sums = k_array(k, n->m->type, count);
+    for (int64_t i = 0; i < count; i++)
         k_astore(k, sums, k_index(k, i), k_number(k, n->m->type, 0));
     return sums;
 }
@@ -222,7 +235,7 @@ static KRef clear_sums(const Net *n, int64_t rows)
 static KRef ahead_index(const Net *n, KRef step, KRef entry, KRef unit)
 {
     const KRef row = k_expr(n->k, "($ * # + $) * # + $", n->cluster, n->chunk, step, n->entries, entry);
-    return k_expr(n->k, "($ * # + $) * #", row, units_of(&n->s), unit, GATES);
+    return k_expr(n->k, "($ * # + $) * #", row, units_of(&n->s), unit, n->m->cell->sums);
 }
 
 // Sums over inputs of `rows` rows (steps of entries) of the chunk from `first` on, of one block of units.
@@ -251,12 +264,12 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
     for (int64_t i = 0; i < rows; i++) {
         const KRef to = ahead_index(n, step[i], k_expr(k, "$ % #", row[i], n->entries), unit);
         KRef sum[GATES];
-        for (int64_t g = 0; g < GATES; g++)
+        for (int64_t g = 0; g < m->cell->sums; g++)
             sum[g] = team_sum(n, k_aload(k, sums, k_index(k, g * rows + i), 1));
         k_if(k, k_expr(k, "$ == # & $ + # < $ * #", n->lane, i % n->s.lanes, first, i, n->at.end,
                        n->entries));
         const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
-        for (uint32_t g = 0; g < GATES; g++)
+        for (uint32_t g = 0; g < m->cell->sums; g++)
             k_store(k, n->ahead, k_expr(k, "$ + #", to, g),
                     m->b != 0 ? k_add(k, sum[g], lstm_row(n->l, &n->at, &u, m->b, g, 0)) : sum[g], 1);
         k_end(k);
@@ -366,35 +379,58 @@ static void share_value(const Net *n, KRef which, KRef unit, KRef value)
 static void fetch_ahead(const Net *n, KRef block, KRef step)
 {
     Kernel *k = n->k;
+    const uint8_t count = n->m->cell->sums;
     const KRef own = k_expr(k, "min($, #)", n->own, n->entries - 1);
-    const KRef from = ahead_index(n, step, own, unit_of(n, block)), to = k_expr(k, "$ * #", block, GATES);
-    k_fetch(k, n->ahead, from, n->sums, to, GATES);
+    const KRef from = ahead_index(n, step, own, unit_of(n, block)), to = k_expr(k, "$ * #", block, count);
+    k_fetch(k, n->ahead, from, n->sums, to, count);
 }
 
-static void step_block(const Net *n, KRef block, KRef t)
+// The sums of the phase, of inputs and hidden values.
+static void make_sums(const Net *n, KRef which, KRef block, KRef unit, KRef *sum)
 {
     Kernel *k = n->k;
-    const Lstm *m = n->m;
-    const KRef unit = unit_of(n, block), odd = k_expr(k, "$ % 2", t), even = k_expr(k, "1 - $", odd);
-    const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
+    const int64_t count = n->m->cell->sums;
     const KRef sums = clear_sums(n, n->entries);
-    KRef sum[GATES];
-    sum_hidden(n, odd, unit, sums);
-    for (int64_t g = 0; g < GATES; g++) {
+    sum_hidden(n, which, unit, sums);
+    for (int64_t g = 0; g < count; g++) {
+        sum[g] = 0;
+        if (!lstm_in_phase(n->m, g, n->at.phase))
+            continue;
         for (int64_t e = 0; e < n->entries; e++) {
             const KRef all = team_sum(n, k_aload(k, sums, k_index(k, g * n->entries + e), 1));
             sum[g] = e == 0 ? all : k_select(k, k_expr(k, "$ == #", n->own, e), all, sum[g]);
         }
-        sum[g] = k_add(k, sum[g], k_aload(k, n->sums, k_expr(k, "$ * # + #", block, GATES, g), 1));
+        sum[g] = k_add(k, sum[g], k_aload(k, n->sums, k_expr(k, "$ * # + #", block, count, g), 1));
+    }
+}
+
+// A phase of step t of a block; which: the row of hidden values that it reads.
+static void step_block(const Net *n, KRef block, KRef t, KRef which)
+{
+    Kernel *k = n->k;
+    const Lstm *m = n->m;
+    const KRef unit = unit_of(n, block), next = k_expr(k, "1 - $", which);
+    const KRef is_real = k_expr(k, "$ < #", unit, m->hidden), zero = k_number(k, m->type, 0);
+    const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
+    KRef sum[GATES];
+    make_sums(n, which, block, unit, sum);
+    if (!lstm_is_last(m, n->at.phase)) {
+        KRef z;
+        const KRef reset = lstm_reset(n->l, m, sum, k_aload(k, n->hiddens, block, 1), &z);
+        k_astore(k, n->waiting, block, z);
+        share_value(n, next, unit, k_select(k, is_real, reset, zero));
+        return;
     }
     fetch_ahead(n, block, k_expr(k, "min($ + 1, $ - 1)", k_sub(k, t, n->at.chunk), n->at.end));
-    KRef old = k_aload(k, m->is_gru ? n->hiddens : n->cells, block, 1);
-    const KRef hidden = m->is_gru ? gru_hidden(k, sum, old) : lstm_hidden(n->l, &n->at, &u, 0, sum, &old);
-    if (!m->is_gru)
-        k_astore(k, n->cells, block, old);
-    k_astore(k, n->hiddens, block, hidden);
-    const KRef is_real = k_expr(k, "$ < #", unit, m->hidden);
-    share_value(n, even, unit, k_select(k, is_real, hidden, k_number(k, m->type, 0)));
+    if (n->at.phase > 0)
+        sum[GATE_Z] = k_aload(k, n->waiting, block, 1);
+    const KRef states = m->is_lstm ? n->cells : n->hiddens;
+    KRef state = k_aload(k, states, block, 1);
+    const KRef hidden = lstm_hidden(n->l, &n->at, &u, 0, sum, &state);
+    k_astore(k, states, block, state);
+    if (m->is_lstm)
+        k_astore(k, n->hiddens, block, hidden);
+    share_value(n, next, unit, k_select(k, is_real, hidden, zero));
     store_value(n, lstm_time_of(n->l, &n->at, t), unit, hidden);
 }
 
@@ -407,6 +443,7 @@ static void keep_weights(Net *n)
     n->kept = n->s.blocks == 1 && all <= KEPT ? k_array(k, n->m->type, all) : 0;
     if (n->kept == 0)
         return;
+    n->at.phase = NO_PHASE; // of all
     const KRef piece = k_loop(k, pieces_of(&n->s, n->m->hidden), KFOR_UNROLL, "piece");
     fetch_weights(n, n->m->r, unit_of(n, k_index(k, 0)), piece, n->kept,
                   k_expr(k, "$ * #", piece, lstm_gates(n->m) * PIECE));
@@ -419,7 +456,8 @@ static void begin_states(Net *n)
     const int64_t flags = n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL;
     n->cells = k_array(k, n->m->type, n->s.blocks);
     n->hiddens = k_array(k, n->m->type, n->s.blocks);
-    n->sums = k_array(k, n->m->type, n->s.blocks * GATES);
+    n->sums = k_array(k, n->m->type, n->s.blocks * n->m->cell->sums);
+    n->waiting = n->m->cell->phases > 1 ? k_array(k, n->m->type, n->s.blocks) : 0;
     const KRef block = k_loop(k, n->s.blocks, (uint8_t)flags, "block");
     const KRef unit = real_unit(n, unit_of(n, block));
     k_astore(k, n->cells, block, begin_value(n, n->m->c0, n->at.entry, unit));
@@ -467,10 +505,12 @@ static void walk_steps(Net *n)
     fetch_ahead(n, k_loop(k, n->s.blocks, flags, "block"), k_index(k, 0));
     k_end(k);
     const KRef t = k_for(k, at->chunk, k_add(k, at->chunk, at->end), 1, KFOR_SERIAL, "t");
-    const KRef block = k_loop(k, n->s.blocks, flags, "block");
-    step_block(n, block, t);
-    k_end(k);
-    sync(n, k_expr(k, "1 - $ % 2", t));
+    for (at->phase = 0; at->phase < n->m->cell->phases; at->phase++) {
+        const KRef which = lstm_row_read(k, n->m, at->phase, t);
+        step_block(n, k_loop(k, n->s.blocks, flags, "block"), t, which);
+        k_end(k);
+        sync(n, k_expr(k, "1 - $", which));
+    }
     k_end(k);
     k_end(k);
 }
@@ -544,7 +584,7 @@ bool lstm_group(Lower *l, const Lstm *m)
         alone = (Shares){1, 2 * alone.lanes, threads / (2 * alone.lanes), 0};
     alone.blocks = ceil_div(m->hidden, alone.teams);
     const int64_t sums = units_of(&n.s) > units_of(&alone) ? units_of(&n.s) : units_of(&alone);
-    const int64_t fit = AHEAD_BYTES / (sums * n.entries * GATES * (int64_t)sizeof(float) * n.clusters);
+    const int64_t fit = AHEAD_BYTES / (sums * n.entries * m->cell->sums * (int64_t)sizeof(float) * n.clusters);
     const int64_t row = row_of(m, &n.s), row_alone = row_of(m, &alone);
     n.chunk = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
     n.row = row > row_alone ? row : row_alone;
@@ -553,7 +593,7 @@ bool lstm_group(Lower *l, const Lstm *m)
     if (bytes > (n.is_grid ? GRID_BYTES : (int64_t)l->caps->shared_bytes))
         return false;
     n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type,
-                                  (uint64_t)(n.clusters * n.chunk * n.entries * sums * GATES));
+                                  (uint64_t)(n.clusters * n.chunk * n.entries * sums * m->cell->sums));
     const int64_t groups = n.clusters / n.sets * ranks;
     k_set_group(k, (uint32_t)threads);
     k->cluster = (uint8_t)(ranks > 1 && !n.is_grid && !n.is_apart ? ranks : 0);

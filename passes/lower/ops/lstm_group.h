@@ -49,6 +49,7 @@ typedef struct Net {
     KRef own;                   // the lane's entry of the cluster's
     KRef kept;                  // weights of the thread, or 0
     KRef cells, hiddens, sums;  // of the lane's entry, by block; of inputs, by block and gate
+    KRef waiting;               // by block: z, from the first phase of a step to the second
     LstmStep at;                // of the lane's entry
 } Net;
 

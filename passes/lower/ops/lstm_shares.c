@@ -83,7 +83,7 @@ bool lstm_choose_apart(Net *n)
 {
     const Lstm *m = n->m;
     const int64_t processors = n->l->caps->gpu->processors, wanted = ceil_div(m->hidden, UNITS_OF_GRID);
-    if (m->seq != 1 || wanted < 2)
+    if (m->seq != 1 || m->cell->phases > 1 || wanted < 2)
         return false;
     n->is_apart = true;
     n->s = lstm_shares_of(m, wanted < processors ? wanted : processors, THREADS);
@@ -108,9 +108,10 @@ double lstm_group_time(Lower *l, const Lstm *m)
     const int64_t weights = weights_of(m, &n.s) * n.s.blocks, threads = n.s.lanes * n.s.teams;
     const double adds = (double)(weights * threads) * add_factor / gpu->f32_rate;
     const bool is_kept = n.s.blocks == 1 && weights <= KEPT;
-    const double entry = team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
+    const double phases = m->cell->phases;
+    const double entry = phases * team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
     const double waits = n.is_grid ? grid_latencies : cluster_latencies;
-    const double step = waits * gpu->latency + entry * (double)n.entries;
+    const double step = phases * waits * gpu->latency + entry * (double)n.entries;
     const int64_t at_once = gpu->clusters[n.is_grid || n.is_apart ? 0 : __builtin_ctz((unsigned)n.s.ranks)];
     const int64_t groups = n.clusters / n.sets * (n.is_grid || n.is_apart ? n.s.ranks : 1);
     const int64_t turns = n.sets * ceil_div(groups, at_once > 1 ? at_once : 1);

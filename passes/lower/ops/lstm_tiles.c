@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm and gru of several entries of the batch, on GPUs with matrix units. All groups of the device walk
+// lstm, gru and rnn of several entries of the batch, on GPUs with matrix units. All groups of the device walk
 // the steps together, each for some units. In a step, a group multiplies its rows of weights (gates of
 // units), which stay in registers where there is room, by the hidden values of all entries: warps share k,
 // and their sums come together in shared memory, where a thread makes the next values of a unit of an
@@ -43,7 +43,8 @@ static KRef ahead_index(const Tiles *n, KRef step, KRef entry, KRef unit)
 {
     const KRef block = k_expr(n->k, "$ * # + $", n->of_sets, rnn_blocks(n), n->block);
     const KRef row = k_expr(n->k, "$ * # + $", block, n->chunk, step);
-    return k_expr(n->k, "(($ * # + $) * # + $) * #", row, n->s.entries, entry, n->s.units, unit, GATES);
+    return k_expr(n->k, "(($ * # + $) * # + $) * #", row, n->s.entries, entry, n->s.units, unit,
+                  n->m->cell->sums);
 }
 
 // --- turns of a group ----------------------------------------------------------------------------
@@ -83,35 +84,42 @@ static void store_ahead(const Tiles *n, const TileFactor *f, KRef first)
     const Spot s = spot_of(n, f, first, turn);
     k_if(k, s.is_in);
     const Units u = units_at(n, s.unit);
-    const KRef column = k_add(k, first, s.column), sums = k_array(k, DTYPE_f32, GATES);
-    for (uint32_t g = 0; g < GATES; g++) {
+    const KRef column = k_add(k, first, s.column), sums = k_array(k, DTYPE_f32, n->m->cell->sums);
+    for (uint32_t g = 0; g < n->m->cell->sums; g++) {
         const KRef sum = rnn_sum(n, f, g, s.unit, s.column, first);
         k_astore(k, sums, k_index(k, g),
                  n->m->b != 0 ? k_add(k, sum, lstm_row(n->l, &n->at, &u, n->m->b, g, 0)) : sum);
     }
     const KRef step = k_expr(k, "$ / #", column, n->s.entries);
     const KRef entry = k_expr(k, "$ % #", column, n->s.entries);
-    k_put(k, n->ahead, ahead_index(n, step, entry, s.unit), sums, k_index(k, 0), GATES);
+    k_put(k, n->ahead, ahead_index(n, step, entry, s.unit), sums, k_index(k, 0),
+          n->m->cell->sums);
     k_end(k);
     k_end(k);
 }
 
 // What a value needs beside the sums over hidden values, on its way while these are made.
 typedef struct Early {
-    KRef sums, states; // by turn
+    KRef sums, states, waiting; // by turn
 } Early;
 
 static Early fetch_early(const Tiles *n, const TileFactor *f, KRef first, KRef step)
 {
     Kernel *k = n->k;
     const int64_t turns = spots_of(n, f);
-    const Early e = {k_array(k, DTYPE_f32, turns * GATES), k_array(k, DTYPE_f32, turns)};
+    const uint8_t count = n->m->cell->sums;
+    const bool has_waiting = n->at.phase > 0;
+    const Early e = {k_array(k, DTYPE_f32, turns * count), k_array(k, DTYPE_f32, turns),
+                     has_waiting ? k_array(k, DTYPE_f32, turns) : 0};
     const KRef turn = k_loop(k, turns, KFOR_UNROLL, "turn");
     const Spot s = spot_of(n, f, first, turn);
     k_if(k, s.is_in);
     const KRef entry = k_add(k, first, s.column);
-    k_fetch(k, n->ahead, ahead_index(n, step, entry, s.unit), e.sums, k_expr(k, "$ * #", turn, GATES), GATES);
-    k_astore(k, e.states, turn, k_load(k, n->states, state_index(n, entry, s.unit), 1, 1));
+    k_fetch(k, n->ahead, ahead_index(n, step, entry, s.unit), e.sums, k_expr(k, "$ * #", turn, count), count);
+    const KRef state = state_index(n, entry, s.unit);
+    k_astore(k, e.states, turn, k_load(k, n->states, state, 1, 1));
+    if (has_waiting)
+        k_astore(k, e.waiting, turn, k_load(k, n->waiting, state, 1, 1));
     k_end(k);
     k_end(k);
     return e;
@@ -126,40 +134,51 @@ static void store_result(const Tiles *n, NodeId id, KRef unit, KRef value)
 }
 
 // The next values of a unit of an entry at step t.
-static void make_value(const Tiles *n, const Spot *s, KRef entry, KRef t, KRef *sum, KRef old)
+static void make_value(const Tiles *n, const TileFactor *f, const Spot *s, KRef entry, KRef t, KRef *sum,
+                       KRef state)
 {
     Kernel *k = n->k;
     const Lstm *m = n->m;
     Tiles at = *n;
     at.at.entry = rnn_entry(n, entry);
     const Units u = units_at(n, s->unit);
-    const KRef hidden = m->is_gru ? gru_hidden(k, sum, old) : lstm_hidden(n->l, &at.at, &u, 0, sum, &old);
-    const KRef next = k_expr(k, "1 - $ % 2", t);
-    store_hidden(n, rnn_hidden_index(n, next, entry, u.first), hidden);
-    k_store(k, n->states, state_index(n, entry, s->unit), m->is_gru ? hidden : old, 1);
+    const KRef next = rnn_hidden_index(n, k_expr(k, "1 - $", f->which), entry, u.first);
+    if (!lstm_is_last(m, n->at.phase)) {
+        KRef z;
+        store_hidden(n, next, lstm_reset(n->l, m, sum, state, &z));
+        k_store(k, n->waiting, state_index(n, entry, s->unit), z, 1);
+        return;
+    }
+    const KRef hidden = lstm_hidden(n->l, &at.at, &u, 0, sum, &state);
+    store_hidden(n, next, hidden);
+    k_store(k, n->states, state_index(n, entry, s->unit), state, 1);
     lstm_store_value(at.l, &at.at, lstm_time_of(n->l, &n->at, t), u.first, hidden);
     if (m->y_h == 0 && m->y_c == 0)
         return;
     k_if(k, k_expr(k, "$ + 1 == $", t, n->at.steps));
     store_result(&at, m->y_h, u.first, hidden);
-    store_result(&at, m->y_c, u.first, old);
+    store_result(&at, m->y_c, u.first, state);
     k_end(k);
 }
 
 static void step_turn(const Tiles *n, const TileFactor *f, KRef first, KRef t)
 {
     Kernel *k = n->k;
+    const int64_t count = n->m->cell->sums;
     const Early e = fetch_early(n, f, first, k_sub(k, t, n->at.chunk));
     rnn_multiply(n, f, first);
     k_barrier(k);
     const KRef turn = k_loop(k, spots_of(n, f), KFOR_UNROLL, "turn");
     const Spot s = spot_of(n, f, first, turn);
     k_if(k, s.is_in);
-    KRef sum[GATES];
-    for (int64_t g = 0; g < GATES; g++)
-        sum[g] = k_add(k, rnn_sum(n, f, g, s.unit, s.column, first),
-                       k_aload(k, e.sums, k_expr(k, "$ * # + #", turn, GATES, g), 1));
-    make_value(n, &s, k_add(k, first, s.column), t, sum, k_aload(k, e.states, turn, 1));
+    KRef sum[GATES] = {0};
+    for (int64_t g = 0; g < count; g++)
+        if (lstm_in_phase(n->m, g, n->at.phase))
+            sum[g] = k_add(k, rnn_sum(n, f, g, s.unit, s.column, first),
+                           k_aload(k, e.sums, k_expr(k, "$ * # + #", turn, count, g), 1));
+    if (n->at.phase > 0)
+        sum[GATE_Z] = k_aload(k, e.waiting, turn, 1);
+    make_value(n, f, &s, k_add(k, first, s.column), t, sum, k_aload(k, e.states, turn, 1));
     k_end(k);
     k_end(k);
     k_barrier(k);
@@ -219,14 +238,14 @@ static void begin_states(const Tiles *n)
     Tiles at = *n;
     at.at.entry = rnn_entry(n, entry);
     const KRef real = rnn_unit(n, unit), hidden = first_value(n, m->h0, &at.at, real);
-    const KRef cell = m->is_gru ? hidden : first_value(n, m->c0, &at.at, real);
+    const KRef state = m->is_lstm ? first_value(n, m->c0, &at.at, real) : hidden;
     store_hidden(n, rnn_hidden_index(n, k_index(k, 0), entry, real), hidden);
     store_hidden(n, rnn_hidden_index(n, k_index(k, 1), entry, real), k_number(k, DTYPE_f32, 0));
-    k_store(k, n->states, state_index(n, entry, unit), cell, 1);
+    k_store(k, n->states, state_index(n, entry, unit), state, 1);
     if (m->steps != 0) {
         k_if(k, is_real(n, entry, unit));
         store_result(&at, m->y_h, real, hidden);
-        store_result(&at, m->y_c, real, cell);
+        store_result(&at, m->y_c, real, state);
         k_end(k);
     }
     k_end(k);
@@ -254,7 +273,8 @@ static void sum_ahead(Tiles *n)
     Kernel *k = n->k;
     open_blocks(n);
     TileFactor f = {.cut = rnn_cut(n->l, n->m, &n->s, n->m->input, n->chunk * n->s.entries),
-                .end = k_expr(k, "$ * #", n->at.end, n->s.entries)};
+                .end = k_expr(k, "$ * #", n->at.end, n->s.entries),
+                .end_tile = n->s.tiles};
     rnn_keep_weights(n, &f);
     const KRef first = k_for(k, k_index(k, 0), f.end, f.cut.columns, KFOR_SERIAL, "column");
     rnn_multiply(n, &f, first);
@@ -273,17 +293,20 @@ static void walk_steps(Tiles *n)
     sum_ahead(n);
     TileFactor f = {.cut = rnn_cut(n->l, n->m, &n->s, n->m->hidden, n->s.entries),
                 .is_hidden = true,
-                .end = k_index(k, n->s.entries)};
+                .end = k_index(k, n->s.entries),
+                .end_tile = n->s.tiles};
     n->block = n->rank;
     rnn_keep_weights(n, &f);
     const KRef t = k_for(k, n->at.chunk, k_add(k, n->at.chunk, n->at.end), 1, KFOR_SERIAL, "t");
-    f.which = k_expr(k, "$ % 2", t);
-    open_blocks(n);
-    const KRef first = k_for(k, k_index(k, 0), f.end, f.cut.columns, KFOR_SERIAL, "column");
-    step_turn(n, &f, first, t);
-    k_end(k);
-    k_end(k);
-    sync(n);
+    for (n->at.phase = 0; n->at.phase < n->m->cell->phases; n->at.phase++) {
+        f.which = lstm_row_read(k, n->m, n->at.phase, t);
+        rnn_tiles_of_phase(n->m, &n->s, n->at.phase, &f.first_tile, &f.end_tile);
+        open_blocks(n);
+        step_turn(n, &f, k_for(k, k_index(k, 0), f.end, f.cut.columns, KFOR_SERIAL, "column"), t);
+        k_end(k);
+        k_end(k);
+        sync(n);
+    }
     k_end(k);
     k_end(k);
 }
@@ -322,7 +345,9 @@ static void make_memory(Tiles *n)
                                     (uint64_t)(sets * 2 * s->entries * n->planes * n->padded));
     n->words = n->pair > 1 ? lower_param_view(l, n->hidden, DTYPE_u32) : 0;
     n->states = lower_param_scratch(l, "states", DTYPE_f32, (uint64_t)own);
-    const int64_t step = own * GATES, room = l->caps->gpu->l2_bytes / 4 / (step * (int64_t)sizeof(float));
+    if (n->m->cell->phases > 1)
+        n->waiting = lower_param_scratch(l, "waiting", DTYPE_f32, (uint64_t)own);
+    const int64_t step = own * n->m->cell->sums, room = l->caps->gpu->l2_bytes / 4 / (step * (int64_t)sizeof(float));
     const int64_t chunks = ceil_div(n->m->seq, room < 1 ? 1 : room);
     n->chunk = ceil_div(n->m->seq, chunks);
     n->ahead = lower_param_scratch(l, "sums ahead", DTYPE_f32, (uint64_t)(step * n->chunk));

@@ -64,6 +64,7 @@ typedef struct Tiles {
     int64_t planes;      // numbers that a hidden value is
     bool is_grid;        // all groups are at work: else one of each set, for all units
     uint32_t hidden, words, ahead, states, counter;
+    uint32_t waiting;    // z, from the first phase of a step to the second
     KRef parts;          // of sums, in shared memory
     KRef shared;         // where the memory of pieces begins
     KRef phase, thread, lane, warp, of_sets, cluster, rank;
@@ -78,8 +79,11 @@ typedef struct TileFactor {
     KRef kept;  // weights, or 0
     KRef which; // row of hidden values
     KRef end;   // columns
+    int64_t first_tile, end_tile;
 } TileFactor;
 
+// The tiles that have rows of a phase of hidden values.
+void rnn_tiles_of_phase(const Lstm *m, const TileShape *s, uint8_t phase, int64_t *first, int64_t *end);
 int64_t rnn_rows(const Tiles *n);
 int64_t rnn_blocks(const Tiles *n);
 // An entry of the batch, by its number in the cluster, and a unit, by its number in the block; the last one

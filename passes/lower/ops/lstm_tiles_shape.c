@@ -29,6 +29,20 @@ int64_t rnn_planes(const Lower *l, const Lstm *m)
     return rnn_pair(l, m) > 1 && gpu_split_products(l) > 1 ? 2 : 1;
 }
 
+void rnn_tiles_of_phase(const Lstm *m, const TileShape *s, uint8_t phase, int64_t *first, int64_t *end)
+{
+    int64_t from = lstm_gates(m), until = 0;
+    for (int64_t i = 0; i < m->cell->sums; i++) {
+        const int64_t gate = lstm_gate(m, i, true);
+        if (gate < 0 || !lstm_in_phase(m, i, phase))
+            continue;
+        from = gate < from ? gate : from;
+        until = gate + 1 > until ? gate + 1 : until;
+    }
+    *first = from * s->units / TILE_ROWS;
+    *end = until == lstm_gates(m) ? s->tiles : ceil_div(until * s->units, TILE_ROWS);
+}
+
 TileCut rnn_cut(const Lower *l, const Lstm *m, const TileShape *s, int64_t size, int64_t columns)
 {
     const int64_t blocks = ceil_div(size, TILE_BLOCK * rnn_pair(l, m));
@@ -83,7 +97,8 @@ static double time_of(const Lower *l, const Lstm *m, const TileShape *s)
 {
     const TileCut c = rnn_cut(l, m, s, m->hidden, s->entries);
     const double turns = (double)(s->blocks * ceil_div(s->entries, c.columns));
-    const double step = l->caps->gpu->latency * (wait_latencies + turn_latencies * turns) +
+    const double waits = m->cell->phases * (wait_latencies + turn_latencies * turns);
+    const double step = l->caps->gpu->latency * waits +
                         time_of_product(l, m, s, true) + time_of_product(l, m, s, false);
     return (double)s->sets * (double)m->seq * step;
 }

@@ -131,11 +131,11 @@ static KRef row_base(const Tiles *n, const TileFactor *f, int64_t row)
     return weight_row(n, f->is_hidden, gate, rnn_unit(n, k_expr(k, "$ % #", number, n->s.units)));
 }
 
-// Weights of block i for all tiles, two rows of each.
+// Weights of block i for the tiles of the factor, two rows of each.
 static void fetch_weights(const Tiles *n, const TileFactor *f, KRef i, KRef to, KRef at)
 {
     const KRef place = piece_place(n, &f->cut, i);
-    for (int64_t row = 0; row < 2 * n->s.tiles; row++)
+    for (int64_t row = 2 * f->first_tile; row < 2 * f->end_tile; row++)
         fetch_piece(n, f->is_hidden ? n->m->r : n->m->w, row_base(n, f, row), place, to,
                     k_expr(n->k, "$ + #", at, row * TILE_PIECE));
 }
@@ -257,6 +257,12 @@ static GpuSplit rows_at(const Tiles *n, KRef weights, KRef from, int64_t tile, i
     return split(n, words, 4);
 }
 
+// Rows of weights that a thread has of the factor's tiles.
+static int64_t rows_of(const TileFactor *f)
+{
+    return 2 * (f->end_tile - f->first_tile);
+}
+
 // What a thread has of both factors of a block.
 typedef struct Block {
     KRef weights, from, values; // from: the first of the weights
@@ -281,7 +287,7 @@ static void fetch_block(const Tiles *n, const TileFactor *f, KRef i, const KRef 
 
 static void add_block(const Tiles *n, const TileFactor *f, const Block *of, KRef sums)
 {
-    const int64_t wide = f->cut.wide, planes = planes_of(n, f), all = n->s.tiles * wide;
+    const int64_t wide = f->cut.wide, planes = planes_of(n, f), all = rows_of(f) / 2 * wide;
     for (int64_t part = 0; part < TILE_PRODUCTS * planes; part++) {
         const int64_t half = part / planes;
         const GpuSplit b = columns_of(n, of->values, (planes - 1 - part % planes) * wide, wide, half);
@@ -289,7 +295,7 @@ static void add_block(const Tiles *n, const TileFactor *f, const Block *of, KRef
             TilePair pairs[TILE_AT_ONCE];
             count = all - first < TILE_AT_ONCE ? all - first : TILE_AT_ONCE;
             for (int64_t i = 0; i < count; i++) {
-                const int64_t j = (first + i) % wide, tile = (first + i) / wide;
+                const int64_t j = (first + i) % wide, tile = f->first_tile + (first + i) / wide;
                 pairs[i] = (TilePair){.b = b, .of_b = 2 * j, .of_sums = (first + i) * TILE_SUMS};
                 pairs[i].a =
                     i > 0 && j > 0 ? pairs[i - 1].a : rows_at(n, of->weights, of->from, tile, half);
@@ -301,10 +307,16 @@ static void add_block(const Tiles *n, const TileFactor *f, const Block *of, KRef
 
 // --- pieces on their way -------------------------------------------------------------------------
 
+// Rows of weights of a thread that are on their way: none of those that are kept.
+static int64_t rows_staged(const TileFactor *f)
+{
+    return f->kept != 0 ? 0 : rows_of(f);
+}
+
 // Pieces that a thread has of a block: of the weights, if they are fetched, and of the values.
 static int64_t pieces_of(const Tiles *n, const TileFactor *f)
 {
-    return ((f->kept != 0 ? 0 : weights_of(n)) + values_of(n, f)) / TILE_PIECE;
+    return rows_staged(f) + values_of(n, f) / TILE_PIECE;
 }
 
 // Blocks that are on their way at once: each thread's pieces, to places of its own in shared memory.
@@ -338,9 +350,9 @@ static void stage_block(const Tiles *n, const TileFactor *f, KRef i, const KRef 
 {
     Kernel *k = n->k;
     const KRef place = piece_place(n, &f->cut, i);
-    const int64_t own = f->kept != 0 ? 0 : 2 * n->s.tiles, wide = f->cut.wide;
+    const int64_t own = rows_staged(f), wide = f->cut.wide;
     for (int64_t row = 0; row < own; row++)
-        stage_piece(n, f->is_hidden ? n->m->r : n->m->w, row_base(n, f, row), place,
+        stage_piece(n, f->is_hidden ? n->m->r : n->m->w, row_base(n, f, 2 * f->first_tile + row), place,
                     stage_address(n, f, stage, row));
     for (int64_t j = 0; j < planes_of(n, f) * wide; j++) {
         const KRef to = stage_address(n, f, stage, own + j);
@@ -356,11 +368,11 @@ static void stage_block(const Tiles *n, const TileFactor *f, KRef i, const KRef 
 static void take_stage(const Tiles *n, const TileFactor *f, KRef stage, const Block *to)
 {
     Kernel *k = n->k;
-    const int64_t own = f->kept != 0 ? 0 : 2 * n->s.tiles;
+    const int64_t own = rows_staged(f);
     const KDevice get = n->pair > 1 ? KDEV_shared_get_words : KDEV_shared_get4;
     for (int64_t i = 0; i < pieces_of(n, f); i++)
         k_device(k, get, i < own ? to->weights : to->values,
-                 k_index(k, (i < own ? i : i - own) * TILE_PIECE), stage_address(n, f, stage, i));
+                 k_index(k, (i < own ? 2 * f->first_tile + i : i - own) * TILE_PIECE), stage_address(n, f, stage, i));
 }
 
 static void add_staged(const Tiles *n, const TileFactor *f, const KRef *base, KRef sums, int64_t stages)
@@ -415,7 +427,7 @@ static int64_t pitch_of(const TileFactor *f)
 void rnn_multiply(const Tiles *n, const TileFactor *f, KRef first)
 {
     Kernel *k = n->k;
-    const int64_t wide = f->cut.wide, count = n->s.tiles * wide * TILE_SUMS;
+    const int64_t wide = f->cut.wide, count = rows_of(f) / 2 * wide * TILE_SUMS;
     const KRef sums = k_array(k, DTYPE_f32, count), quad = k_expr(k, "$ / #", n->lane, TILE_QUAD);
     for (int64_t i = 0; i < count; i++)
         k_astore(k, sums, k_index(k, i), k_number(k, DTYPE_f32, 0));
@@ -427,7 +439,8 @@ void rnn_multiply(const Tiles *n, const TileFactor *f, KRef first)
     add_blocks(n, f, base, sums);
     const KRef row = k_expr(k, "$ * # + $", n->warp, rnn_rows(n), quad);
     for (int64_t e = 0; e < count; e++) {
-        const int64_t down = e / TILE_SUMS / wide * TILE_ROWS + e % TILE_SUMS / 2 * TILE_COLUMNS;
+        const int64_t tile = f->first_tile + e / TILE_SUMS / wide;
+        const int64_t down = tile * TILE_ROWS + e % TILE_SUMS / 2 * TILE_COLUMNS;
         const int64_t along = e / TILE_SUMS % wide * TILE_COLUMNS + e % 2;
         const KRef column = k_expr(k, "$ % # * 2 + #", n->lane, TILE_QUAD, along);
         k_astore(k, n->parts, k_expr(k, "($ + #) * # + $", row, down, pitch_of(f), column),

@@ -68,7 +68,7 @@ void lstm_pack(Lower *l, Lstm *m)
 {
     pack_weights(l, m);
     if (m->b != 0)
-        m->bias = pack_rows(l, m, m->b, GATES, 2 * lstm_gates(m));
+        m->bias = pack_rows(l, m, m->b, m->cell->sums, 2 * lstm_gates(m));
     if (m->p != 0)
         m->peephole = pack_rows(l, m, m->p, GATES - 1, GATES - 1);
 }
@@ -100,7 +100,7 @@ KRef lstm_row(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t r
     Kernel *k = l->k;
     const Lstm *m = s->m;
     if (m->is_packed) {
-        const int64_t rows = id == m->b ? GATES : GATES - 1;
+        const int64_t rows = id == m->b ? m->cell->sums : GATES - 1;
         const KRef vector = k_expr(k, "$ * # + $ + #", s->dir, m->vectors, u->first, v);
         const KRef index = k_expr(k, "$ * # + #", vector, rows * m->lanes, (int64_t)row * m->lanes);
         return k_load(k, id == m->b ? m->bias : m->peephole, index, m->lanes, m->lanes);
@@ -116,5 +116,5 @@ KRef lstm_row(Lower *l, const LstmStep *s, const Units *u, NodeId id, uint32_t r
         const KRef value = operand_scalar(l, id, operand_index(l, id, idx), m->type);
         sum = sum == 0 ? value : k_add(k, sum, value);
     }
-    return sum;
+    return sum != 0 ? sum : k_number(k, m->type, 0);
 }

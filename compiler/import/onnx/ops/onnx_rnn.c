@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers. A plain LSTM, and a GRU that resets after the product, are ops of ours; all others are
+// Recurrent layers. Those with the usual activations and without lengths are ops of ours; all others are
 // loops over the steps, with the products of the inputs computed for all steps before.
 #include "compiler/import/onnx/onnx_quant.h"
 #include "compiler/import/onnx/ops/onnx_rnn.h"
@@ -228,42 +228,77 @@ static void run_rnn(OnnxNode *n, const Rnn *r)
 
 // --- the operators ---
 
+// The ops that compute what it is, with their attributes. NULL: none does.
+typedef struct PlainOp {
+    const RnnCell *cell;
+    const char *activation; // the first one; NULL: that of the cell
+    OpId op;
+    AttrId direction, batch_major, clip;
+} PlainOp;
+
+static bool has_functions(const Rnn *r, const PlainOp *p)
+{
+    for (uint32_t i = 0; i < r->dirs * r->cell->n_act; i++) {
+        const uint32_t number = i % r->cell->n_act;
+        const char *name = p->activation != NULL ? p->activation : r->cell->act[number];
+        RnnActivation usual;
+        uint32_t uses = 0;
+        if (r->act[i / r->cell->n_act][number].fn != rnn_function(name, &usual, &uses))
+            return false;
+    }
+    return r->cell == p->cell;
+}
+
+static const PlainOp *plain_op(const Rnn *r)
+{
+    static const PlainOp ops[] = {
+        {&rnn_cell_lstm, NULL, OP_lstm, A_lstm_direction, A_lstm_batch_major, A_lstm_clip},
+        {&rnn_cell_gru, NULL, OP_gru, A_gru_direction, A_gru_batch_major, A_gru_clip},
+        {&rnn_cell_rnn, NULL, OP_rnn, A_rnn_direction, A_rnn_batch_major, A_rnn_clip},
+        {&rnn_cell_rnn, "relu", OP_rnn, A_rnn_direction, A_rnn_batch_major, A_rnn_clip},
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (!r->lengths && !r->couples && has_functions(r, &ops[i]))
+            return &ops[i];
+    return NULL;
+}
+
+static void import_plain(OnnxNode *n, const Rnn *r, const PlainOp *p)
+{
+    const bool is_lstm = p->op == OP_lstm;
+    const NodeId operands[] = {onnx_opt(n, 0), r->w, r->r, r->b, onnx_opt(n, 5), onnx_opt(n, 6), r->p};
+    NodeBuild b = onnx_begin(n, p->op, NULL, 0);
+    for (uint32_t i = 0; i < (is_lstm ? 7 : 5); i++)
+        node_src(&b, operands[i]);
+    node_str(&b, p->direction,
+             r->dirs == 2     ? "bidirectional"
+             : r->is_backward ? "reverse"
+                              : "forward");
+    node_int(&b, p->batch_major, r->is_batch_major);
+    node_float(&b, p->clip, r->act[0][0].clip > 0 ? r->act[0][0].clip : 0);
+    if (p->op == OP_gru)
+        node_int(&b, A_gru_reset_after, r->resets_after);
+    if (p->activation != NULL)
+        node_str(&b, A_rnn_activation, p->activation);
+    const NodeId id = onnx_end(n, &b);
+    for (uint32_t i = 0; i < 1 + r->cell->states && i < n->n_out; i++)
+        onnx_out(n, i, onnx_result(n, id, i));
+}
+
+static void import_read(OnnxNode *n, const Rnn *r)
+{
+    const PlainOp *plain = plain_op(r);
+    if (plain != NULL)
+        import_plain(n, r, plain);
+    else
+        run_rnn(n, r);
+}
+
 void onnx_import_rnn(OnnxNode *n)
 {
     Rnn r;
     if (read_rnn(n, &r, &rnn_cell_rnn))
-        run_rnn(n, &r);
-}
-
-// Is it what our op computes?
-static bool is_plain(const Rnn *r)
-{
-    bool is_plain = !r->lengths && !r->couples;
-    for (uint32_t i = 0; i < r->dirs * r->cell->n_act; i++) {
-        const RnnActivation *act = &r->act[i / r->cell->n_act][i % r->cell->n_act];
-        RnnActivation plain;
-        uint32_t uses = 0;
-        is_plain = is_plain && act->clip <= 0 &&
-                   act->fn == rnn_function(r->cell->act[i % r->cell->n_act], &plain, &uses);
-    }
-    return is_plain;
-}
-
-static void import_plain(OnnxNode *n, const Rnn *r)
-{
-    const bool is_gru = r->cell == &rnn_cell_gru;
-    const NodeId operands[] = {onnx_opt(n, 0), r->w, r->r, r->b, onnx_opt(n, 5), onnx_opt(n, 6), r->p};
-    NodeBuild b = onnx_begin(n, is_gru ? OP_gru : OP_lstm, NULL, 0);
-    for (uint32_t i = 0; i < (is_gru ? 5 : 7); i++)
-        node_src(&b, operands[i]);
-    node_str(&b, is_gru ? A_gru_direction : A_lstm_direction,
-             r->dirs == 2     ? "bidirectional"
-             : r->is_backward ? "reverse"
-                              : "forward");
-    node_int(&b, is_gru ? A_gru_batch_major : A_lstm_batch_major, r->is_batch_major);
-    const NodeId id = onnx_end(n, &b);
-    for (uint32_t i = 0; i < 1 + r->cell->states && i < n->n_out; i++)
-        onnx_out(n, i, onnx_result(n, id, i));
+        import_read(n, &r);
 }
 
 void onnx_import_gru(OnnxNode *n)
@@ -273,10 +308,7 @@ void onnx_import_gru(OnnxNode *n)
     if (!read_rnn(n, &r, &rnn_cell_gru))
         return;
     r.resets_after = resets_after;
-    if (resets_after && is_plain(&r))
-        import_plain(n, &r);
-    else
-        run_rnn(n, &r);
+    import_read(n, &r);
 }
 
 static void import_lstm_of(OnnxNode *n, NodeId w, NodeId recurrent)
@@ -290,10 +322,7 @@ static void import_lstm_of(OnnxNode *n, NodeId w, NodeId recurrent)
     for (uint32_t i = 0; i < r.dirs; i++)
         r.act[i][2].clip = 0; // as ONNX Runtime does: only what goes into the gates is clipped
     r.p = p;
-    if (is_plain(&r))
-        import_plain(n, &r);
-    else
-        run_rnn(n, &r);
+    import_read(n, &r);
 }
 
 void onnx_import_lstm(OnnxNode *n)
