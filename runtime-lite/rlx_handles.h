@@ -80,6 +80,9 @@ static inline rlx_status rlx_bind_handle(rlx_ctx *ctx, const char *name, const v
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
     if (t->bytes != bytes)
         return rlx_fail_size(ctx, RLX_ABOUT_HANDLE, name, t->bytes, bytes);
+#if RLX_HAS_QUEUE
+    rlx_leave_held(ctx);
+#endif
     memmove(ctx->state + t->offset, data, bytes); // data may be what rlx_handle_data gave
     if (flag != NULL)
         *flag = 1;
@@ -125,6 +128,9 @@ static inline rlx_status rlx_clear_handle(rlx_ctx *ctx, const char *name)
 #endif
     if (t == NULL)
         return rlx_fail(ctx, RLX_ERR_HANDLE, RLX_ABOUT_HANDLE, name, 0, 0);
+#if RLX_HAS_QUEUE
+    rlx_leave_held(ctx);
+#endif
     if (flag != NULL)
         *flag = 0;
     else if (ctx->model->state_init != NULL)

@@ -107,6 +107,14 @@ static inline void rlx_settle(const rlx_ctx *ctx)
         rlx_await_run((rlx_ctx *)(uintptr_t)ctx);
 }
 
+// Before a state is written: of an output that it holds, handles of the program take what the run that was
+// committed last has left.
+static inline void rlx_leave_held(const rlx_ctx *ctx)
+{
+    if (ctx->handles != NULL && ctx->model->n_held != 0)
+        rlx_settle(ctx);
+}
+
 // Does a handle give the next run what it takes from one that is still under way?
 static inline int rlx_follows(const rlx_ctx *ctx, const rlx_handle *h)
 {

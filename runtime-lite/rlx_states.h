@@ -3,7 +3,7 @@
 #ifndef RLX_STATES_H
 #define RLX_STATES_H
 
-#include "rlx.h"
+#include "rlx_run.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,6 +77,9 @@ static inline rlx_status rlx_write_state_range(rlx_ctx *ctx, const char *name, s
     const rlx_status status = rlx_find_state_range(ctx, name, data, offset, bytes, &t);
     if (status != RLX_OK || bytes == 0)
         return status;
+#if RLX_HAS_QUEUE
+    rlx_leave_held(ctx);
+#endif
     memcpy(ctx->state + t->offset + offset, data, bytes);
     return rlx_put_state(ctx, t->offset + offset, bytes);
 }
@@ -111,6 +114,9 @@ static inline rlx_status rlx_reset(rlx_ctx *ctx)
     rlx_status status = RLX_OK;
     if (ctx == NULL || ctx->model == NULL)
         return RLX_ERR_NULL;
+#if RLX_HAS_QUEUE
+    rlx_leave_held(ctx);
+#endif
     for (i = 0; i < ctx->model->n_states && status == RLX_OK; i++) {
         const rlx_tensor *t = &ctx->model->states[i];
         if (ctx->model->state_init != NULL)

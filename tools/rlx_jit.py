@@ -34,6 +34,7 @@ SHIM = """// What a host that loads the variant needs of the inline functions of
 #define EXPORT __attribute__((visibility("default")))
 EXPORT size_t jit_ctx_bytes(void);
 EXPORT int jit_init(rlx_ctx *ctx, void *arena, void *state, const void *weights, size_t weight_bytes);
+EXPORT int jit_close(rlx_ctx *ctx);
 EXPORT int jit_run(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots);
 EXPORT size_t jit_input_bytes(const rlx_ctx *ctx, uint32_t slot);
 EXPORT int jit_set_param(rlx_ctx *ctx, const char *name, const void *data, size_t bytes, int dtype);
@@ -42,8 +43,21 @@ EXPORT uint32_t jit_count(int is_output);
 size_t jit_ctx_bytes(void) { return sizeof(rlx_ctx); }
 int jit_init(rlx_ctx *ctx, void *arena, void *state, const void *weights, size_t weight_bytes)
 {
-    return (int)rlx_init(ctx, &variant_model, arena, VARIANT_ARENA_BYTES, state, VARIANT_STATE_BYTES, weights,
-                         weight_bytes);
+    rlx_status status = rlx_init(ctx, &variant_model, arena, VARIANT_ARENA_BYTES, state, VARIANT_STATE_BYTES,
+                                 weights, weight_bytes);
+#ifdef VARIANT_THREADS
+    static rlx_pool pool;
+    if (status == RLX_OK)
+        status = variant_threads_start(ctx, &pool);
+#endif
+    return (int)status;
+}
+int jit_close(rlx_ctx *ctx)
+{
+#ifdef VARIANT_THREADS
+    rlx_threads_stop(ctx);
+#endif
+    return (int)rlx_close(ctx);
 }
 int jit_run(rlx_ctx *ctx, const void *const *inputs, rlx_slot *slots)
 {
@@ -130,8 +144,10 @@ class Variant:
         with open(f"{folder}/shim.c", "w", encoding="ascii") as f:
             f.write(SHIM)
         flags = [*jit.cc, "-O3", "-std=gnu99", "-fPIC", "-shared", "-w", *made["cc_flags"].split()]
-        _command([*flags, "variant.c", "shim.c", "-o", "variant.so", "-lm"], folder)
+        parts = sorted(name for name in os.listdir(folder) if name.endswith(".c"))  # --split
+        _command([*flags, *parts, "-o", "variant.so", "-lm"], folder)
         self.key, self._weights, self._pool = key, None, jit.weights
+        self._is_open = False
         self._code = ctypes.CDLL(f"{folder}/variant.so")
         try:
             self._weights = jit.weights.take(f"{folder}/variant.weights")
@@ -151,6 +167,7 @@ class Variant:
             at = self._pool.by_content[self._weights][1]
         pointers = [ctypes.c_void_p(p) for p in (self._arena[1], self._state[1], at)]
         self._check(code.jit_init(self._ctx, *pointers, ctypes.c_size_t(n if at is not None else 0)))
+        self._is_open = True
         self.input_bytes = [code.jit_input_bytes(self._ctx, i) for i in range(code.jit_count(0))]
 
     def _check(self, status):
@@ -179,6 +196,8 @@ class Variant:
     def _close(self):
         code, self._code = self._code, None
         if code is not None:
+            if self._is_open:
+                code.jit_close(self._ctx)  # threads, and memory of a device
             _ctypes.dlclose(code._handle)
             self._pool.give(self._weights)
 

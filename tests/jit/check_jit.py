@@ -17,7 +17,7 @@ RLXC = os.path.abspath(sys.argv[1])
 MODEL = {
     "rlxc": 1,
     "name": "jit",
-    "symbols": {"n": {"min": 1, "max": 64}, "m": {"min": 1, "max": 8, "default": 1}},
+    "symbols": {"n": {"min": 1, "max": 65536}, "m": {"min": 1, "max": 8, "default": 1}},
     "inputs": {"x": {"dtype": "f32", "shape": ["n", "m"]}},
     "weights": {
         "w": {"dtype": "f32", "shape": [1, 1], "data": [2.0]},
@@ -83,7 +83,7 @@ def check_order(path):
 
 def check_refusals(jit, counts):
     before = counts(), jit.keys()
-    refuses(jit.variant, n=65)
+    refuses(jit.variant, n=65537)
     refuses(jit.variant, k=2)
     refuses(jit.variant)
     assert (counts(), jit.keys()) == before
@@ -105,9 +105,24 @@ def check_weights(path):
     assert jit.weights.by_content == {}
 
 
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def check_options(path):
+    """Threads are started, and end with their variant; a program in parts is whole."""
+    before = threads()
+    with Jit(path, 1, rlxc=[RLXC], options=("--cpu", "native", "--threads", "2", "--split", "2")) as jit:
+        assert run(jit.variant(n=60000, m=8), 60000, 8) == 1
+        assert threads() == before + (1 if len(os.sched_getaffinity(0)) > 1 else 0)
+        assert run(jit.variant(n=3), 3) == 1 and threads() == before
+    assert threads() == before
+
+
 with tempfile.TemporaryDirectory() as top:
     with open(top + "/jit.json", "w", encoding="ascii") as file:
         json.dump(MODEL, file)
     refuses(Jit, top + "/jit.json", 0)
     check_order(top + "/jit.json")
     check_weights(top + "/jit.json")
+    check_options(top + "/jit.json")

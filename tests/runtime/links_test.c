@@ -322,6 +322,30 @@ static void test_failed(rlx_ctx *ctx)
     CHECK(rlx_set_error(ctx, NULL) == RLX_OK);
 }
 
+// What a state holds as an output is taken before it is written, also of a run that was only committed.
+static void test_held_queue(rlx_ctx *ctx)
+{
+    static float memory[2 * 8 * 2], zeros[2 * 8 * 2], got[2 * 8 * 2];
+    rlx_handle h;
+    float x[12];
+    int i;
+    make_x(x, 0, 2);
+    CHECK(rlx_make_handle(ctx, &h, "h", "present", memory, sizeof memory) == RLX_OK);
+    CHECK(rlx_link_output(ctx, LINKS_OUTPUT_present, "h") == RLX_OK);
+    for (i = 0; i < 4; i++) {
+        memset(memory, 0, sizeof memory);
+        fill(ctx, 0, 2);
+        CHECK(rlx_commit(ctx) == RLX_OK);
+        CHECK((i == 0   ? rlx_write_state(ctx, "past", zeros, sizeof zeros)
+               : i == 1 ? rlx_bind_handle(ctx, "past", zeros, sizeof zeros)
+               : i == 2 ? rlx_clear_handle(ctx, "past")
+                        : rlx_reset(ctx)) == RLX_OK);
+        CHECK(rlx_sync(ctx) == RLX_OK && memcmp(memory, x, 32) == 0);
+        CHECK(rlx_read_state(ctx, "past", got, sizeof got) == RLX_OK && got[1] == 0 && x[1] != 0);
+    }
+    CHECK(rlx_drop_handle(ctx, "h") == RLX_OK);
+}
+
 // Handles that give all inputs leave none to be given.
 static void test_all(rlx_ctx *ctx)
 {
@@ -380,6 +404,7 @@ int main(void)
     test_chain(&ctx);
     test_queue(&ctx);
     test_failed(&ctx);
+    test_held_queue(&ctx);
     test_sizes(&ctx);
     test_all(&ctx);
     CHECK(rlx_close(&ctx) == RLX_OK);
