@@ -103,8 +103,10 @@ static NodeId transpose(Build *b, NodeId x, const int64_t *perm)
 {
     const uint32_t rank = b->failed ? 0 : graph_node(b->reader->graph, x)->shape->rank;
     bool is_identity = true;
-    for (uint32_t i = 0; i < rank; i++)
+    for (uint32_t i = 0; i < rank; i++) {
+        rlx_assert(perm[i] >= 0 && perm[i] < rank);
         is_identity = is_identity && perm[i] == i;
+    }
     return is_identity ? x : with_ints(b, OP_transpose, x, A_transpose_perm, perm, rank);
 }
 
@@ -496,6 +498,8 @@ static NodeId along_axis(Build *b, NodeId x, uint32_t axis, int64_t points, DftK
 
 NodeId dft_along(const DftReader *reader, NodeId x, uint32_t axis, int64_t points, DftKind kind)
 {
+    rlx_assert(reader->graph != NULL && reader->spend != NULL && reader->refuse != NULL);
+    rlx_assert(x != 0 && x < reader->graph->nodes.len);
     Build b = {.reader = reader};
     const NodeId y = along_axis(&b, x, axis, points, kind);
     return b.failed ? 0 : y;

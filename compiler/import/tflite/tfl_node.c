@@ -329,6 +329,7 @@ void tfl_ignore(TflNode *n, uint32_t field)
 static void put_result(TflNode *n, uint32_t i, NodeId id, bool is_complex)
 {
     const TflTensor *t = tfl_of_out(n, i);
+    rlx_assert(n->failed || id < n->graph->nodes.len);
     const bool fits = is_complex ? t->type == TFL_COMPLEX64 : t->has_dtype && t->dtype == tfl_type(n, id);
     if (i >= n->n_out && !n->failed)
         tfl_fail(n, E0202, "result %u is missing", i);

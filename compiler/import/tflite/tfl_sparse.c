@@ -97,6 +97,7 @@ static void whole_level(TflNode *n, const Level *level, Places *p)
 {
     uint64_t *to = ARENA_ARRAY(n->model->arena, uint64_t, p->n * (uint64_t)level->size + 1);
     uint64_t count = 0;
+    rlx_assert(level->size >= 1 && level->stride >= 1);
     for (uint64_t i = 0; i < p->n; i++)
         for (int64_t k = 0; k < level->size; k++)
             to[count++] = p->at[i] + (uint64_t)(k * level->stride);
@@ -171,6 +172,7 @@ const void *tfl_sparse_values(TflNode *n, const TflTensor *t)
     }
     uint8_t *to = arena_alloc(n->model->arena, (size_t)bytes + 1);
     memset(to, 0, (size_t)bytes);
+    rlx_assert(p.n <= bytes / size);
     for (uint64_t i = 0; i < p.n; i++)
         memcpy(to + p.at[i] * size, (const uint8_t *)t->data + i * size, size);
     return to;

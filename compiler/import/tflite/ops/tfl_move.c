@@ -28,6 +28,7 @@ static NodeId source_of(TflNode *n, Shape *s)
 static void out_as(TflNode *n, NodeId x, const Dim *dims, uint32_t rank)
 {
     Dim all[SHAPE_MAX_RANK + 1];
+    rlx_assert(n->failed || (x != 0 && x < n->graph->nodes.len));
     const bool is_complex = tfl_is_complex(n, 0);
     check_rank(n, rank + is_complex);
     for (uint32_t i = 0; i < rank && !n->failed; i++)
