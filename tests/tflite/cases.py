@@ -5,6 +5,7 @@ import cases_elementwise  # noqa: F401
 import cases_moves  # noqa: F401
 import cases_products  # noqa: F401
 import cases_select  # noqa: F401
+import cases_signals  # noqa: F401
 from case import CASES, make
 
 __all__ = ["CASES", "make"]

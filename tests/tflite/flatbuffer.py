@@ -2,13 +2,13 @@
 """Writes .tflite models for tests: flatbuffers from Python values, without any package.
 
 A table is a dict from field number to value; a value is one of
-  ("i8" | "u8" | "i16" | "i32" | "u32" | "i64" | "f32", number), a dict (a table), a str,
+  ("i8" | "u8" | "i16" | "u16" | "i32" | "u32" | "i64" | "f32", number), a dict (a table), a str,
   ("list", type, [numbers]), ("bytes", bytes), or a list of dicts or strs.
 """
 
 import struct
 
-CODES = {"i8": "b", "u8": "B", "i16": "h", "i32": "i", "u32": "I", "i64": "q", "f32": "f"}
+CODES = {"i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f32": "f"}
 SIZES = {name: struct.calcsize("<" + code) for name, code in CODES.items()}
 TYPES = {
     "f32": (0, "f"),
@@ -18,6 +18,7 @@ TYPES = {
     "i64": (4, "q"),
     "bool": (6, "B"),
     "i16": (7, "h"),
+    "complex64": (8, None),
     "i8": (9, "b"),
     "resource": (13, "i"),
     "u32": (15, "I"),
@@ -184,8 +185,10 @@ class Graph:
         axis=0,
         open_axes=(),
         variable=False,
+        sparse=None,
     ):
-        """Adds a tensor and returns its number. scale and zero: a number, or a list along `axis`."""
+        """Adds a tensor and returns its number. scale and zero: a number, or a list along `axis`. sparse: the
+        table of its levels; data has what exists."""
         fields = {0: ("list", "i32", list(shape)), 1: ("i8", TYPES[type_name][0]), 3: name}
         if data is not None:
             self.model.buffers.append({0: ("bytes", pack(type_name, data))})
@@ -196,6 +199,8 @@ class Graph:
             fields[4] = {2: ("list", "f32", scales), 3: ("list", "i64", zeros), 6: ("i32", axis)}
         if variable:
             fields[5] = ("i8", 1)
+        if sparse:
+            fields[6] = sparse
         if open_axes:
             fields[7] = ("list", "i32", [-1 if i in open_axes else n for i, n in enumerate(shape)])
         self.tensors.append(fields)

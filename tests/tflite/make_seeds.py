@@ -37,6 +37,7 @@ GROUPS = {
         "tile_i32",
         "one_hot_f32",
     ),
+    "signals": ("rfft2d_filled_abs", "rfft2d_frames", "densify_f32", "densify_f16_blocks"),
 }
 
 

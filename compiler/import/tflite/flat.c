@@ -37,7 +37,7 @@ static uint64_t read_bits(FlatFile *f, size_t at, uint32_t bytes)
 static const struct {
     uint32_t bytes;
     bool is_signed;
-} ints[] = {{1, true}, {1, false}, {2, true}, {4, true}, {4, false}, {8, true}, {8, false}};
+} ints[] = {{1, true}, {1, false}, {2, true}, {2, false}, {4, true}, {4, false}, {8, true}, {8, false}};
 
 static int64_t read_int(FlatFile *f, size_t at, FlatInt type)
 {

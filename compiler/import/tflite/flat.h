@@ -32,7 +32,7 @@ typedef struct FlatList {
 } FlatList;
 
 // Integers, by their size and sign.
-typedef enum FlatInt { FLAT_I8, FLAT_U8, FLAT_I16, FLAT_I32, FLAT_U32, FLAT_I64, FLAT_U64 } FlatInt;
+typedef enum FlatInt { FLAT_I8, FLAT_U8, FLAT_I16, FLAT_U16, FLAT_I32, FLAT_U32, FLAT_I64, FLAT_U64 } FlatInt;
 
 FlatTable flat_root(FlatFile *f);
 static inline bool flat_is(FlatTable t)

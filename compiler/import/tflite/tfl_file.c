@@ -112,7 +112,7 @@ static bool read_tensor(TflFile *f, FlatTable t, TflTensor *out)
     out->type = (int32_t)flat_int(t, TENSOR_TYPE, FLAT_I8, 0);
     out->has_dtype = tfl_dtype(out->type, &out->dtype);
     out->is_variable = flat_int(t, TENSOR_IS_VARIABLE, FLAT_U8, 0) != 0;
-    out->is_sparse = flat_has(t, TENSOR_SPARSITY);
+    out->sparse = flat_table(t, TENSOR_SPARSITY);
     out->scale = flat_list(quant, QUANT_SCALE, 4);
     out->zero = flat_list(quant, QUANT_ZERO, 8);
     const int64_t axis = flat_int(quant, QUANT_AXIS, FLAT_I32, 0);

@@ -8,7 +8,7 @@
 #include "ir/graph/graph.h"
 
 // Element types as the schema numbers them, where the importer names them.
-enum { TFL_STRING = 5, TFL_I4 = 17, TFL_RESOURCE = 13, TFL_I2 = 19, TFL_U4 = 20 };
+enum { TFL_STRING = 5, TFL_COMPLEX64 = 8, TFL_I4 = 17, TFL_RESOURCE = 13, TFL_I2 = 19, TFL_U4 = 20 };
 
 typedef struct TflTensor {
     const char *name;
@@ -17,7 +17,8 @@ typedef struct TflTensor {
     DType dtype;   // in graphs: bytes where the file packs two in one
     Shape shape;   // numbers
     uint32_t open; // a bit for each axis that the file leaves open
-    bool is_variable, is_sparse;
+    bool is_variable;
+    FlatTable sparse; // how its values lie, where not all are in the file
     const void *data; // NULL: no constant
     uint64_t bytes;
     FlatList scale, zero; // one entry, or one for each of axis `axis`

@@ -95,7 +95,12 @@ const TflTensor *tfl_in(TflNode *n, uint32_t i);
 const TflTensor *tfl_of_out(TflNode *n, uint32_t i);
 NodeId tfl_src(TflNode *n, uint32_t i);
 NodeId tfl_opt(TflNode *n, uint32_t i); // 0: absent
+// Complex numbers: f32, with an axis for their parts behind the others. Only few operators take them.
+bool tfl_is_complex(TflNode *n, uint32_t i);
+NodeId tfl_src_complex(TflNode *n, uint32_t i);
 void tfl_skip(TflNode *n, uint32_t i);  // its value does not matter
+// All elements of a sparse constant (tfl_sparse.c). NULL: reported.
+const void *tfl_sparse_values(TflNode *n, const TflTensor *t);
 // Integers that are known at import: at most TFL_MAX_LIST of them. False: they are not (reported).
 bool tfl_src_ints(TflNode *n, uint32_t i, int64_t *out, uint32_t *count);
 // The same; sizes may be symbolic.
@@ -124,6 +129,7 @@ void tfl_ignore(TflNode *n, uint32_t field); // says nothing about the result
 // --- results ---
 // It must have the element type that the file says.
 void tfl_out(TflNode *n, uint32_t i, NodeId id);
+void tfl_out_complex(TflNode *n, uint32_t i, NodeId id);
 
 // --- building: as in ir/graph/graph.h, but small constants are evaluated at once ---
 NodeBuild tfl_begin(TflNode *n, OpId op);

@@ -60,14 +60,14 @@ static const void *unpack_i4(TflNode *n, const TflTensor *t, uint64_t count)
 static NodeId import_const(TflNode *n, const TflTensor *t)
 {
     const uint64_t count = (uint64_t)shape_numel(&t->shape);
-    const bool is_packed = t->type == TFL_I4;
+    const bool is_packed = t->type == TFL_I4, is_sparse = flat_is(t->sparse);
     const uint64_t wanted = is_packed ? count / 2 + count % 2 : type_bytes(t->dtype, &t->shape);
-    if (t->is_sparse)
-        return tfl_fail(n, E0206, "tensor '%s' is sparse, which is not supported", t->name);
-    if (wanted != t->bytes)
+    if (!is_sparse && wanted != t->bytes)
         return tfl_fail(n, E0113, "tensor '%s' has %llu bytes, expected %llu", t->name,
                         (unsigned long long)t->bytes, (unsigned long long)wanted);
-    const void *data = is_packed ? unpack_i4(n, t, count) : t->data;
+    const void *data = is_sparse ? tfl_sparse_values(n, t) : is_packed ? unpack_i4(n, t, count) : t->data;
+    if (n->failed)
+        return 0;
     if (t->dtype == DTYPE_bool) { // any byte but 0 is true there
         uint8_t *bits = arena_copy(n->model->arena, data, count);
         for (uint64_t i = 0; i < count; i++)
@@ -138,10 +138,10 @@ static NodeId value_of(TflNode *n, uint32_t i)
     TflScope *s = n->scope;
     if (index >= s->of->n_tensors)
         return tfl_fail(n, E0113, "operand %u is tensor %lld, which does not exist", i, (long long)index);
-    if (s->values[index])
-        return s->values[index];
     if (!t->has_dtype)
         return tfl_fail(n, E0206, "tensor '%s' of type %s is not supported", t->name, tfl_type_name(t->type));
+    if (s->values[index])
+        return s->values[index];
     if (t->is_variable)
         return read_variable(n, (uint32_t)index, t);
     if (!t->data && shape_numel(&t->shape) != 0)
@@ -161,6 +161,23 @@ NodeId tfl_src(TflNode *n, uint32_t i)
     if (!tfl_has(n, i))
         tfl_fail(n, E0202, "operand %u is missing", i);
     return tfl_opt(n, i);
+}
+
+bool tfl_is_complex(TflNode *n, uint32_t i)
+{
+    return tfl_in(n, i)->type == TFL_COMPLEX64;
+}
+
+NodeId tfl_src_complex(TflNode *n, uint32_t i)
+{
+    const TflTensor *t = tfl_in(n, i);
+    tfl_skip(n, i);
+    if (!tfl_is_complex(n, i))
+        return tfl_fail(n, E0205, "operand %u must be complex, found %s", i, tfl_type_name(t->type));
+    const NodeId id = n->scope->values[n->in[i]];
+    if (!id)
+        tfl_fail(n, E0206, "tensor '%s' is a complex constant, which is not supported", t->name);
+    return n->failed ? 0 : id;
 }
 
 bool tfl_src_dims(TflNode *n, uint32_t i, Dim *out, uint32_t *count)
@@ -319,17 +336,29 @@ void tfl_ignore(TflNode *n, uint32_t field)
 
 // --- results ---
 
-void tfl_out(TflNode *n, uint32_t i, NodeId id)
+static void put_result(TflNode *n, uint32_t i, NodeId id, bool is_complex)
 {
     const TflTensor *t = tfl_of_out(n, i);
+    rlx_assert(n->failed || id < n->graph->nodes.len);
+    const bool fits = is_complex ? t->type == TFL_COMPLEX64 : t->has_dtype && t->dtype == tfl_type(n, id);
     if (i >= n->n_out && !n->failed)
         tfl_fail(n, E0202, "result %u is missing", i);
     if (n->failed || n->out[i] < 0)
         return;
     rlx_assert(id != 0);
-    if (!t->has_dtype || t->dtype != tfl_type(n, id))
+    if (!fits)
         tfl_fail(n, E0205, "result %u is of type %s, but the file says %s", i,
-                 dtype_info[tfl_type(n, id)].name, tfl_type_name(t->type));
+                 is_complex ? "COMPLEX64" : dtype_info[tfl_type(n, id)].name, tfl_type_name(t->type));
     else
         n->scope->values[n->out[i]] = id;
+}
+
+void tfl_out(TflNode *n, uint32_t i, NodeId id)
+{
+    put_result(n, i, id, false);
+}
+
+void tfl_out_complex(TflNode *n, uint32_t i, NodeId id)
+{
+    put_result(n, i, id, true);
 }

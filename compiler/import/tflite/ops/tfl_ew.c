@@ -310,6 +310,10 @@ void tfl_import_cast(TflNode *n)
 {
     tfl_ignore(n, 0); // the types are those of the tensors
     tfl_ignore(n, 1);
+    if (tfl_is_complex(n, 0)) {
+        tfl_import_real(n);
+        return;
+    }
     const NodeId x = tfl_src(n, 0);
     const TflTensor *to = tfl_of_out(n, 0);
     if (!to->has_dtype)

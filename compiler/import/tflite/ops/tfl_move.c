@@ -13,11 +13,40 @@ static void check_rank(TflNode *n, uint32_t rank)
         tfl_fail(n, E0204, "the result has %u axes; at most %d are possible", rank, SHAPE_MAX_RANK);
 }
 
+// Operand 0, which may be complex, and its shape as the file has it.
+static NodeId source_of(TflNode *n, Shape *s)
+{
+    const bool is_complex = tfl_is_complex(n, 0);
+    const NodeId x = is_complex ? tfl_src_complex(n, 0) : tfl_src(n, 0);
+    *s = *tfl_shape(n, x);
+    if (is_complex && !n->failed)
+        s->rank--;
+    return x;
+}
+
+// The elements of operand 0 as a result of that shape.
+static void out_as(TflNode *n, NodeId x, const Dim *dims, uint32_t rank)
+{
+    Dim all[SHAPE_MAX_RANK + 1];
+    rlx_assert(n->failed || (x != 0 && x < n->graph->nodes.len));
+    const bool is_complex = tfl_is_complex(n, 0);
+    check_rank(n, rank + is_complex);
+    for (uint32_t i = 0; i < rank && !n->failed; i++)
+        all[i] = dims[i];
+    if (!is_complex || n->failed) {
+        tfl_out(n, 0, tfl_reshape(n, x, all, rank));
+        return;
+    }
+    all[rank] = 2;
+    tfl_out_complex(n, 0, tfl_reshape(n, x, all, rank + 1));
+}
+
 void tfl_import_reshape(TflNode *n)
 {
     Dim dims[TFL_MAX_LIST];
     uint32_t count = 0;
-    const NodeId x = tfl_src(n, 0);
+    Shape s;
+    const NodeId x = source_of(n, &s);
     const bool has_option = tfl_option_ints(n, 0, dims, &count);
     if (tfl_has(n, 1))
         tfl_src_shape(n, 1, dims, &count);
@@ -25,18 +54,16 @@ void tfl_import_reshape(TflNode *n)
         count = tfl_of_out(n, 0)->shape.rank;
         memcpy(dims, tfl_of_out(n, 0)->shape.dim, count * sizeof *dims);
     }
-    check_rank(n, count);
-    tfl_out(n, 0, tfl_reshape(n, x, dims, count));
+    out_as(n, x, dims, count);
 }
 
 void tfl_import_squeeze(TflNode *n)
 {
     int64_t axes[TFL_MAX_LIST];
     uint32_t count = 0;
-    const NodeId x = tfl_src(n, 0);
+    Shape s, out = {0};
+    const NodeId x = source_of(n, &s);
     const bool has_axes = tfl_option_ints(n, 0, axes, &count);
-    const Shape s = *tfl_shape(n, x);
-    Shape out = {0};
     uint32_t gone = 0;
     for (uint32_t i = 0; i < count && !n->failed; i++)
         gone |= 1u << tfl_axis(n, axes[i], s.rank);
@@ -48,13 +75,12 @@ void tfl_import_squeeze(TflNode *n)
         else if (s.dim[i] != 1)
             tfl_fail(n, E0204, "axis %u is not of size 1", i);
     }
-    tfl_out(n, 0, tfl_reshape_like(n, x, &out));
+    out_as(n, x, out.dim, out.rank);
 }
 
 // The shape of an operand with one more axis, which becomes axis *at.
-static Shape with_axis(TflNode *n, NodeId x, int64_t *at)
+static Shape with_axis(TflNode *n, const Shape *s, int64_t *at)
 {
-    const Shape *s = tfl_shape(n, x);
     *at = tfl_axis(n, *at, s->rank + 1);
     check_rank(n, s->rank + 1);
     return n->failed ? *s : shape_insert(s, (uint32_t)*at, 1);
@@ -62,10 +88,11 @@ static Shape with_axis(TflNode *n, NodeId x, int64_t *at)
 
 void tfl_import_expand_dims(TflNode *n)
 {
-    const NodeId x = tfl_src(n, 0);
+    Shape s;
+    const NodeId x = source_of(n, &s);
     int64_t axis = tfl_src_int(n, 1);
-    const Shape s = with_axis(n, x, &axis);
-    tfl_out(n, 0, tfl_reshape_like(n, x, &s));
+    s = with_axis(n, &s, &axis);
+    out_as(n, x, s.dim, s.rank);
 }
 
 void tfl_import_transpose(TflNode *n)
@@ -107,6 +134,13 @@ void tfl_import_rank(TflNode *n)
 {
     const NodeId x = tfl_src(n, 0);
     tfl_out(n, 0, tfl_number(n, DTYPE_i32, tfl_rank(n, x)));
+}
+
+// Sparse constants have all elements as soon as they are read.
+void tfl_import_densify(TflNode *n)
+{
+    tfl_same_scale(n, 0);
+    tfl_out(n, 0, tfl_src(n, 0));
 }
 
 static void broadcast(TflNode *n, NodeId x, uint32_t i)
@@ -384,7 +418,7 @@ void tfl_import_pack(TflNode *n)
     tfl_ignore(n, 0);
     int64_t axis = tfl_option(n, 1, FLAT_I32, 0);
     NodeId *src = ARENA_ARRAY(n->model->arena, NodeId, n->n_in + 1);
-    const Shape s = with_axis(n, tfl_src(n, 0), &axis);
+    const Shape s = with_axis(n, tfl_shape(n, tfl_src(n, 0)), &axis);
     for (uint32_t i = 0; i < n->n_in; i++)
         src[i] = tfl_reshape_like(n, in_scale(n, i), &s);
     tfl_out(n, 0, tfl_concat(n, src, n->n_in, axis));
