@@ -168,7 +168,8 @@ static bool is_move(const Lower *l, NodeId to)
 static bool is_narrow_move(const Turn *t, NodeId to)
 {
     const int64_t rows = t->d->extent[t->row], columns = t->d->extent[t->column];
-    return is_move(t->l, to) && (rows < columns ? rows <= FEW && columns >= MANY : columns <= FEW && rows >= MANY);
+    const int64_t few = rows < columns ? rows : columns, many = rows < columns ? columns : rows;
+    return is_move(t->l, to) && few <= FEW && many >= MANY;
 }
 
 static void emit_narrow(const Turn *t)

@@ -14,7 +14,8 @@ typedef struct TurnedWords {
     uint32_t from_axis, to_axis;
 } TurnedWords;
 
-// A whole kernel, which only moves elements. False: nothing was emitted, because rows do not begin with words.
+// A whole kernel, which only moves elements. False: nothing was emitted, because rows do not begin with
+// words.
 bool turn_words(Lower *l, const TurnedWords *t);
 
 #endif

@@ -35,10 +35,13 @@ static double fetch_cycles(const Lower *l, double bytes, double share)
 // beyond that cache come somewhat slower than to vectors.
 static double matrix_cycles(const Lower *l, const TileShape *s)
 {
-    const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
+    const TileAxis slice = slab_slice_axis(s);
+    const double pixels =
+        (double)(s->n * slice.out * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
     const double steps = (double)slab_steps(s);
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
-    const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
+    const double split = (double)(s->n * slice.out * slice.kernel * s->in_h * s->in_w) *
+                         (double)(2 * ceil_div(s->ic, BLOCK));
     const double fetch = fetch_cycles(l, (double)weight_bytes(s), 0.66);
     const double work = tiles * steps * (s->is_bf16 ? 1 : PRODUCTS) * 2 * l->caps->cpu.matrix_cycles;
     return fmax(work, fetch) + split * 3 * matrix_parts(s) + pixels * (double)ceil_div(s->oc, LANES) * 4;
@@ -46,9 +49,11 @@ static double matrix_cycles(const Lower *l, const TileShape *s)
 
 static double vector_cycles(const Lower *l, const TileShape *s)
 {
-    const double macs = (double)(s->n * s->h * s->w) * (double)(s->oc * s->ic * s->kh * s->kw);
+    const TileAxis slice = slab_slice_axis(s);
+    const double weights = (double)(s->oc * s->ic * slice.kernel * s->kh * s->kw);
+    const double macs = (double)(s->n * slice.out * s->h * s->w) * weights;
     const double work = macs / (0.9 * l->caps->f32_lanes * l->caps->cpu.fma_per_cycle);
-    return fmax(work, fetch_cycles(l, (double)(s->oc * s->ic * s->kh * s->kw) * sizeof(float), 0.8));
+    return fmax(work, fetch_cycles(l, weights * sizeof(float), 0.8));
 }
 
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
@@ -58,7 +63,7 @@ bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
         return false;
     if (!s->is_bf16 && !matrix_takes_f32(l->pass->options))
         return false;
-    if (s->n_outer != 0 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
+    if (s->n_outer > 1 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
     return matrix_cycles(l, s) < vector_cycles(l, s);
 }
@@ -99,9 +104,11 @@ typedef struct PanelPacking {
 static int64_t weight_at(const PanelPacking *p, int64_t tap, int64_t e)
 {
     const TileSource *s = &p->src;
+    const int64_t row = slab_is_folded(&p->s) ? tap : tap / p->s.kw;
+    const int64_t at = row / p->s.kh * s->stride_outer[0] + row % p->s.kh * s->stride_kh;
     if (slab_is_folded(&p->s))
-        return tap * s->stride_kh + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
-    return tap / p->s.kw * s->stride_kh + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
+        return at + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
+    return at + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
 }
 
 // A part of a weight.
@@ -141,12 +148,13 @@ static uint16_t *pack_step(const PanelPacking *p, int64_t tap, int64_t first, in
     return out;
 }
 
-// Order: blocks of 32 results (a last one may have 16), kernel rows, columns, blocks of 32 channels.
+// Order: blocks of 32 results (a last one may have 16), kernel slices, rows, columns, blocks of 32 channels.
 static void pack(const void *ctx, void *bytes)
 {
     const PanelPacking *p = ctx;
     uint16_t *out = bytes;
-    const int64_t taps = slab_is_folded(&p->s) ? p->s.kh : p->s.kh * p->s.kw;
+    const int64_t rows = slab_slice_axis(&p->s).kernel * p->s.kh;
+    const int64_t taps = slab_is_folded(&p->s) ? rows : rows * p->s.kw;
     const int64_t blocks = slab_steps(&p->s) / taps;
     for (int64_t o = 0; o < p->s.oc; o += BLOCK)
         for (int64_t t = 0; t < taps; t++)
@@ -168,6 +176,7 @@ typedef struct Place {
     const Tile *t;
     const Slab *slab;
     uint32_t weights;
+    KRef slice;                  // of the output, where there is an axis before rows
     KRef image, first_row, rows; // of the slab: the output row of its first one, and how many are wanted
     KRef pixel;                  // first one, counted from the start of the slab
     int64_t tiles;               // that follow each other for one block of results
@@ -263,6 +272,17 @@ static void fetch_weights(const Place *p, KRef here)
         k_end(k);
 }
 
+// The taps along slices that are inside of the input.
+static KRef open_slice_taps(const Place *p, uint32_t *opened)
+{
+    Kernel *k = p->t->l->k;
+    if (p->t->s.n_outer == 0)
+        return k_index(k, 0);
+    const SlabTaps taps = slab_taps(p->slab);
+    ++*opened;
+    return k_for(k, taps.first, taps.end, 1, KFOR_SERIAL, "kd");
+}
+
 static void emit_sums(const Place *p)
 {
     Kernel *k = p->t->l->k;
@@ -272,10 +292,12 @@ static void emit_sums(const Place *p)
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
+    const KRef kd = open_slice_taps(p, &opened);
     const KRef kh = lower_open_count(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
     const KRef kw = lower_open_count(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
-    const KRef x = k_expr(k, "$ * # + $", p->pixel, b->step, slab_tap(b, p->image, kh, kw));
-    const KRef w = k_expr(k, "($ * # + $) * # + $", kh, b->taps_w, kw, b->blocks * step, p->weight);
+    const KRef x = k_expr(k, "$ * # + $", p->pixel, b->step, slab_tap(b, p->image, kd, kh, kw));
+    const KRef row = k_expr(k, "$ * # + $", kd, p->t->s.kh, kh);
+    const KRef w = k_expr(k, "($ * # + $) * # + $", row, b->taps_w, kw, b->blocks * step, p->weight);
     const KRef c = lower_open_count(k, b->blocks, KFOR_SERIAL, "c", &opened);
     const KRef here = k_expr(k, "$ * # + $", c, step, w);
     fetch_weights(p, here);
@@ -296,6 +318,7 @@ static void store_pixel(const Place *p, KRef i, KRef row, KRef column)
     for (uint8_t j = 0; j < p->result_tiles; j++) {
         const int64_t left = p->results - j * LANES;
         TileOut out = {.image = p->image,
+                       .outer = &p->slice,
                        .row = p->slab->is_linear ? k_index(k, 0) : out_row,
                        .column = p->slab->is_linear ? out_row : column,
                        .channel = k_expr(k, "$ + #", p->result, j * LANES),
@@ -370,6 +393,12 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
     }
 }
 
+static void open_slices(Place *p, Slab *slab, uint8_t flags, uint32_t *opened)
+{
+    p->slice = lower_open_count(p->t->l->k, slab_slice_axis(&p->t->s).out, flags, "z", opened);
+    slab_set_slice(slab, p->slice);
+}
+
 // Blocks of rows outside, each with a slab of its own: for weights that stay in the cache.
 static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
 {
@@ -379,6 +408,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     Place p = {.t = t, .slab = &here, .weights = weights};
     const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
     p.image = open_images(t, KFOR_PARALLEL, &opened);
+    open_slices(&p, &here, KFOR_PARALLEL, &opened);
     const KRef block = lower_open_count(k, blocks, KFOR_PARALLEL, "rb", &opened);
     p.first_row = k_expr(k, "$ * #", block, slab->rows);
     p.rows = k_index(k, slab->rows);
@@ -399,7 +429,11 @@ static void emit_images(Place *p)
     k_matrix_begin(k, LANES, LANES);
     p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     p->image = open_images(p->t, KFOR_SERIAL, &opened);
-    emit_pixels(p);
+    Slab here = *p->slab;
+    open_slices(p, &here, KFOR_SERIAL, &opened);
+    Place inside = *p;
+    inside.slab = &here;
+    emit_pixels(&inside);
     k_ends(k, opened);
     k_matrix_end(k);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// argmax and argmin: a search along the axis for every result. CPUs search floats of up to 32 bits in vectors:
-// for neighbouring results at once, or with a part of the axis for each lane where its elements are neighbours;
-// the lanes of other types are elements of arrays, in loops of which compilers make vectors. On GPUs the threads
-// of a group share an axis. The first of equal values wins, and the first NaN over all.
+// argmax and argmin: a search along the axis for every result. CPUs search floats of up to 32 bits in
+// vectors: for neighbouring results at once, or with a part of the axis for each lane where its elements are
+// neighbours; the lanes of other types are elements of arrays, in loops of which compilers make vectors. On
+// GPUs the threads of a group share an axis. The first of equal values wins, and the first NaN over all.
 #include "passes/lower/operand.h"
 
 #include <math.h>
