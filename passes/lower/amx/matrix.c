@@ -11,7 +11,7 @@ enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
 // Products of two parts that are added up: all but that of the rests.
 enum { PRODUCTS = 3 };
 // A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
-enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
+enum { BLOCK = MATRIX_BLOCK, LANES = MATRIX_LANES, TILE_ELEMENTS = BLOCK * LANES };
 
 // --- is it worthwhile ----------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ static double vector_cycles(const Lower *l, const TileShape *s)
     return fmax(work, fetch_cycles(l, weights * sizeof(float), 0.8));
 }
 
-bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
+bool matrix_is_worthwhile(const Lower *l, const TileShape *s, double more)
 {
     rlx_assert(s->kh >= 1 && s->kw >= 1 && s->sh >= 1 && s->sw >= 1);
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
@@ -65,7 +65,7 @@ bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
         return false;
     if (s->n_outer > 1 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
-    return matrix_cycles(l, s) < vector_cycles(l, s);
+    return matrix_cycles(l, s) + more < vector_cycles(l, s);
 }
 
 // --- weights -------------------------------------------------------------------------------------
@@ -171,11 +171,18 @@ static uint32_t pack_weights(const Tile *t, const TileSource *weights, const cha
 
 // --- one tile ------------------------------------------------------------------------------------
 
+// Weights, packed by pack or as panels (matrix_emit_panels), from element `base` of a parameter on.
+typedef struct Weights {
+    uint32_t param;
+    bool are_panels;
+    KRef base;
+} Weights;
+
 // 16 or 32 pixels of a slab by 16 or 32 results.
 typedef struct Place {
     const Tile *t;
     const Slab *slab;
-    uint32_t weights;
+    Weights weights;
     KRef slice;                  // of the output, where there is an axis before rows
     KRef image, first_row, rows; // of the slab: the output row of its first one, and how many are wanted
     KRef pixel;                  // first one, counted from the start of the slab
@@ -203,9 +210,11 @@ static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
 static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off =
-        (int64_t)(tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
-    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_expr(k, "$ + #", at, off), k_index(k, BLOCK));
+    const int64_t number = tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles;
+    const bool are_panels = p->weights.are_panels;
+    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights.param,
+                  k_expr(k, "$ + #", at, number * (are_panels ? BLOCK : TILE_ELEMENTS)),
+                  k_index(k, are_panels ? p->result_tiles * BLOCK : BLOCK));
 }
 
 static void multiply_registers(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
@@ -267,7 +276,7 @@ static void fetch_weights(const Place *p, KRef here)
     const KRef next = k_expr(k, "$ + $ + #", here, mine, slab_steps(&p->t->s) * step);
     const KRef i = share == 1 ? k_index(k, 0)
                               : k_for(k, k_index(k, 0), k_index(k, share * BLOCK), BLOCK, KFOR_SERIAL, "i");
-    k_prefetch(k, p->weights, k_add(k, next, i));
+    k_prefetch(k, p->weights.param, k_add(k, next, i));
     if (share > 1)
         k_end(k);
 }
@@ -380,7 +389,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         p->result_tiles = 2;
         p->results = BLOCK;
         p->result = k_expr(k, "$ * #", block, BLOCK);
-        p->weight = k_expr(k, "$ * #", block, 2 * panel);
+        p->weight = k_expr(k, "$ * # + $", block, 2 * panel, p->weights.base);
         inside(p);
         k_ends(k, opened);
     }
@@ -388,7 +397,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         p->result_tiles = rest > LANES ? 2 : 1;
         p->results = rest;
         p->result = k_index(k, full * BLOCK);
-        p->weight = k_index(k, full * 2 * panel);
+        p->weight = k_expr(k, "$ + #", p->weights.base, full * 2 * panel);
         inside(p);
     }
 }
@@ -400,7 +409,7 @@ static void open_slices(Place *p, Slab *slab, uint8_t flags, uint32_t *opened)
 }
 
 // Blocks of rows outside, each with a slab of its own: for weights that stay in the cache.
-static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
+static void emit_rows_outside(const Tile *t, const Slab *slab, Weights weights)
 {
     Kernel *k = t->l->k;
     uint32_t opened = 0;
@@ -439,7 +448,7 @@ static void emit_images(Place *p)
 }
 
 // Blocks of results outside, on one slab of everything: for weights that come from far.
-static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weights)
+static void emit_results_outside(const Tile *t, const Slab *slab, Weights weights)
 {
     Kernel *k = t->l->k;
     Place p = {.t = t, .slab = slab, .weights = weights, .first_row = k_index(k, 0)};
@@ -453,9 +462,16 @@ void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
     rlx_assert(t->l->caps->has_matrix);
     rlx_assert(t->store != NULL);
     const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
-    const uint32_t packed = pack_weights(t, weights, name);
+    const Weights packed = {.param = pack_weights(t, weights, name), .base = k_index(t->l->k, 0)};
     if (slab.is_shared)
         emit_results_outside(t, &slab, packed);
     else
         emit_rows_outside(t, &slab, packed);
+}
+
+void matrix_emit_panels(const Tile *t, uint32_t panels, KRef base)
+{
+    rlx_assert(t->l->caps->has_matrix && t->s.is_bf16 && t->s.n_outer == 0);
+    const Slab slab = slab_new(t->l, &t->s, &t->in, 0);
+    emit_rows_outside(t, &slab, (Weights){panels, true, base});
 }

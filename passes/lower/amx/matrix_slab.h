@@ -20,7 +20,7 @@ typedef struct Slab {
     bool is_input;  // nothing is copied
     bool
         is_shared; // one for all threads, with all rows of all images; else each thread has one for some rows
-    int64_t slices; // of a third axis before rows: those that the taps of one output slice read, or (is_shared) all
+    int64_t slices; // of an axis before rows: those that taps of one output slice read, or (is_shared) all
     KRef first_slice; // of the input, which the first of these taps reads; may be outside
     int64_t rows;  // output rows that one slab serves
     int64_t slab_rows; // of one phase
