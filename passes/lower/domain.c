@@ -184,11 +184,11 @@ void domain_simplify(Lower *l, Domain *d, NodeId id, uint8_t *class)
     }
 }
 
-// Could the kernel store bools? A copy stores what it reads.
+// Could the kernel store bools that it computes? A copy moves them as bytes.
 static bool writes_bools(const Lower *l)
 {
-    return l->pk->copy.src != 0 || lower_node(l, l->root)->dtype == DTYPE_bool ||
-           lower_node(l, l->anchor)->dtype == DTYPE_bool;
+    return l->pk->copy.src == 0 && (lower_node(l, l->root)->dtype == DTYPE_bool ||
+                                    lower_node(l, l->anchor)->dtype == DTYPE_bool);
 }
 
 typedef bool (*AccessTest)(const Lower *l, const Access *a, uint32_t axis);

@@ -125,20 +125,24 @@ uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use)
     return lower_param_typed(l, &t, loc, param_name(l, id), use);
 }
 
-uint32_t lower_param_words(Lower *l, NodeId id, DType t)
+uint32_t lower_param_words_at(Lower *l, NodeId id, const Loc *loc, DType t, ParamUse use)
 {
-    rlx_assert(lower_loc(l, id)->buf != 0);
-    rlx_assert(dtype_info[t].bytes % dtype_info[lower_node(l, id)->dtype].bytes == 0);
     const Node *n = lower_node(l, id);
-    PlanArg arg = {.is_read = true};
-    loc_range(l, n->shape, lower_loc(l, id), dtype_info[n->dtype].bytes, &arg);
+    rlx_assert(loc->buf != 0 && dtype_info[t].bytes % dtype_info[n->dtype].bytes == 0);
+    PlanArg arg = {.is_read = (use & PARAM_READ) != 0, .is_written = (use & PARAM_WRITE) != 0};
+    loc_range(l, n->shape, loc, dtype_info[n->dtype].bytes, &arg);
     for (uint32_t i = 0; i < l->pk->args.len; i++) {
         const PlanArg *a = &l->pk->args.data[i];
         if (a->buf == arg.buf && a->byte_offset == arg.byte_offset && a->below == arg.below &&
-            l->k->params.data[i].dtype == t && !a->is_written)
+            l->k->params.data[i].dtype == t && a->is_written == arg.is_written)
             return i;
     }
     return add_param(l, arg, param_name(l, id), t);
+}
+
+uint32_t lower_param_words(Lower *l, NodeId id, DType t)
+{
+    return lower_param_words_at(l, id, lower_loc(l, id), t, PARAM_READ);
 }
 
 static const HeldRows *held_rows(const Lower *l, NodeId id)

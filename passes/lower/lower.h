@@ -109,6 +109,8 @@ uint32_t lower_param(Lower *l, NodeId id, ParamUse use);
 uint32_t lower_param_at(Lower *l, NodeId id, const Loc *loc, ParamUse use);
 // The memory of a node's value, which is only read, as elements of another type.
 uint32_t lower_param_words(Lower *l, NodeId id, DType t);
+// The same for what is at loc, or is written there.
+uint32_t lower_param_words_at(Lower *l, NodeId id, const Loc *loc, DType t, ParamUse use);
 // A parameter for any value of a type.
 uint32_t lower_param_typed(Lower *l, const TensorType *t, const Loc *loc, const char *name, ParamUse use);
 // A constant that the compiler makes (packed weights, tables): `bytes` bytes at data, which must live in

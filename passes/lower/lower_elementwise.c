@@ -25,17 +25,30 @@ void lower_elementwise(Lower *l)
     lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes_apart(l, &d, d.rank - 1), elementwise_point, NULL);
 }
 
+// Of what a copy writes: bools are bytes.
+static uint32_t param_of_copy(Lower *l, NodeId from)
+{
+    const TensorType t = {operand_moved_type(l, from), *lower_node(l, from)->shape};
+    if ((int)t.dtype == (int)lower_node(l, from)->dtype)
+        return lower_param_at(l, from, &l->pk->copy.dst, PARAM_WRITE);
+    return lower_param_typed(l, &t, &l->pk->copy.dst, "y", PARAM_WRITE);
+}
+
 static void store_copied(Lower *l, const Domain *d, Point at, NodeId from, KRef value)
 {
     Pull p = pull_at(l, d, at);
-    lower_store(l, lower_param_at(l, from, &l->pk->copy.dst, PARAM_WRITE), pull_index(&p, 0), value, &at);
+    lower_store(l, param_of_copy(l, from), pull_index(&p, 0), value, &at);
 }
 
 static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
+    const NodeId from = l->pk->copy.src;
     Pull p = pull_at(l, d, at);
     (void)ctx;
-    store_copied(l, d, at, l->pk->copy.src, pull_value(&p, l->pk->copy.src));
+    const bool is_plain = (int)operand_moved_type(l, from) == (int)lower_node(l, from)->dtype;
+    const KRef value = is_plain ? pull_value(&p, from)
+                                : operand_load_moved(l, from, pull_index(&p, from), at.lanes, at.count);
+    store_copied(l, d, at, from, value);
 }
 
 void lower_strided_copy(Lower *l)
@@ -51,10 +64,12 @@ void lower_strided_copy(Lower *l)
     vec_push(l->plan->arena, &d.access, dst);
     domain_add(l, &d, src);
     domain_simplify(l, &d, 0, NULL);
-    lower_param_at(l, src, &l->pk->copy.dst, PARAM_WRITE);
+    if (l->caps->is_gpu)
+        param_of_copy(l, src);
     if (wide_map(l, &d, copy_point, NULL) || turn_map(l, &d, 0, store_copied) ||
         wide_flat_map(l, &d, copy_point, NULL))
         return;
+    param_of_copy(l, src); // turns may write words
     const uint8_t lanes = d.rank == 0 ? 1 : operand_moved_lanes(l, &d, d.rank - 1, src);
     lower_walk(l, &d, lanes, copy_point, NULL);
 }

@@ -39,6 +39,20 @@ KRef operand_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count
     return k_ne(k, k_cast(k, bytes, DTYPE_i32), k_splat(k, k_integer(k, DTYPE_i32, 0), lanes));
 }
 
+DType operand_moved_type(const Lower *l, NodeId id)
+{
+    const int type = lower_node(l, id)->dtype;
+    return type == DTYPE_bool && !l->caps->is_gpu && l->caps->f32_lanes > 1 ? DTYPE_u8 : (DType)type;
+}
+
+KRef operand_load_moved(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count)
+{
+    const DType type = operand_moved_type(l, id);
+    const bool is_plain = (int)type == (int)lower_node(l, id)->dtype;
+    return k_load(l->k, is_plain ? lower_param(l, id, PARAM_READ) : lower_param_words(l, id, type), index,
+                  lanes, count);
+}
+
 KRef operand_even_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count)
 {
     Kernel *k = l->k;

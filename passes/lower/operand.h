@@ -16,6 +16,9 @@ KRef operand_broadcast_index(Lower *l, NodeId id, const KRef *idx, uint32_t rank
 KRef operand_load(Lower *l, NodeId id, KRef index, const Point *at, int64_t stride);
 // `lanes` neighbours of a value, of which `count` are read; of bools the mask.
 KRef operand_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count);
+// As what a copy moves elements: bools are bytes, of which there are vectors.
+DType operand_moved_type(const Lower *l, NodeId id);
+KRef operand_load_moved(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count);
 // Every other element from index on.
 KRef operand_even_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count);
 // The type in which sums over values of `t` are computed: f32 for the 16-bit floats.

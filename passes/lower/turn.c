@@ -5,7 +5,9 @@
 // by element, or, of up to 32 bits, square blocks through a small array: so many lines that are a power of
 // two apart would drive each other out. Where one of the axes has few elements (the channels of a picture), a
 // move is a plain loop over the other one, of which compilers make vectors.
+#include "passes/lower/operand.h"
 #include "passes/lower/turn_gpu.h"
+#include "passes/lower/turn_words.h"
 
 enum { LINE_BYTES = 64, MIN_LANES = 4, MIN_SCALARS = 8, MAX_LANES = 64, MAX_COST = 8, FEW = 4, MANY = 32 };
 
@@ -49,6 +51,13 @@ static bool moves_in_vectors(int type)
     return type == DTYPE_f32 || type == DTYPE_i32 || k_is_byte(type) || k_is_half(type);
 }
 
+// A copy moves bools as bytes.
+static int moved_type(const Turn *t)
+{
+    return t->l->pk->copy.src != 0 ? (int)operand_moved_type(t->l, t->from)
+                                   : (int)lower_node(t->l, t->from)->dtype;
+}
+
 // Lanes of blocks; 1: elements.
 static uint8_t choose_lanes(const Turn *t)
 {
@@ -60,7 +69,7 @@ static uint8_t choose_lanes(const Turn *t)
         if (t->d->access.data[i].node != t->from)
             others.access.data[others.access.len++] = t->d->access.data[i];
     const uint8_t rows = domain_lanes(t->l, &others, t->row), lanes = rows < columns ? rows : columns;
-    return lanes >= MIN_LANES && moves_in_vectors(lower_node(t->l, t->from)->dtype) ? lanes : 1;
+    return lanes >= MIN_LANES && moves_in_vectors(moved_type(t)) ? lanes : 1;
 }
 
 static KRef load_row(const Turn *t, Point at, int64_t row, int64_t count)
@@ -68,15 +77,17 @@ static KRef load_row(const Turn *t, Point at, int64_t row, int64_t count)
     Kernel *k = t->l->k;
     at.idx[t->row] = k_expr(k, "$ + #", at.idx[t->row], row);
     Pull p = pull_at(t->l, t->d, at);
-    return k_load(k, lower_param(t->l, t->from, PARAM_READ), pull_index(&p, t->from), t->lanes,
-                  (uint8_t)count);
+    const KRef index = pull_index(&p, t->from);
+    return t->l->pk->copy.src != 0
+               ? operand_load_moved(t->l, t->from, index, t->lanes, (uint8_t)count)
+               : k_load(k, lower_param(t->l, t->from, PARAM_READ), index, t->lanes, (uint8_t)count);
 }
 
 // As the registers are turned, so is their type: one of 32 bits.
 static void emit_block(const Turn *t, KRef column, int64_t rows, int64_t columns)
 {
     Kernel *k = t->l->k;
-    const int type = lower_node(t->l, t->from)->dtype;
+    const int type = moved_type(t);
     const int wide = dtype_info[type].cls == DCLASS_FLOAT ? DTYPE_f32 : DTYPE_i32;
     Point at = t->at;
     KRef v[MAX_LANES];
@@ -104,7 +115,7 @@ static void emit_square(const Turn *t, KRef row, KRef column, int64_t rows, int6
 {
     Kernel *k = t->l->k;
     Point at = t->at;
-    const KRef block = k_array(k, (int)lower_node(t->l, t->from)->dtype, rows * columns);
+    const KRef block = k_array(k, moved_type(t), rows * columns);
     KRef r = k_loop(k, rows, KFOR_SERIAL, "i"), c = k_loop(k, columns, KFOR_SERIAL, "j");
     at.idx[t->row] = k_add(k, row, r);
     at.idx[t->column] = k_add(k, column, c);
@@ -146,14 +157,19 @@ static void emit_squares(const Turn *t)
         emit_square_columns(t, k_index(k, whole), rest);
 }
 
-// Is it no more than the same elements in another order, a few of them in one of the directions?
+// Is it no more than the same elements in another order?
+static bool is_move(const Lower *l, NodeId to)
+{
+    return to == 0 ||
+           (l->pk->body.len == 1 && op_info[lower_node(l, l->anchor)->op].types == OPTYPES_MOVE);
+}
+
+// The same, a few elements in one of the directions?
 static bool is_narrow_move(const Turn *t, NodeId to)
 {
-    const Lower *l = t->l;
     const int64_t rows = t->d->extent[t->row], columns = t->d->extent[t->column];
-    const bool is_move = to == 0 || (l->pk->body.len == 1 &&
-                                     op_info[lower_node(l, l->anchor)->op].types == OPTYPES_MOVE);
-    return is_move && (rows < columns ? rows <= FEW && columns >= MANY : columns <= FEW && rows >= MANY);
+    const int64_t few = rows < columns ? rows : columns, many = rows < columns ? columns : rows;
+    return is_move(t->l, to) && few <= FEW && many >= MANY;
 }
 
 static void emit_narrow(const Turn *t)
@@ -242,6 +258,8 @@ bool turn_map(Lower *l, const Domain *d, NodeId to, TurnStore store)
         const Turned turned = {d, t.from, to, t.column, t.row, store};
         return turn_on_gpu(l, &turned);
     }
+    if (is_move(l, to) && turn_words(l, &(TurnedWords){d, t.from, to, t.column, t.row}))
+        return true;
     t.store = store;
     t.lanes = choose_lanes(&t);
     const bool is_narrow = is_narrow_move(&t, to);

@@ -11,7 +11,7 @@ enum { SUMS = 0, PIXELS = 4, WEIGHTS = 6 };
 // Products of two parts that are added up: all but that of the rests.
 enum { PRODUCTS = 3 };
 // A tile of weights is 32 channels by 16 results; a step has those of its channels, the last part first.
-enum { TILE_ELEMENTS = 512, BLOCK = 32, LANES = 16 };
+enum { BLOCK = MATRIX_BLOCK, LANES = MATRIX_LANES, TILE_ELEMENTS = BLOCK * LANES };
 
 // --- is it worthwhile ----------------------------------------------------------------------------
 
@@ -35,10 +35,13 @@ static double fetch_cycles(const Lower *l, double bytes, double share)
 // beyond that cache come somewhat slower than to vectors.
 static double matrix_cycles(const Lower *l, const TileShape *s)
 {
-    const double pixels = (double)(s->n * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
+    const TileAxis slice = slab_slice_axis(s);
+    const double pixels =
+        (double)(s->n * slice.out * s->h * (s->w + (s->kw > 1 ? (s->kw - 1) * s->dw : 0)));
     const double steps = (double)slab_steps(s);
     const double tiles = ceil(pixels / LANES) * (double)ceil_div(s->oc, LANES);
-    const double split = (double)(s->n * s->in_h * s->in_w) * (double)(2 * ceil_div(s->ic, BLOCK));
+    const double split = (double)(s->n * slice.out * slice.kernel * s->in_h * s->in_w) *
+                         (double)(2 * ceil_div(s->ic, BLOCK));
     const double fetch = fetch_cycles(l, (double)weight_bytes(s), 0.66);
     const double work = tiles * steps * (s->is_bf16 ? 1 : PRODUCTS) * 2 * l->caps->cpu.matrix_cycles;
     return fmax(work, fetch) + split * 3 * matrix_parts(s) + pixels * (double)ceil_div(s->oc, LANES) * 4;
@@ -46,21 +49,23 @@ static double matrix_cycles(const Lower *l, const TileShape *s)
 
 static double vector_cycles(const Lower *l, const TileShape *s)
 {
-    const double macs = (double)(s->n * s->h * s->w) * (double)(s->oc * s->ic * s->kh * s->kw);
+    const TileAxis slice = slab_slice_axis(s);
+    const double weights = (double)(s->oc * s->ic * slice.kernel * s->kh * s->kw);
+    const double macs = (double)(s->n * slice.out * s->h * s->w) * weights;
     const double work = macs / (0.9 * l->caps->f32_lanes * l->caps->cpu.fma_per_cycle);
-    return fmax(work, fetch_cycles(l, (double)(s->oc * s->ic * s->kh * s->kw) * sizeof(float), 0.8));
+    return fmax(work, fetch_cycles(l, weights * sizeof(float), 0.8));
 }
 
-bool matrix_is_worthwhile(const Lower *l, const TileShape *s)
+bool matrix_is_worthwhile(const Lower *l, const TileShape *s, double more)
 {
     rlx_assert(s->kh >= 1 && s->kw >= 1 && s->sh >= 1 && s->sw >= 1);
     if (!l->caps->has_matrix || l->caps->f32_lanes != LANES || s->oc < LANES / 2)
         return false;
     if (!s->is_bf16 && !matrix_takes_f32(l->pass->options))
         return false;
-    if (s->n_outer != 0 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
+    if (s->n_outer > 1 || s->n * s->h * s->w < LANES || s->kh > 16 || s->kw > 16)
         return false;
-    return matrix_cycles(l, s) < vector_cycles(l, s);
+    return matrix_cycles(l, s) + more < vector_cycles(l, s);
 }
 
 // --- weights -------------------------------------------------------------------------------------
@@ -99,9 +104,11 @@ typedef struct PanelPacking {
 static int64_t weight_at(const PanelPacking *p, int64_t tap, int64_t e)
 {
     const TileSource *s = &p->src;
+    const int64_t row = slab_is_folded(&p->s) ? tap : tap / p->s.kw;
+    const int64_t at = row / p->s.kh * s->stride_outer[0] + row % p->s.kh * s->stride_kh;
     if (slab_is_folded(&p->s))
-        return tap * s->stride_kh + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
-    return tap / p->s.kw * s->stride_kh + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
+        return at + e / p->s.ic * s->stride_kw + e % p->s.ic * s->stride_ic;
+    return at + tap % p->s.kw * s->stride_kw + e * s->stride_ic;
 }
 
 // A part of a weight.
@@ -141,12 +148,13 @@ static uint16_t *pack_step(const PanelPacking *p, int64_t tap, int64_t first, in
     return out;
 }
 
-// Order: blocks of 32 results (a last one may have 16), kernel rows, columns, blocks of 32 channels.
+// Order: blocks of 32 results (a last one may have 16), kernel slices, rows, columns, blocks of 32 channels.
 static void pack(const void *ctx, void *bytes)
 {
     const PanelPacking *p = ctx;
     uint16_t *out = bytes;
-    const int64_t taps = slab_is_folded(&p->s) ? p->s.kh : p->s.kh * p->s.kw;
+    const int64_t rows = slab_slice_axis(&p->s).kernel * p->s.kh;
+    const int64_t taps = slab_is_folded(&p->s) ? rows : rows * p->s.kw;
     const int64_t blocks = slab_steps(&p->s) / taps;
     for (int64_t o = 0; o < p->s.oc; o += BLOCK)
         for (int64_t t = 0; t < taps; t++)
@@ -163,11 +171,19 @@ static uint32_t pack_weights(const Tile *t, const TileSource *weights, const cha
 
 // --- one tile ------------------------------------------------------------------------------------
 
+// Weights, packed by pack or as panels (matrix_emit_panels), from element `base` of a parameter on.
+typedef struct Weights {
+    uint32_t param;
+    bool are_panels;
+    KRef base;
+} Weights;
+
 // 16 or 32 pixels of a slab by 16 or 32 results.
 typedef struct Place {
     const Tile *t;
     const Slab *slab;
-    uint32_t weights;
+    Weights weights;
+    KRef slice;                  // of the output, where there is an axis before rows
     KRef image, first_row, rows; // of the slab: the output row of its first one, and how many are wanted
     KRef pixel;                  // first one, counted from the start of the slab
     int64_t tiles;               // that follow each other for one block of results
@@ -194,9 +210,11 @@ static void load_pixels(const Place *p, KRef at, uint8_t tile, uint8_t part)
 static void load_weights(const Place *p, KRef at, uint8_t tile, uint8_t part)
 {
     Kernel *k = p->t->l->k;
-    const int64_t off =
-        (int64_t)(tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles) * TILE_ELEMENTS;
-    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights, k_expr(k, "$ + #", at, off), k_index(k, BLOCK));
+    const int64_t number = tile + (matrix_parts(&p->t->s) - 1 - part) * p->result_tiles;
+    const bool are_panels = p->weights.are_panels;
+    k_matrix_load(k, (uint8_t)(WEIGHTS + tile), p->weights.param,
+                  k_expr(k, "$ + #", at, number * (are_panels ? BLOCK : TILE_ELEMENTS)),
+                  k_index(k, are_panels ? p->result_tiles * BLOCK : BLOCK));
 }
 
 static void multiply_registers(const Place *p, uint8_t pixel_tile, uint8_t result_tile)
@@ -258,9 +276,20 @@ static void fetch_weights(const Place *p, KRef here)
     const KRef next = k_expr(k, "$ + $ + #", here, mine, slab_steps(&p->t->s) * step);
     const KRef i = share == 1 ? k_index(k, 0)
                               : k_for(k, k_index(k, 0), k_index(k, share * BLOCK), BLOCK, KFOR_SERIAL, "i");
-    k_prefetch(k, p->weights, k_add(k, next, i));
+    k_prefetch(k, p->weights.param, k_add(k, next, i));
     if (share > 1)
         k_end(k);
+}
+
+// The taps along slices that are inside of the input.
+static KRef open_slice_taps(const Place *p, uint32_t *opened)
+{
+    Kernel *k = p->t->l->k;
+    if (p->t->s.n_outer == 0)
+        return k_index(k, 0);
+    const SlabTaps taps = slab_taps(p->slab);
+    ++*opened;
+    return k_for(k, taps.first, taps.end, 1, KFOR_SERIAL, "kd");
 }
 
 static void emit_sums(const Place *p)
@@ -272,10 +301,12 @@ static void emit_sums(const Place *p)
     for (uint8_t i = 0; i < p->pixel_tiles; i++)
         for (uint8_t j = 0; j < p->result_tiles; j++)
             k_matrix_zero(k, (uint8_t)(SUMS + 2 * i + j));
+    const KRef kd = open_slice_taps(p, &opened);
     const KRef kh = lower_open_count(k, p->t->s.kh, KFOR_SERIAL, "kh", &opened);
     const KRef kw = lower_open_count(k, b->taps_w, KFOR_SERIAL, "kw", &opened);
-    const KRef x = k_expr(k, "$ * # + $", p->pixel, b->step, slab_tap(b, p->image, kh, kw));
-    const KRef w = k_expr(k, "($ * # + $) * # + $", kh, b->taps_w, kw, b->blocks * step, p->weight);
+    const KRef x = k_expr(k, "$ * # + $", p->pixel, b->step, slab_tap(b, p->image, kd, kh, kw));
+    const KRef row = k_expr(k, "$ * # + $", kd, p->t->s.kh, kh);
+    const KRef w = k_expr(k, "($ * # + $) * # + $", row, b->taps_w, kw, b->blocks * step, p->weight);
     const KRef c = lower_open_count(k, b->blocks, KFOR_SERIAL, "c", &opened);
     const KRef here = k_expr(k, "$ * # + $", c, step, w);
     fetch_weights(p, here);
@@ -296,6 +327,7 @@ static void store_pixel(const Place *p, KRef i, KRef row, KRef column)
     for (uint8_t j = 0; j < p->result_tiles; j++) {
         const int64_t left = p->results - j * LANES;
         TileOut out = {.image = p->image,
+                       .outer = &p->slice,
                        .row = p->slab->is_linear ? k_index(k, 0) : out_row,
                        .column = p->slab->is_linear ? out_row : column,
                        .channel = k_expr(k, "$ + #", p->result, j * LANES),
@@ -357,7 +389,7 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         p->result_tiles = 2;
         p->results = BLOCK;
         p->result = k_expr(k, "$ * #", block, BLOCK);
-        p->weight = k_expr(k, "$ * #", block, 2 * panel);
+        p->weight = k_expr(k, "$ * # + $", block, 2 * panel, p->weights.base);
         inside(p);
         k_ends(k, opened);
     }
@@ -365,13 +397,19 @@ static void emit_results(Place *p, uint8_t flags, void (*inside)(Place *))
         p->result_tiles = rest > LANES ? 2 : 1;
         p->results = rest;
         p->result = k_index(k, full * BLOCK);
-        p->weight = k_index(k, full * 2 * panel);
+        p->weight = k_expr(k, "$ + #", p->weights.base, full * 2 * panel);
         inside(p);
     }
 }
 
+static void open_slices(Place *p, Slab *slab, uint8_t flags, uint32_t *opened)
+{
+    p->slice = lower_open_count(p->t->l->k, slab_slice_axis(&p->t->s).out, flags, "z", opened);
+    slab_set_slice(slab, p->slice);
+}
+
 // Blocks of rows outside, each with a slab of its own: for weights that stay in the cache.
-static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
+static void emit_rows_outside(const Tile *t, const Slab *slab, Weights weights)
 {
     Kernel *k = t->l->k;
     uint32_t opened = 0;
@@ -379,6 +417,7 @@ static void emit_rows_outside(const Tile *t, const Slab *slab, uint32_t weights)
     Place p = {.t = t, .slab = &here, .weights = weights};
     const int64_t blocks = ceil_div(slab->shape.h, slab->rows);
     p.image = open_images(t, KFOR_PARALLEL, &opened);
+    open_slices(&p, &here, KFOR_PARALLEL, &opened);
     const KRef block = lower_open_count(k, blocks, KFOR_PARALLEL, "rb", &opened);
     p.first_row = k_expr(k, "$ * #", block, slab->rows);
     p.rows = k_index(k, slab->rows);
@@ -399,13 +438,17 @@ static void emit_images(Place *p)
     k_matrix_begin(k, LANES, LANES);
     p->sums = k_array(k, DTYPE_f32, 2 * LANES * BLOCK);
     p->image = open_images(p->t, KFOR_SERIAL, &opened);
-    emit_pixels(p);
+    Slab here = *p->slab;
+    open_slices(p, &here, KFOR_SERIAL, &opened);
+    Place inside = *p;
+    inside.slab = &here;
+    emit_pixels(&inside);
     k_ends(k, opened);
     k_matrix_end(k);
 }
 
 // Blocks of results outside, on one slab of everything: for weights that come from far.
-static void emit_results_outside(const Tile *t, const Slab *slab, uint32_t weights)
+static void emit_results_outside(const Tile *t, const Slab *slab, Weights weights)
 {
     Kernel *k = t->l->k;
     Place p = {.t = t, .slab = slab, .weights = weights, .first_row = k_index(k, 0)};
@@ -419,9 +462,16 @@ void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
     rlx_assert(t->l->caps->has_matrix);
     rlx_assert(t->store != NULL);
     const Slab slab = slab_new(t->l, &t->s, &t->in, weight_bytes(&t->s));
-    const uint32_t packed = pack_weights(t, weights, name);
+    const Weights packed = {.param = pack_weights(t, weights, name), .base = k_index(t->l->k, 0)};
     if (slab.is_shared)
         emit_results_outside(t, &slab, packed);
     else
         emit_rows_outside(t, &slab, packed);
+}
+
+void matrix_emit_panels(const Tile *t, uint32_t panels, KRef base)
+{
+    rlx_assert(t->l->caps->has_matrix && t->s.is_bf16 && t->s.n_outer == 0);
+    const Slab slab = slab_new(t->l, &t->s, &t->in, 0);
+    emit_rows_outside(t, &slab, (Weights){panels, true, base});
 }

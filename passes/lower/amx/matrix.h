@@ -32,9 +32,17 @@ static inline uint8_t matrix_parts(const TileShape *s)
     return s->is_bf16 ? 1 : 2;
 }
 
-// Has the target matrix registers, may they be used, and are they faster than vectors for this shape?
-bool matrix_is_worthwhile(const Lower *l, const TileShape *s);
+// Elements that a step multiplies, and results of a tile.
+enum { MATRIX_BLOCK = 32, MATRIX_LANES = 16 };
+
+// Has the target matrix registers, may they be used, and are they faster than vectors for this shape? more:
+// cycles that are needed besides.
+bool matrix_is_worthwhile(const Lower *l, const TileShape *s, double more);
 // Emits the loops of a tile_emit with constant weights that are not packed yet.
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name);
+// The same for a product of bf16 with weights that are panels in memory, from element `base` of a parameter
+// on: panels of two tiles of results (the last one may have one), whose rows are pairs of elements, the two
+// of each result next to each other; elements behind the last one, up to whole blocks, are 0.
+void matrix_emit_panels(const Tile *t, uint32_t panels, KRef base);
 
 #endif

@@ -15,11 +15,18 @@ bool slab_is_folded(const TileShape *s)
     return s->ic <= FOLD_MAX_CHANNELS && s->kw > 1 && s->dw == 1 && s->kw * s->ic <= FOLD_MAX_RUN;
 }
 
+TileAxis slab_slice_axis(const TileShape *s)
+{
+    rlx_assert(s->n_outer <= 1);
+    return s->n_outer == 1 ? s->outer[0]
+                           : (TileAxis){.out = 1, .in = 1, .kernel = 1, .stride = 1, .dilation = 1};
+}
+
 int64_t slab_steps(const TileShape *s)
 {
     rlx_assert(s->kh >= 0 && s->kw >= 0 && s->ic >= 0);
-    return slab_is_folded(s) ? s->kh * ceil_div(s->kw * s->ic, BLOCK)
-                             : s->kh * s->kw * ceil_div(s->ic, BLOCK);
+    const int64_t taps = slab_slice_axis(s).kernel * s->kh;
+    return slab_is_folded(s) ? taps * ceil_div(s->kw * s->ic, BLOCK) : taps * s->kw * ceil_div(s->ic, BLOCK);
 }
 
 // Phases that kernel positions fall into: all below the stride, or as many as there are positions.
@@ -45,7 +52,8 @@ static int64_t folded_slack(const Slab *b)
 // Elements of a slab for some rows: rounded ones and rests.
 static int64_t slab_elements(const Slab *b, int64_t rows)
 {
-    const int64_t pixels = b->images * b->phases_h * b->phases_w * (rows + more_rows(b)) * b->columns;
+    const int64_t pixels =
+        b->images * b->slices * b->phases_h * b->phases_w * (rows + more_rows(b)) * b->columns;
     return b->is_folded ? matrix_parts(&b->shape) * (pixels * b->step + folded_slack(b))
                         : (pixels + SLACK_PIXELS) * b->blocks * matrix_parts(&b->shape) * BLOCK;
 }
@@ -97,7 +105,8 @@ static void set_steps(Slab *b)
 Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_bytes)
 {
     rlx_assert(s->sh > 0 && s->sw > 0 && weight_bytes >= 0);
-    Slab b = {.l = l, .shape = *s, .in = *in, .images = 1};
+    const TileAxis slice = slab_slice_axis(s);
+    Slab b = {.l = l, .shape = *s, .in = *in, .images = 1, .slices = slice.in};
     if (s->h == 1 && s->in_h == 1 && s->kh == 1 && s->kw == 1 && s->pad_h == 0 && s->pad_w == 0)
         use_pixels_as_rows(&b);
     set_steps(&b);
@@ -105,6 +114,8 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
     const int64_t l2 = l->caps->cpu.l2_bytes;
     b.is_shared = !b.is_folded && weight_bytes > l2 / 4 && slab_elements(&b, b.shape.h) * s->n * 2 <= l2 / 2;
     b.images = b.is_shared ? s->n : 1;
+    b.slices = b.is_shared ? slice.in : slice.kernel;
+    b.first_slice = k_index(l->k, -slice.pad);
     b.rows = b.is_shared ? b.shape.h : choose_rows(&b, weight_bytes);
     b.slab_rows = b.rows + more_rows(&b);
     // Tiles read up to 31 pixels behind the last row; what they make of them is not stored.
@@ -125,19 +136,49 @@ Slab slab_new(Lower *l, const TileShape *s, const TileInput *in, int64_t weight_
     return b;
 }
 
-// Index of a pixel.
-static KRef pixel_at(const Slab *b, KRef image, KRef phase, KRef row, KRef column)
+// The slice of the input that a tap reads.
+static KRef slice_of_tap(const Slab *b, KRef kd)
+{
+    return k_expr(b->l->k, "$ * # + $", kd, slab_slice_axis(&b->shape).dilation, b->first_slice);
+}
+
+void slab_set_slice(Slab *b, KRef slice)
+{
+    const TileAxis x = slab_slice_axis(&b->shape);
+    rlx_assert(slice != 0);
+    b->first_slice = k_expr(b->l->k, "$ * # - #", slice, x.stride, x.pad);
+}
+
+SlabTaps slab_taps(const Slab *b)
 {
     Kernel *k = b->l->k;
-    const KRef slot = b->is_shared ? k_expr(k, "$ * # + $", image, b->phases_h * b->phases_w, phase) : phase;
+    const TileAxis x = slab_slice_axis(&b->shape);
+    SlabTaps t = {k_index(k, 0), k_index(k, x.kernel)};
+    rlx_assert(x.kernel >= 1 && x.dilation >= 1);
+    if (x.pad > 0)
+        t.first = k_expr(k, "(max(0 - $, 0) + #) / #", b->first_slice, x.dilation - 1, x.dilation);
+    if ((x.out - 1) * x.stride + (x.kernel - 1) * x.dilation - x.pad >= x.in)
+        t.end = k_expr(k, "min((max(# - $, 0) + #) / #, #)", x.in, b->first_slice, x.dilation - 1, x.dilation,
+                       x.kernel);
+    return t;
+}
+
+// Index of a pixel; slice: of those in the slab.
+static KRef pixel_at(const Slab *b, KRef image, KRef slice, KRef phase, KRef row, KRef column)
+{
+    Kernel *k = b->l->k;
+    const KRef whole = b->is_shared ? k_expr(k, "$ * # + $", image, b->slices, slice) : slice;
+    const KRef slot = k_expr(k, "$ * # + $", whole, b->phases_h * b->phases_w, phase);
     const KRef pixel = k_expr(k, "($ * # + $) * # + $", slot, b->slab_rows, row, b->columns, column);
     return k_expr(k, "$ * # + $", pixel, b->step, b->base);
 }
 
-KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
+KRef slab_tap(const Slab *b, KRef image, KRef kd, KRef kh, KRef kw)
 {
     rlx_assert(image != 0 && kh != 0 && kw != 0);
     Kernel *k = b->l->k;
+    if (b->is_input)
+        return k_expr(k, "$ * # + $", slice_of_tap(b, kd), b->in.stride_outer[0], b->base);
     const TileShape *s = &b->shape;
     const KRef y = k_expr(k, "$ * #", kh, s->dh), x = k_expr(k, "$ * #", kw, s->dw);
     KRef row = y, column = x, phase = k_index(k, 0);
@@ -150,7 +191,7 @@ KRef slab_tap(const Slab *b, KRef image, KRef kh, KRef kw)
         column = k_expr(k, "$ / #", x, s->sw);
         phase = k_expr(k, "$ + ($ - $ * #)", phase, x, column, s->sw);
     }
-    return pixel_at(b, image, phase, row, column);
+    return pixel_at(b, image, b->is_shared ? slice_of_tap(b, kd) : kd, phase, row, column);
 }
 
 // --- filling -------------------------------------------------------------------------------------
@@ -309,16 +350,23 @@ static void fill_folded_row(const Slab *b, KRef from, KRef row)
     }
 }
 
+// What a row of the slab is filled from: a slice of an image, which is `slot` of those in the slab.
+typedef struct Filling {
+    KRef image, slice, slot, first_row;
+} Filling;
+
 // Row i of a phase. Phases of columns are one after the other.
-static void fill_phase_row(const Slab *b, KRef image, KRef first_row, int64_t phase_h, KRef i)
+static void fill_phase_row(const Slab *b, const Filling *f, int64_t phase_h, KRef i)
 {
     Kernel *k = b->l->k;
     const TileShape *s = &b->shape;
-    const KRef from = k_expr(k, "$ + $ * #", b->in.base, image, b->in.stride_n);
+    const KRef image = f->image, first_row = f->first_row;
+    const KRef from = k_expr(k, "$ + $ * # + $ * #", b->in.base, image, b->in.stride_n, f->slice,
+                             b->in.stride_outer[0]);
     const KRef y = k_expr(k, "($ + $) * # + #", first_row, i, s->sh, phase_h - s->pad_h);
     const KRef is_inside = k_expr(k, "0 <= $ & $ < #", y, y, s->in_h);
     for (int64_t w = 0; w < b->phases_w; w++) {
-        const KRef row = pixel_at(b, image, k_index(k, phase_h * b->phases_w + w), i, k_index(k, 0));
+        const KRef row = pixel_at(b, image, f->slot, k_index(k, phase_h * b->phases_w + w), i, k_index(k, 0));
         k_if(k, is_inside);
         if (b->is_folded)
             fill_folded_row(b, k_expr(k, "$ * # + $", y, b->in.stride_h, from), row);
@@ -333,15 +381,19 @@ static void fill_phase_row(const Slab *b, KRef image, KRef first_row, int64_t ph
     }
 }
 
-static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
+static void fill_rows(const Slab *b, const Filling *f, uint8_t flags)
 {
     Kernel *k = b->l->k;
     for (int64_t h = 0; h < b->phases_h; h++) {
         const KRef i = k_loop(k, b->slab_rows, flags, "r");
-        fill_phase_row(b, image, first_row, h, i);
+        fill_phase_row(b, f, h, i);
         k_end(k);
     }
-    // What lies behind the last pixel is multiplied by weights of 0.
+}
+
+// What lies behind the last pixel is multiplied by weights of 0.
+static void clear_slack(const Slab *b)
+{
     if (b->is_folded)
         clear_elements(b, b->base, b->part_step - folded_slack(b), b->part_step);
 }
@@ -349,10 +401,27 @@ static void fill_rows(const Slab *b, KRef image, KRef first_row, uint8_t flags)
 void slab_fill(Slab *b, KRef image, KRef first_row)
 {
     rlx_assert(!b->is_shared && first_row != 0);
-    if (b->is_input)
-        b->base = k_expr(b->l->k, "$ * # + $", first_row, b->step, b->base);
-    else
-        fill_rows(b, image, first_row, KFOR_SERIAL);
+    Kernel *k = b->l->k;
+    if (b->is_input) {
+        b->base = k_expr(k, "$ * # + $", first_row, b->step, b->base);
+        return;
+    }
+    const SlabTaps taps = slab_taps(b);
+    Filling f = {.image = image, .first_row = first_row, .slot = taps.first};
+    const bool is_loop = slab_slice_axis(&b->shape).kernel > 1;
+    if (is_loop)
+        f.slot = k_for(k, taps.first, taps.end, 1, KFOR_SERIAL, "kd");
+    f.slice = slice_of_tap(b, f.slot);
+    if (b->shape.n_outer == 0 || is_loop) {
+        fill_rows(b, &f, KFOR_SERIAL);
+    } else { // one tap, which may be outside
+        k_if(k, k_lt(k, taps.first, taps.end));
+        fill_rows(b, &f, KFOR_SERIAL);
+        k_end(k);
+    }
+    if (is_loop)
+        k_end(k);
+    clear_slack(b);
 }
 
 void slab_fill_shared(const Slab *b)
@@ -361,12 +430,11 @@ void slab_fill_shared(const Slab *b)
     Kernel *k = b->l->k;
     if (b->is_input)
         return;
-    if (b->images == 1) {
-        fill_rows(b, k_index(k, 0), k_index(k, 0), KFOR_PARALLEL);
-    } else {
-        const KRef n = k_loop(k, b->images, KFOR_PARALLEL, "n");
-        fill_rows(b, n, k_index(k, 0), KFOR_SERIAL);
-        k_end(k);
-    }
+    uint32_t opened = 0;
+    Filling f = {.first_row = k_index(k, 0)};
+    f.image = lower_open_count(k, b->images, KFOR_PARALLEL, "n", &opened);
+    f.slice = f.slot = lower_open_count(k, b->slices, KFOR_PARALLEL, "z", &opened);
+    fill_rows(b, &f, b->images == 1 && b->slices == 1 ? KFOR_PARALLEL : KFOR_SERIAL);
+    k_ends(k, opened);
     k_barrier(k);
 }

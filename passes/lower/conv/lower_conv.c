@@ -366,7 +366,7 @@ enum { MAX_MATRIX_GROUPS = 8 };
 
 static bool has_matrix_groups(const Lower *l, const Conv *c)
 {
-    return node_is_const(l->g, c->w) && c->group <= MAX_MATRIX_GROUPS && matrix_is_worthwhile(l, &c->s);
+    return node_is_const(l->g, c->w) && c->group <= MAX_MATRIX_GROUPS && matrix_is_worthwhile(l, &c->s, 0);
 }
 
 // --- plain loops ---------------------------------------------------------------------------------

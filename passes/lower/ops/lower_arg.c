@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// argmax and argmin: a search along the axis for every result. CPUs search f32 in vectors: for neighbouring
-// results at once, or with a part of the axis for each lane where its elements are neighbours. On GPUs the
-// threads of a group share an axis. The first of equal values wins, and the first NaN over all.
+// argmax and argmin: a search along the axis for every result. CPUs search floats of up to 32 bits in
+// vectors: for neighbouring results at once, or with a part of the axis for each lane where its elements are
+// neighbours; the lanes of other types are elements of arrays, in loops of which compilers make vectors. On
+// GPUs the threads of a group share an axis. The first of equal values wins, and the first NaN over all.
 #include "passes/lower/operand.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { CHAINS = 4, LEAST_LANES = 4, MOST_PLACES = 1 << 30 };
+// Vectors of lanes in arrays; elements of each lane from which they are worth joining.
+enum { ARRAY_VECTORS = 2, ARRAY_STEPS = 3 };
 
 // Of groups of threads that share an axis.
 enum {
@@ -95,10 +98,15 @@ typedef struct Lanes {
     uint8_t lanes;
 } Lanes;
 
+static KRef load_lanes(Lower *l, const Search *s, const KRef *idx, const Point *at)
+{
+    return k_cast(l->k, operand_load(l, s->x, operand_index(l, s->x, idx), at, 1), DTYPE_f32);
+}
+
 static Lanes begin_lanes(Lower *l, const Search *s, const KRef *idx, Point at)
 {
     Kernel *k = l->k;
-    return (Lanes){.best = k_var(k, operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), "best"),
+    return (Lanes){.best = k_var(k, load_lanes(l, s, idx, &at), "best"),
                    .place = k_var(k, k_splat(k, k_integer(k, DTYPE_i32, 0), at.lanes), "place"),
                    .lanes = at.lanes};
 }
@@ -107,7 +115,7 @@ static Lanes begin_lanes(Lower *l, const Search *s, const KRef *idx, Point at)
 static void look_at(Lower *l, const Search *s, const KRef *idx, Point at, KRef place, const Lanes *to)
 {
     Kernel *k = l->k;
-    const KRef v = operand_load(l, s->x, operand_index(l, s->x, idx), &at, 1), best = k_get(k, to->best);
+    const KRef v = load_lanes(l, s, idx, &at), best = k_get(k, to->best);
     const KRef better = is_better(k, s, v, best), here = k_splat(k, k_cast(k, place, DTYPE_i32), at.lanes);
     k_set(k, to->best, k_select(k, better, v, best));
     k_set(k, to->place, k_select(k, better, here, k_get(k, to->place)));
@@ -256,6 +264,11 @@ static uint32_t across_axis(const Lower *l, const Search *s)
     return root->rank;
 }
 
+static bool has_vectors(int type)
+{
+    return type == DTYPE_f32 || k_is_half(type);
+}
+
 static bool search_in_vectors(Lower *l, Search *s)
 {
     const Shape *x = lower_node(l, s->x)->shape;
@@ -264,7 +277,7 @@ static bool search_in_vectors(Lower *l, Search *s)
     Domain d = domain_of_root(l);
     const bool is_along = lower_loc(l, s->x)->stride[s->axis] == 1 && n >= LEAST_LANES;
     const uint8_t fit = across < d.rank ? lower_fit_lanes(l, d.extent[across]) : 1;
-    if (l->caps->is_gpu || l->caps->f32_lanes == 1 || lower_node(l, s->x)->dtype != DTYPE_f32 ||
+    if (l->caps->is_gpu || l->caps->f32_lanes == 1 || !has_vectors(lower_node(l, s->x)->dtype) ||
         shape_numel(x) == 0 || n > MOST_PLACES || (!is_along && fit == 1))
         return false;
     uint8_t lanes = l->caps->f32_lanes;
@@ -281,6 +294,102 @@ static bool search_in_vectors(Lower *l, Search *s)
     else
         lower_along(l, &d, across, fit, at, search_across, s);
     lower_close(l, opened);
+    return true;
+}
+
+// --- arrays of lanes ---
+
+// The best of each lane and where it is.
+typedef struct LaneArrays {
+    KRef best, place; // arrays
+    int place_type;   // as wide as the elements
+    int64_t lanes;
+} LaneArrays;
+
+static int64_t array_lanes(const Lower *l, const Search *s)
+{
+    const int64_t bytes = dtype_info[lower_node(l, s->x)->dtype].bytes;
+    return ARRAY_VECTORS * l->caps->f32_lanes * (int64_t)sizeof(float) / (bytes > 4 ? bytes : 4);
+}
+
+// Lanes [0, count) look at the elements from idx on.
+static void look_with_arrays(Lower *l, const Search *s, KRef *idx, int64_t count, const LaneArrays *to)
+{
+    Kernel *k = l->k;
+    const KRef first = idx[s->axis], lane = k_loop(k, count, KFOR_SERIAL, "lane");
+    idx[s->axis] = k_add(k, first, lane);
+    const KRef v = k_load(k, lower_param(l, s->x, PARAM_READ), operand_index(l, s->x, idx), 1, 1);
+    const KRef best = k_aload(k, to->best, lane, 1), place = k_aload(k, to->place, lane, 1);
+    const KRef better = is_better(k, s, v, best);
+    k_astore(k, to->best, lane, k_select(k, better, v, best));
+    k_astore(k, to->place, lane, k_select(k, better, k_cast(k, first, to->place_type), place));
+    k_end(k);
+    idx[s->axis] = first;
+}
+
+static void begin_arrays(Lower *l, const Search *s, KRef *idx, const LaneArrays *to)
+{
+    Kernel *k = l->k;
+    const KRef lane = k_loop(k, to->lanes, KFOR_SERIAL, "lane");
+    idx[s->axis] = lane;
+    k_astore(k, to->best, lane,
+             k_load(k, lower_param(l, s->x, PARAM_READ), operand_index(l, s->x, idx), 1, 1));
+    k_astore(k, to->place, lane, k_integer(k, to->place_type, 0));
+    k_end(k);
+}
+
+// The first place of the best of all lanes.
+static KRef join_arrays(Kernel *k, const Search *s, const LaneArrays *from)
+{
+    const KRef top = k_var(k, k_aload(k, from->best, k_index(k, 0), 1), "best");
+    const KRef where = k_var(k, k_cast(k, k_aload(k, from->place, k_index(k, 0), 1), KT_INDEX), "place");
+    const KRef lane = k_for(k, k_index(k, 1), k_index(k, from->lanes), 1, KFOR_SERIAL, "lane");
+    const KRef v = k_aload(k, from->best, lane, 1), best = k_get(k, top);
+    const KRef here = k_add(k, k_cast(k, k_aload(k, from->place, lane, 1), KT_INDEX), lane);
+    KRef equal = k_eq(k, v, best);
+    if (dtype_info[k_inst(k, v)->dtype].cls == DCLASS_FLOAT)
+        equal = k_or(k, equal, k_and(k, k_ne(k, v, v), k_ne(k, best, best)));
+    k_if(k, k_expr(k, "$ | $ & $", is_better(k, s, v, best), equal, k_lt(k, here, k_get(k, where))));
+    k_set(k, top, v);
+    k_set(k, where, here);
+    k_ends(k, 2);
+    return k_get(k, where);
+}
+
+static KRef search_arrays_point(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    const Search *s = ctx;
+    Kernel *k = l->k;
+    const int type = lower_node(l, s->x)->dtype;
+    const int64_t n = lower_node(l, s->x)->shape->dim[s->axis];
+    LaneArrays to = {.place_type = dtype_info[type].bytes == 8 ? DTYPE_i64 : DTYPE_i32,
+                     .lanes = array_lanes(l, s)};
+    KRef idx[SHAPE_MAX_RANK];
+    (void)d;
+    to.best = k_array(k, type, to.lanes);
+    to.place = k_array(k, to.place_type, to.lanes);
+    place_axes(l, s, &at, idx);
+    begin_arrays(l, s, idx, &to);
+    const int64_t whole = n - n % to.lanes;
+    if (whole > to.lanes) {
+        idx[s->axis] = k_for(k, k_index(k, to.lanes), k_index(k, whole), to.lanes, KFOR_SERIAL, "r");
+        look_with_arrays(l, s, idx, to.lanes, &to);
+        k_end(k);
+    }
+    idx[s->axis] = k_index(k, whole);
+    if (whole < n)
+        look_with_arrays(l, s, idx, n - whole, &to);
+    return k_cast(k, join_arrays(k, s, &to), DTYPE_i64);
+}
+
+static bool search_in_arrays(Lower *l, Search *s)
+{
+    const Shape *x = lower_node(l, s->x)->shape;
+    const int64_t n = x->dim[s->axis];
+    if (l->caps->is_gpu || l->caps->f32_lanes == 1 || lower_loc(l, s->x)->stride[s->axis] != 1 ||
+        shape_numel(x) == 0 || n > MOST_PLACES || n < ARRAY_STEPS * array_lanes(l, s))
+        return false;
+    lower_map(l, search_arrays_point, s, MAP_SCALAR);
     return true;
 }
 
@@ -365,7 +474,7 @@ static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_larg
                 .axis = (uint32_t)node_get_int(n, axis),
                 .keeps_axis = node_get_int(n, keepdims) != 0,
                 .finds_largest = finds_largest};
-    if (!search_in_groups(l, &s) && !search_in_vectors(l, &s))
+    if (!search_in_groups(l, &s) && !search_in_vectors(l, &s) && !search_in_arrays(l, &s))
         lower_map(l, search_point, &s, MAP_SCALAR);
 }
 

@@ -327,7 +327,7 @@ static void copy_steps(const Gemm *g, const GemmTileAt *at, KRef start, int64_t 
     }
 }
 
-static void copy_panel(const Gemm *g, const GemmTileAt *at)
+void gemm_copy_panel(const Gemm *g, const GemmTileAt *at)
 {
     copy_steps(g, at, k_expr(g->l->k, "$ * # + $", at->column, g->b_col, g->b_base), g->k);
 }
@@ -441,7 +441,7 @@ void gemm_emit_panels(const Gemm *g, KRef row, GemmPanelFn fn, void *ctx)
         const KRef i = open_run(g, run, always, "ob");
         const GemmTileAt at = gemm_panel_at(g, run, i, row);
         if (g->source == GEMM_COPIED)
-            copy_panel(g, &at);
+            gemm_copy_panel(g, &at);
         else if (g->source == GEMM_WIDENED && g->widen != NULL)
             g->widen(g, at.column, at.nv, k_index(g->l->k, 0), g->ctx);
         else if (g->source == GEMM_WIDENED)

@@ -25,6 +25,8 @@ typedef struct GemmTileAt {
 } GemmTileAt;
 
 void gemm_emit_tile(const Gemm *g, const GemmTileAt *at);
+// Copies all steps of a panel of b into g->panel, from at->b on.
+void gemm_copy_panel(const Gemm *g, const GemmTileAt *at);
 // Calls fn for every panel, at row `row`.
 typedef void (*GemmPanelFn)(const Gemm *g, GemmTileAt at, void *ctx);
 void gemm_emit_panels(const Gemm *g, KRef row, GemmPanelFn fn, void *ctx);

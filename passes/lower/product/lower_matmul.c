@@ -3,9 +3,8 @@
 // one is read in place when its columns are next to each other, or copied into panels first. Accumulation:
 // f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
 // is stored, and panels of it are widened where many tiles read them. bf16 by bf16 is multiplied in pairs
-// where these are fast (pairs.h). GPUs and other element types take plain loops.
+// where these are fast (pairs.h), or on matrix registers (matmul_matrix.c). GPUs and other element types take plain loops.
 #include "ir/shape/forms.h"
-#include "passes/lower/amx/matrix.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/packer.h"
 #include "passes/lower/pairs.h"
@@ -208,46 +207,7 @@ static Tiling tiling_of(Lower *l, const Matmul *x)
     return t;
 }
 
-// As a convolution of a row of pixels.
-static TileShape shape_of_pixels(const Lower *l, const Matmul *x)
-{
-    return (TileShape){.is_bf16 = lower_node(l, x->a)->dtype == DTYPE_bf16,
-                       .n = 1, .h = 1, .w = x->m, .in_h = 1, .in_w = x->m, .ic = x->k, .oc = x->n,
-                       .kh = 1, .kw = 1, .sh = 1, .sw = 1, .dh = 1, .dw = 1};
-}
-
-// joined: rows are.
-static bool goes_to_matrix_registers(const Lower *l, const Matmul *joined)
-{
-    const int type = lower_node(l, joined->a)->dtype;
-    const TileShape pixels = shape_of_pixels(l, joined);
-    return is_packable(l, joined) && (type == DTYPE_f32 || type == DTYPE_bf16) &&
-           type == lower_node(l, joined->b)->dtype && matrix_is_worthwhile(l, &pixels);
-}
-
 // --- tiles ---------------------------------------------------------------------------------------
-
-static void store_pixel(Lower *l, const TileOut *out, KRef value, void *ctx)
-{
-    store_matmul(l, out->column, out->channel, out->lanes, out->count, value, ctx);
-}
-
-static void lower_on_matrix_registers(Lower *l, const Matmul *x)
-{
-    rlx_assert(node_is_const(l->g, x->b) && l->caps->has_matrix);
-    Point batch = {.lanes = 1, .count = 1};
-    const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    MatmulStore store = {.x = x, .batch = &batch};
-    Tile t = tile_new(l, shape_of_pixels(l, x));
-    t.in = (TileInput){.param = lower_param(l, x->a, PARAM_READ), .stride_c = x->a_k, .stride_w = x->a_row,
-                       .base = matmul_base(l, x, x->a, &x->a_loc, &batch)};
-    t.store = store_pixel;
-    t.ctx = &store;
-    const TileSource weights = {.data = node_attr(lower_node(l, x->b), A_const_data)->u.blob,
-                                .stride_oc = x->b_col, .stride_ic = x->b_k};
-    matrix_emit(&t, &weights, node_name(l->g, x->b));
-    lower_close(l, opened);
-}
 
 // Rows and columns whose number only a run knows.
 static void set_live(Lower *l, const Matmul *x, Gemm *g)
@@ -409,8 +369,12 @@ static bool lower_on_gpu(Lower *l, const Matmul *x)
 static void lower_in_tiles(Lower *l, const Matmul *x)
 {
     const Matmul joined = matmul_join_rows(l, x);
-    if (goes_to_matrix_registers(l, &joined)) {
-        lower_on_matrix_registers(l, &joined);
+    if (is_packable(l, &joined) && matmul_fits_matrix(l, &joined)) {
+        matmul_on_matrix(l, &joined);
+        return;
+    }
+    if (!is_packed(l, &joined) && matmul_fits_panels(l, &joined)) {
+        matmul_on_panels(l, &joined);
         return;
     }
     const Tiling t = tiling_of(l, x);

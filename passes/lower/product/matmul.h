@@ -29,6 +29,12 @@ Point matmul_point(const Matmul *x, const Point *batch, KRef row, KRef column);
 // The same with rows of several matrices against one b as rows of one matrix.
 Matmul matmul_join_rows(const Lower *l, const Matmul *product);
 
+// Products on matrix registers of CPUs, where that is faster: of a constant b that can be packed, and of a b
+// that a run makes, both of bf16. Rows are joined.
+bool matmul_fits_matrix(const Lower *l, const Matmul *joined);
+void matmul_on_matrix(Lower *l, const Matmul *joined);
+bool matmul_fits_panels(const Lower *l, const Matmul *joined);
+void matmul_on_panels(Lower *l, const Matmul *joined);
 // Has it so many rows that matrix units are faster than what matvec.h says?
 bool lower_prefers_units(const Lower *l, const Matmul *x);
 // Lowers it as gpu_matmul.h says, if it has the form for that.
