@@ -71,6 +71,8 @@ static const char *vector_cast_text(Walk *w, const KInst *n, const KInst *src, C
     const bool is_half = k_is_half(n->dtype), was_half = k_is_half(src->dtype);
     const char *to = n->dtype == DTYPE_bool ? "mask" : dtype_info[is_half ? (int)DTYPE_f32 : n->dtype].name;
     const char *how = n->imm == KCAST_ROUND ? "round_" : mask, *text = walk_expr(w, n->a);
+    if (n->imm == KCAST_BITS)
+        return arena_printf(w->arena, "(%s)(%s)", vector_type(w, n->dtype, n->lanes), text);
     if (was_half && src->kind == KI_op && src->dtype != n->dtype)
         text = arena_printf(w->arena, "%s_as_%s(%s)", from, dtype_info[src->dtype].name, text);
     if (!(is_half || n->dtype == DTYPE_f32) || !(was_half || src->dtype == DTYPE_f32))

@@ -214,10 +214,12 @@ KRef kernel_round(Kernel *k, KRef a)
 KRef k_bitcast(Kernel *k, KRef a, int type)
 {
     const KInst *n = k_inst(k, a);
-    rlx_assert(n->lanes == 1);
+    rlx_assert(n->lanes == 1 || k_bitcasts_vectors(n->dtype, type));
     if (n->dtype == type)
         return a;
-    return reuse(k, &(KInst){.kind = KI_cast, .dtype = (uint8_t)type, .lanes = 1, .a = a, .imm = 1});
+    return reuse(
+        k, &(KInst){
+               .kind = KI_cast, .dtype = (uint8_t)type, .lanes = n->lanes, .a = a, .imm = KCAST_BITS});
 }
 
 KRef k_op(Kernel *k, KOp op, KRef a, KRef b, KRef c)

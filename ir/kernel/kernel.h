@@ -241,7 +241,12 @@ static inline bool k_is_half(int type)
 }
 // Casts that vectors have.
 bool k_casts_vectors(int from, int to);
-KRef k_bitcast(Kernel *k, KRef a, int type); // of as many bits
+// Of as many bits; vectors of f32 and i32 only.
+static inline bool k_bitcasts_vectors(int from, int to)
+{
+    return (from == DTYPE_f32 || from == DTYPE_i32) && (to == DTYPE_f32 || to == DTYPE_i32);
+}
+KRef k_bitcast(Kernel *k, KRef a, int type);
 KRef k_splat(Kernel *k, KRef a, uint8_t lanes);
 KRef k_hreduce(Kernel *k, KOp op, KRef a);
 KRef k_zip(Kernel *k, KZip how, KRef a, KRef b); // f32 or i32 vectors

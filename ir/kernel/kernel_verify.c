@@ -204,6 +204,7 @@ static bool check_cast(Checker *c, const KInst *n)
         return fail(c, "lanes change in a cast");
     return n->lanes == 1 || (n->imm == KCAST_VALUE && k_casts_vectors(from, n->dtype)) ||
            (n->imm == KCAST_ROUND && from == DTYPE_f32 && n->dtype == DTYPE_i32) ||
+           (n->imm == KCAST_BITS && k_bitcasts_vectors(from, n->dtype)) ||
            fail(c, "no cast of vectors from %s to %s", kt_name(from), kt_name(n->dtype));
 }
 

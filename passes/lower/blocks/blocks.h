@@ -89,6 +89,8 @@ PackedGroup blocks_packed_group(Kernel *k, const PackedBlocks *p, const PackedNu
 void blocks_packed_words(Kernel *k, const PackedBlocks *p, const PackedUnit *u, KRef *words);
 // The bits of elements 4 t .. 4 t + 3 of a unit, a byte each.
 KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t t);
+// The bits of element i of a unit, from bit `at` of an i32 on.
+KRef blocks_packed_bits(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t i, int64_t at);
 // Element i of a unit, f32.
 KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, const PackedGroup *g,
                          int64_t i);

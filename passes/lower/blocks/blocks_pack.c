@@ -537,17 +537,20 @@ KRef blocks_packed_quad(Kernel *k, const PackedBlocks *p, const KRef *words, int
     return k_or(k, v, above);
 }
 
-KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, const PackedGroup *g, int64_t i)
+KRef blocks_packed_bits(Kernel *k, const PackedBlocks *p, const KRef *words, int64_t i, int64_t at)
 {
-    rlx_assert(i >= 0 && i < BLOCK_UNIT);
-    KRef bits;
+    rlx_assert(i >= 0 && i < BLOCK_UNIT && at >= 0);
+    const int64_t mask = ((int64_t)1 << (p->low + p->high)) - 1;
     if (p->high == 0) {
         const int64_t part = i / (4 * p->low), w = i % (4 * p->low) / 4;
-        bits = moved(k, words[w], 8 * (i % 4) + p->low * part, (1 << p->low) - 1);
-    } else {
-        const KRef quad = blocks_packed_quad(k, p, words, i / 4);
-        bits = moved(k, quad, 8 * (i % 4), (1 << (p->low + p->high)) - 1);
+        return moved(k, words[w], 8 * (i % 4) + p->low * part - at, mask << at);
     }
-    const KRef q = k_cast(k, bits, DTYPE_f32);
+    return moved(k, blocks_packed_quad(k, p, words, i / 4), 8 * (i % 4) - at, mask << at);
+}
+
+KRef blocks_packed_value(Kernel *k, const PackedBlocks *p, const KRef *words, const PackedGroup *g, int64_t i)
+{
+    rlx_assert(g->scale != 0);
+    const KRef q = k_cast(k, blocks_packed_bits(k, p, words, i, 0), DTYPE_f32);
     return g->add ? k_fma(k, q, g->scale, g->add) : k_mul(k, q, g->scale);
 }

@@ -341,6 +341,10 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
         emit_experts(l, p);
         return true;
     }
+    if (block_matrix_fit(l, p)) {
+        block_matrix_emit(l, p);
+        return true;
+    }
     block_digits_choose(l, p);
     p->has_starts = block_rows_fit(l, p) && p->packed.bias != 0 && !p->f->min.sign;
     if (p->n_digits)

@@ -72,6 +72,9 @@ KRef block_product_live(Lower *l, const BlockProduct *p);
 // Many rows by bytes that are unpacked once (blocks_rows.c): the columns of a record, of which `real` exist.
 bool block_rows_fit(const Lower *l, const BlockProduct *p);
 void block_rows_emit(Lower *l, const BlockProduct *p, KRef record, int64_t real);
+// Many rows on matrix registers (blocks_matrix.c).
+bool block_matrix_fit(const Lower *l, const BlockProduct *p);
+void block_matrix_emit(Lower *l, const BlockProduct *p);
 // Adds a unit's products: number `unit` of block `block`, in a turn (blocks_packed_turns).
 void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
                       int64_t turn);

@@ -4,6 +4,7 @@ that has llama_cpp, or with any other, and prints what it finds. Reads a job (JS
 writes the times in seconds to standard output."""
 
 import array
+import concurrent.futures
 import ctypes
 import json
 import math
@@ -43,7 +44,8 @@ class Ours:
 
 
 class Peer:
-    """llama.cpp, with a cache of f16, and pieces and pages as it chooses them for itself."""
+    """llama.cpp, with a cache of f16, and pieces and pages as it chooses them for itself. It has a thread of its
+    own, as it sets the shape of AMX's registers once a thread, and ours releases them behind each use."""
 
     def __init__(self, model, context):
         import llama_cpp
@@ -58,6 +60,7 @@ class Peer:
             model.encode(), llama_cpp.llama_model_default_params())
         self.load = time.perf_counter() - start
         self.room, self.contexts, self.n_threads = context, {}, 1
+        self.thread = concurrent.futures.ThreadPoolExecutor(1)
 
     def context(self, place):
         if place not in self.contexts:
@@ -77,7 +80,8 @@ class Peer:
         api, context = self.api, self.context(place)
         api.llama_memory_seq_rm(api.llama_get_memory(context), 0, past, -1)
         at = ctypes.cast(tokens.buffer_info()[0] + 4 * past, ctypes.POINTER(ctypes.c_int32))
-        if api.llama_decode(context, api.llama_batch_get_one(at, n)) != 0:
+        batch = api.llama_batch_get_one(at, n)
+        if self.thread.submit(api.llama_decode, context, batch).result() != 0:
             sys.exit("llama_decode fails")
         return api.llama_get_logits_ith(context, -1)
 

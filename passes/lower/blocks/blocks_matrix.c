@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many rows by blocks on matrix registers (KMatrix). Rows of x become tiles of bf16 once, in scratch memory
+// that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded to
+// f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for an
+// element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three products
+// are added up, all but that of the rests. Accumulation: as the registers do it within the steps of a turn, and
+// turns are added in f32, in rising k. A row that is not finite gives
+// nothing finite.
+#include "passes/lower/blocks/blocks_product.h"
+
+enum {
+    SIDE = 16,                    // rows and columns of a register
+    SUMS = 0, ROWS = 4, WEIGHTS = 6, // registers: four of sums, two of x, two of weights
+    BLOCK = 2 * SIDE,             // rows of a tile, and columns of a record
+    TILE_ELEMENTS = SIDE * BLOCK_UNIT,
+    TILE_WORDS = TILE_ELEMENTS / 2,
+    TILE_SUMS = BLOCK * BLOCK,
+    PANEL_RECORDS = 8, // of a thread at a time, at most
+    TURN_UNITS = 8,    // of k, at least
+    LEAST_ROWS = SIDE,
+    MOST_PARTS = 2
+};
+// Errors of products of random numbers, of their norm, with one part and with two.
+static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 8e-6};
+
+typedef struct Grid {
+    Lower *l;
+    const BlockProduct *p;
+    uint8_t parts;
+    int64_t records;      // of a panel, at most
+    int64_t units, turns; // of a turn; of k
+    int64_t row_tiles;
+    uint32_t rows, panel, tiles, partial; // params: x, weights as words and as they are read, sums of turns
+    KRef panel_base, partial_base;
+    KRef live; // rows that exist in a run
+} Grid;
+
+static uint8_t parts_for(double accuracy)
+{
+    for (uint8_t n = 1; n <= MOST_PARTS; n++)
+        if (error_of_parts[n] <= accuracy)
+            return n;
+    return 0;
+}
+
+bool block_matrix_fit(const Lower *l, const BlockProduct *p)
+{
+    return l->caps->has_matrix && l->caps->f32_lanes == SIDE && p->packed.lanes == SIDE &&
+           p->packed.beside * SIDE == BLOCK && p->rows >= LEAST_ROWS &&
+           parts_for(l->pass->options->accuracy) > 0;
+}
+
+static int64_t units_of(const BlockProduct *p)
+{
+    return p->packed.blocks * p->packed.units;
+}
+
+// Whole blocks, of equal turns.
+static int64_t units_of_turn(const BlockProduct *p)
+{
+    const int64_t all = units_of(p);
+    for (int64_t n = p->packed.units; n < all; n += p->packed.units)
+        if (n >= TURN_UNITS && all % n == 0)
+            return n;
+    return all;
+}
+
+// As many records as share a pass over x, but two panels for each thread.
+static int64_t records_of_panel(const Lower *l, const BlockProduct *p)
+{
+    const int64_t all = ceil_div(p->columns, BLOCK), share = all / (2 * (int64_t)l->caps->threads);
+    return share >= PANEL_RECORDS ? PANEL_RECORDS : share >= 1 ? share : 1;
+}
+
+// --- rows of x -----------------------------------------------------------------------------------
+
+// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit.
+static KRef row_place(const Grid *g, KRef tile, KRef unit)
+{
+    Kernel *k = g->l->k;
+    const KRef turn = k_expr(k, "$ / #", unit, g->units), rest = k_expr(k, "$ % #", unit, g->units);
+    const KRef of_tile = k_expr(k, "$ * # + $", turn, g->row_tiles, tile);
+    return k_expr(k, "($ * # + $) * #", of_tile, g->units, rest, g->parts * TILE_ELEMENTS);
+}
+
+static void store_parts(const Grid *g, KRef to, KRef value)
+{
+    Kernel *k = g->l->k;
+    if (g->parts == 1)
+        k_store(k, g->rows, to, k_cast(k, value, DTYPE_bf16), SIDE);
+    else
+        k_matrix_split(k, g->rows, to, k_index(k, TILE_ELEMENTS), value);
+}
+
+static void split_row(const Grid *g, KRef row, bool is_real)
+{
+    Kernel *k = g->l->k;
+    const KRef tile = k_expr(k, "$ / #", row, SIDE), line = k_expr(k, "$ % # * #", row, SIDE, BLOCK_UNIT);
+    const KRef unit = k_loop(k, units_of(g->p), KFOR_SERIAL, "u");
+    const KRef to = k_add(k, row_place(g, tile, unit), line);
+    const KRef from = k_expr(k, "$ * # + $ * # + $", row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
+    for (int64_t i = 0; i < BLOCK_UNIT; i += SIDE) {
+        const KRef value = is_real ? k_load(k, g->p->x_rows, k_expr(k, "$ + #", from, i), SIDE, SIDE)
+                                   : k_splat(k, k_number(k, DTYPE_f32, 0), SIDE);
+        store_parts(g, k_expr(k, "$ + #", to, i), value);
+    }
+    k_end(k);
+}
+
+// Rows behind the last one are zeros, up to the end of a tile.
+static void split_rows(const Grid *g)
+{
+    Kernel *k = g->l->k;
+    const KRef end = k_expr(k, "($ + #) / # * #", g->live, BLOCK - 1, BLOCK, BLOCK);
+    const KRef row = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "r");
+    k_if(k, k_lt(k, row, g->live));
+    split_row(g, row, true);
+    k_else(k);
+    split_row(g, row, false);
+    k_ends(k, 2);
+    k_barrier(k);
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// Words of a unit of a record: [part][vector][pair][column].
+static int64_t unit_words(const Grid *g)
+{
+    return g->parts * 2 * TILE_WORDS;
+}
+
+// Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number in
+// [1, 2), which a multiply-add brings to its place, up to 2^-16 of the scale.
+typedef struct Decoding {
+    KRef words[BLOCK_MAX_WORDS], scale, add;
+} Decoding;
+
+enum { MANTISSA = 23, HALF = 1 << 15, ONE_BITS = 127 << MANTISSA };
+
+static KRef whole(Kernel *k, int64_t v)
+{
+    return k_splat(k, k_integer(k, DTYPE_i32, v), SIDE);
+}
+
+static KRef number(Kernel *k, double v)
+{
+    return k_splat(k, k_number(k, DTYPE_f32, v), SIDE);
+}
+
+// A NaN whose bits do not overflow when they are rounded.
+static KRef plain_nan(Kernel *k, KRef value)
+{
+    const KRef nan = k_bitcast(k, whole(k, 0x7fc00000), DTYPE_f32);
+    return k_select(k, k_op(k, KOP_ne, value, value, 0), nan, value);
+}
+
+static void open_group(const Grid *g, const PackedGroup *group, Decoding *d)
+{
+    Kernel *k = g->l->k;
+    const PackedBlocks *b = &g->p->packed;
+    // Cut off instead of rounded, numbers are too small by half of what the last bit counts: by about so much.
+    const double more = g->parts == 1 ? 1 + 0.7 / 256 : 1;
+    d->scale = k_mul(k, group->scale, number(k, more * (1 << (b->low + b->high))));
+    const KRef zero = k_neg(k, d->scale);
+    d->add = group->add ? k_fma(k, group->add, number(k, more), zero) : zero;
+    if (g->parts > 1) {
+        d->scale = plain_nan(k, d->scale);
+        d->add = plain_nan(k, d->add);
+    }
+}
+
+static KRef decoded(const Grid *g, const Decoding *d, int64_t e)
+{
+    Kernel *k = g->l->k;
+    const PackedBlocks *b = &g->p->packed;
+    const KRef bits = blocks_packed_bits(k, b, d->words, e, MANTISSA - (b->low + b->high));
+    return k_fma(k, k_bitcast(k, k_or(k, bits, whole(k, ONE_BITS)), DTYPE_f32), d->scale, d->add);
+}
+
+// Numbers whose upper halves are those of the rounded ones; ties go away from zero.
+static KRef rounded(Kernel *k, KRef value)
+{
+    return k_bitcast(k, k_add(k, k_bitcast(k, value, DTYPE_i32), whole(k, HALF)), DTYPE_f32);
+}
+
+static KRef cut(Kernel *k, KRef value)
+{
+    return k_bitcast(k, k_and(k, k_bitcast(k, value, DTYPE_i32), whole(k, -2 * HALF)), DTYPE_f32);
+}
+
+static void store_words(const Grid *g, KRef to, int64_t part, KRef low, KRef high)
+{
+    Kernel *k = g->l->k;
+    k_store(k, g->panel, k_expr(k, "$ + #", to, part * 2 * TILE_WORDS),
+            k_bitcast(k, k_pair_bf16(k, low, high), DTYPE_i32), SIDE);
+}
+
+// Two elements of the columns of a vector.
+static void store_pair(const Grid *g, KRef to, KRef low, KRef high)
+{
+    Kernel *k = g->l->k;
+    if (g->parts == 1) {
+        store_words(g, to, 0, low, high);
+        return;
+    }
+    const KRef a = cut(k, rounded(k, low)), b = cut(k, rounded(k, high));
+    store_words(g, to, 0, a, b);
+    store_words(g, to, 1, rounded(k, k_sub(k, low, a)), rounded(k, k_sub(k, high, b)));
+}
+
+static void decode_unit(const Grid *g, const PackedNumbers *numbers, const PackedUnit *u, KRef to)
+{
+    Kernel *k = g->l->k;
+    const PackedBlocks *b = &g->p->packed;
+    Decoding d = {0};
+    PackedGroup group = {0};
+    KRef low = 0;
+    blocks_packed_words(k, b, u, d.words);
+    for (int64_t e = 0; e < BLOCK_UNIT; e++) {
+        if (e == group.end) {
+            group = blocks_packed_group(k, b, numbers, u, e);
+            open_group(g, &group, &d);
+        }
+        const KRef value = decoded(g, &d, e);
+        if (e % 2 == 0)
+            low = value;
+        else
+            store_pair(g, k_expr(k, "$ + #", to, e / 2 * SIDE), low, value);
+    }
+}
+
+// Fetches a share of what the next turn reads of a record, or the first turn of the next panel.
+static void fetch_ahead(const Grid *g, KRef turn, KRef block, KRef unit)
+{
+    Kernel *k = g->l->k;
+    const PackedBlocks *b = &g->p->packed;
+    const int64_t word = 4, share = b->record / b->units, here = g->units / b->units;
+    if (g->l->caps->cpu.ahead_bytes == 0 || g->l->constant_bytes <= g->l->caps->cpu.l2_bytes)
+        return;
+    const KRef is_last = g->turns > 1 ? k_expr(k, "$ / #", turn, g->turns - 1) : k_index(k, 1);
+    const KRef next = k_expr(k, "$ + ($ * # + #)", block, is_last, (g->records - 1) * b->blocks, here);
+    const KRef first = k_expr(k, "$ * # + $ * #", next, b->record / word, unit, share / word);
+    for (int64_t i = 0; i < share; i += CACHE_LINE)
+        k_prefetch(k, b->param[BLOCK_WORDS], k_expr(k, "$ + #", first, i / word));
+}
+
+// The units of a turn of record `record`, number `i` of the panel.
+static void decode_record(const Grid *g, KRef record, KRef i, KRef turn)
+{
+    Kernel *k = g->l->k;
+    const PackedBlocks *b = &g->p->packed;
+    const KRef v = k_loop(k, b->beside, KFOR_SERIAL, "v");
+    const int64_t blocks = g->units / b->units;
+    const KRef done = k_loop(k, blocks, KFOR_SERIAL, "b"), block = k_expr(k, "$ * # + $", turn, blocks, done);
+    const PackedPlace at = blocks_packed_place(k, b, k_expr(k, "$ * # + $", record, b->beside, v), block);
+    const PackedNumbers numbers = blocks_packed_numbers(k, b, &at);
+    for (int64_t t = 0; t < blocks_packed_turns(b); t++) {
+        const KRef unit = blocks_packed_open(k, b, t);
+        const PackedUnit u = {.at = at, .unit = unit, .turn = t};
+        fetch_ahead(g, turn, at.record, unit);
+        const KRef of_turn = k_expr(k, "$ * # + ($ * # + $)", i, g->units, done, b->units, unit);
+        decode_unit(g, &numbers, &u,
+                    k_expr(k, "$ * # + ($ * # + $)", of_turn, unit_words(g), v, TILE_WORDS, g->panel_base));
+        blocks_packed_close(k, b);
+    }
+    k_ends(k, 2);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+enum { KEPT = 255 };
+typedef struct Phase {
+    uint8_t rows, weights; // part that is loaded, or KEPT: what is there already
+} Phase;
+
+// Products of two tiles of x by two of weights, which are loaded right before their first use.
+static void emit_phase(const Grid *g, Phase phase, KRef x, KRef w)
+{
+    Kernel *k = g->l->k;
+    const int64_t next_tile = g->units * g->parts * TILE_ELEMENTS;
+    for (uint8_t i = 0; i < 2; i++) {
+        if (phase.rows != KEPT)
+            k_matrix_load(k, ROWS + i, g->rows,
+                          k_expr(k, "$ + #", x, i * next_tile + phase.rows * TILE_ELEMENTS),
+                          k_index(k, BLOCK_UNIT));
+        for (uint8_t j = 0; j < 2; j++) {
+            if (i == 0 && phase.weights != KEPT)
+                k_matrix_load(k, WEIGHTS + j, g->panel,
+                              k_expr(k, "$ + #", w, (2 * phase.weights + j) * TILE_WORDS), k_index(k, SIDE));
+            k_matrix_mac(k, DTYPE_f32, (uint8_t)(SUMS + 2 * i + j), ROWS + i, WEIGHTS + j);
+        }
+    }
+}
+
+// The sums of a turn for a tile of rows and the columns of a record.
+static void multiply_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef sums)
+{
+    static const Phase two_parts[] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
+    Kernel *k = g->l->k;
+    for (uint8_t r = 0; r < 4; r++)
+        k_matrix_zero(k, SUMS + r);
+    const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
+    const KRef x = row_place(g, k_expr(k, "$ * 2", tile), k_expr(k, "$ * # + $", turn, g->units, unit));
+    const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
+    if (g->parts == 1)
+        emit_phase(g, whole, x, w);
+    else
+        for (int n = 0; n < 3; n++)
+            emit_phase(g, two_parts[n], x, w);
+    k_end(k);
+    for (uint8_t r = 0; r < 4; r++)
+        k_matrix_store(k, SUMS + r, sums, k_index(k, r / 2 * SIDE * BLOCK + r % 2 * SIDE), k_index(k, BLOCK));
+}
+
+// Vector v of line `line` of a tile: what earlier turns have given, and this one's sums.
+static KRef sum_so_far(const Grid *g, KRef turn, KRef sums, KRef line, KRef held, int64_t v)
+{
+    Kernel *k = g->l->k;
+    const KRef sum = k_aload(k, sums, k_expr(k, "$ * # + #", line, BLOCK, v * SIDE), SIDE);
+    if (g->turns == 1)
+        return sum;
+    const KRef all = k_var(k, sum, "sum");
+    k_if(k, k_lt(k, k_index(k, 0), turn));
+    k_set(k, all, k_add(k, sum, k_load(k, g->partial, k_expr(k, "$ + #", held, v * SIDE), SIDE, SIDE)));
+    k_end(k);
+    return k_get(k, all);
+}
+
+static void store_line(const Grid *g, KRef row, KRef column, int64_t real, const KRef *sum)
+{
+    Kernel *k = g->l->k;
+    k_if(k, k_lt(k, row, g->live));
+    for (int64_t v = 0; v * SIDE < real; v++) {
+        const int64_t left = real - v * SIDE;
+        block_product_store(g->l, g->p, row, k_expr(k, "$ + #", column, v * SIDE),
+                            (uint8_t)(left < SIDE ? left : SIDE), sum[v]);
+    }
+    k_end(k);
+}
+
+// Tile `tile` of rows by record number `i` of a panel, which has `real` columns from `column` on.
+static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real, KRef sums)
+{
+    Kernel *k = g->l->k;
+    KRef sum[2];
+    multiply_tile(g, turn, tile, i, sums);
+    const KRef line = k_loop(k, BLOCK, KFOR_SERIAL, "i");
+    const KRef place = k_expr(k, "($ * # + $) * #", tile, g->records, i, TILE_SUMS);
+    const KRef held = g->turns == 1 ? 0 : k_expr(k, "$ + $ * # + $", place, line, BLOCK, g->partial_base);
+    for (int64_t v = 0; v < 2; v++)
+        sum[v] = sum_so_far(g, turn, sums, line, held, v);
+    const KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
+    if (g->turns == 1) {
+        store_line(g, row, column, real, sum);
+    } else {
+        k_if(k, k_expr(k, "$ + 1 < #", turn, g->turns));
+        for (int64_t v = 0; v < 2; v++)
+            k_store(k, g->partial, k_expr(k, "$ + #", held, v * SIDE), sum[v], SIDE);
+        k_else(k);
+        store_line(g, row, column, real, sum);
+        k_end(k);
+    }
+    k_end(k);
+}
+
+// A panel of n records, each of `real` columns, from number `first` on.
+static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
+{
+    Kernel *k = g->l->k;
+    k_matrix_begin(k, SIDE, SIDE);
+    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    const KRef turn = k_loop(k, g->turns, KFOR_SERIAL, "turn");
+    const KRef decoded = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
+    decode_record(g, k_add(k, first, decoded), decoded, turn);
+    k_end(k);
+    const KRef tiles = k_expr(k, "($ + #) / #", g->live, BLOCK - 1, BLOCK);
+    const KRef tile = k_for(k, k_index(k, 0), tiles, 1, KFOR_SERIAL, "t");
+    const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
+    emit_tile(g, turn, tile, i, k_expr(k, "($ + $) * #", first, i, BLOCK), real, sums);
+    k_ends(k, 3);
+    k_matrix_end(k);
+}
+
+void block_matrix_emit(Lower *l, const BlockProduct *p)
+{
+    rlx_assert(block_matrix_fit(l, p));
+    Kernel *k = l->k;
+    const KRef live = block_product_live(l, p);
+    Grid g = {.l = l,
+              .p = p,
+              .parts = parts_for(l->pass->options->accuracy),
+              .records = records_of_panel(l, p),
+              .units = units_of_turn(p),
+              .row_tiles = ceil_div(p->rows, BLOCK) * 2,
+              .live = live ? live : k_index(k, p->rows)};
+    g.turns = units_of(p) / g.units;
+    const int64_t whole = p->columns / BLOCK;
+    g.rows = lower_param_scratch(l, "rows of parts", DTYPE_bf16,
+                                 (uint64_t)(g.row_tiles * units_of(p) * g.parts * TILE_ELEMENTS));
+    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32, (uint64_t)(g.records * g.units * unit_words(&g)),
+                                         &g.panel_base);
+    if (g.turns > 1)
+        g.partial = lower_param_thread_scratch(l, "sums", DTYPE_f32,
+                                               (uint64_t)(g.row_tiles / 2 * g.records * TILE_SUMS),
+                                               &g.partial_base);
+    split_rows(&g);
+    if (whole > 0) {
+        const KRef panel = k_loop(k, ceil_div(whole, g.records), KFOR_PARALLEL, "p");
+        const KRef first = k_expr(k, "$ * #", panel, g.records);
+        emit_panel(&g, first, k_expr(k, "min(#, # - $)", g.records, whole, first), BLOCK);
+        k_end(k);
+    }
+    if (p->columns % BLOCK)
+        emit_panel(&g, k_index(k, whole), k_index(k, 1), p->columns % BLOCK);
+}
