@@ -55,7 +55,8 @@ static bool is_plain_function(KDevice f)
 {
     static const bool is_plain[KDEV_COUNT] = {
         [KDEV_cp_async_words] = true, [KDEV_cp_async_commit] = true, [KDEV_cp_async_wait] = true,
-        [KDEV_mma_bf16] = true,       [KDEV_pack_bf16] = true,
+        [KDEV_mma_bf16] = true,       [KDEV_pack_bf16] = true,        [KDEV_mma_bytes] = true,
+        [KDEV_line_words] = true,     [KDEV_warp_sync] = true,
     };
     return is_plain[f];
 }
