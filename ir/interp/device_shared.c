@@ -147,14 +147,6 @@ CallResult interp_shared_get_words(Call *c)
     return interp_shared_get4(c);
 }
 
-CallResult interp_line_words(Call *c)
-{
-    for (uint32_t t = c->begin; t < c->end; t++)
-        if (!get_words(c, t, call_int(c, 1, t), call_shared_address(c, 2, call_int(c, 3, t)), LINE_WORDS, LINE))
-            break;
-    return CALL_DONE;
-}
-
 CallResult interp_shared_words(Call *c)
 {
     for (uint32_t t = c->begin; t < c->end; t++)

@@ -9,17 +9,8 @@ enum { MAX_DEPTH = 64, MANY_READS = 128 };
 // Turns of a loop whose bounds are not known: it ends where data of a run do, which are few steps mostly.
 static const double unknown_turns = 4;
 
-// Is it what is done where a number is not one? Almost never.
-static bool is_of_nan(const Kernel *k, const KInst *n)
-{
-    const KInst *is = n->kind == KI_if ? k_inst(k, n->a) : NULL;
-    return is != NULL && is->kind == KI_op && is->kop == KOP_ne && is->a == is->b;
-}
-
 static double turns_of(const Kernel *k, const KInst *n)
 {
-    if (is_of_nan(k, n))
-        return 0;
     const bool is_grid = n->flags == KFOR_GROUP || (n->flags == KFOR_PARALLEL && k->group == 0);
     int64_t lo = 0, hi = 0;
     if (n->kind != KI_for || is_grid)

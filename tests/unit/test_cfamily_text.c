@@ -335,20 +335,6 @@ static void test_late_wait(void **state)
     }
 }
 
-// What is only done where a number is not one does not make a kernel long.
-static void test_reads_for_nan(void **state)
-{
-    (void)state;
-    Kernel *k = new_kernel(DTYPE_f32, DTYPE_f32);
-    const KRef x = k_load(k, 0, k_index(k, 0), 1, 1);
-    k_if(k, k_op(k, KOP_ne, x, x, 0));
-    const KRef i = k_loop(k, 1000, KFOR_SERIAL, "i");
-    k_store(k, 1, i, k_load(k, 0, i, 1, 1), 1);
-    k_ends(k, 2);
-    assert_true(kernel_reads(k) == 1);
-    assert_false(kernel_takes_long(k));
-}
-
 static void test_same_text_every_time(void **state)
 {
     (void)state;
@@ -554,7 +540,6 @@ int main(void)
         cmocka_unit_test_setup(test_order_of_building, reset),
         cmocka_unit_test_setup(test_wait, reset),
         cmocka_unit_test_setup(test_late_wait, reset),
-        cmocka_unit_test_setup(test_reads_for_nan, reset),
         cmocka_unit_test_setup(test_same_text_every_time, reset),
         cmocka_unit_test_setup(test_partial_vectors, reset),
         cmocka_unit_test_setup(test_horizontal, reset),

@@ -107,8 +107,7 @@ void team_fetch_digits(const Team *t, KRef chunk)
 KRef team_unit(const Team *t, KRef number)
 {
     rlx_assert(t->has_digits && number != 0);
-    const KRef at = k_expr(t->l->k, "$ * #", number, team_unit_words(t));
-    return t->xs_begin != 0 ? k_add(t->l->k, t->xs_begin, at) : at;
+    return k_expr(t->l->k, "$ * #", number, team_unit_words(t));
 }
 
 static KRef word(const Team *t, uint32_t v)

@@ -278,7 +278,10 @@ static void emit_group(Stream *s, KRef row)
     add_stage(s, stage);
     k_end(k);
     k_barrier(k);
-    const TeamParts parts = {s->partial, s->matrices, s->columns, s->parts};
+    const TeamParts parts = {.sums = s->partial,
+                             .matrices = s->matrices,
+                             .columns = s->columns,
+                             .parts = s->parts};
     team_store_parts(t, &parts, row, is_some);
 }
 

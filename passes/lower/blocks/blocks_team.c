@@ -260,7 +260,8 @@ void team_store(const Team *t, KRef row, KRef column, const KRef *sums, KRef is_
 static KRef joined_parts(const Team *t, const TeamParts *p, KRef column, int64_t matrix)
 {
     Kernel *k = t->l->k;
-    const KRef from = k_expr(k, "($ + #) * #", column, matrix * p->columns, p->parts);
+    KRef from = k_expr(k, "($ + #) * #", column, matrix * p->columns, p->parts);
+    from = p->begin != 0 ? k_add(k, p->begin, from) : from;
     KRef sum = k_aload(k, p->sums, from, 1);
     for (int64_t part = 1; part < p->parts; part++)
         sum = team_op(t, KOP_add, sum, k_aload(k, p->sums, k_expr(k, "$ + #", from, part), 1));
@@ -273,7 +274,7 @@ void team_store_parts(const Team *t, const TeamParts *p, KRef row, KRef is_some)
     Kernel *k = t->l->k;
     const KRef i = k_for(k, t->thread, k_index(k, p->columns), t->threads, KFOR_SERIAL, "i");
     const KRef column = k_add(k, t->column, i);
-    k_if(k, team_op(t, KOP_lt, column, k_index(k, t->p->columns)));
+    k_if(k, team_op(t, KOP_lt, column, p->end != 0 ? p->end : k_index(k, t->p->columns)));
     KRef sum[2] = {0};
     for (int64_t m = 0; m < p->matrices; m++)
         sum[m] = joined_parts(t, p, i, m);

@@ -53,7 +53,6 @@ typedef struct Team {
     bool is_early; // weights may be read before the kernels before have ended
     KRef magic, thread, lane, team; // number of the thread in its team, of the team
     KRef tile, xs, values;          // shared
-    KRef xs_begin;                  // of the digits in xs, 0: at its begin
     KRef column, expert;            // the first one of the group; whose matrix it is
     KRef w_base, x_base;            // of column 0, of the row
     KRef held, held_x;              // words and elements of x on their way
@@ -128,10 +127,11 @@ void team_add_piece(const Team *t, const Piece *piece, int64_t column, KRef to);
 // The scale of a piece's elements from the one `ahead` of its first on, which are of one group, and the min
 // (0: none), of the block from word `from` on.
 void team_step_numbers(const Team *t, const Piece *piece, KRef from, int64_t ahead, KRef *scale, KRef *min);
-// Sums of the columns of a group by parts of k, for each of the matrices: [matrices][columns][parts], shared.
+// Sums of columns by parts of k, for each of the matrices: [matrices][columns][parts], shared.
 typedef struct TeamParts {
     KRef sums;
     int64_t matrices, columns, parts;
+    KRef begin, end; // of them in `sums`, 0: at its begin; of the columns that there are, 0: all of the product
 } TeamParts;
 // Adds them up and stores the columns that there are.
 void team_store_parts(const Team *t, const TeamParts *p, KRef row, KRef is_some);
