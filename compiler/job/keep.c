@@ -2,6 +2,7 @@
 // See keep.h.
 #include "compiler/job/keep.h"
 #include "codegen/host/host.h"
+#include "compiler/import/llm/llm.h"
 #include "compiler/job/node_find.h"
 #include <string.h>
 
@@ -57,6 +58,8 @@ static bool add_set(Cli *c, Plan *p, const char *given)
     uint8_t *has = ARENA_ARRAY(a, uint8_t, p->outputs.len + 1u);
     if (eq == NULL || strcmp(set.name, host_identifier(a, set.name)) != 0)
         return wrong(c, given, "NAME=OUTPUT,OUTPUT with a C identifier");
+    if (strcmp(set.name, LLM_PLAIN_SET) == 0)
+        return wrong(c, given, "another name");
     for (uint32_t i = 0; i < p->sets.len; i++)
         if (strcmp(p->sets.data[i].name, set.name) == 0)
             return wrong(c, given, "every name once");
@@ -76,6 +79,20 @@ static bool add_set(Cli *c, Plan *p, const char *given)
     return true;
 }
 
+// Language models give the best tokens only to runs that are drawn from.
+static void add_plain_set(Plan *p)
+{
+    uint8_t *has = ARENA_ARRAY(p->arena, uint8_t, p->outputs.len + 1u);
+    bool has_top = false;
+    for (uint32_t i = 0; i < p->outputs.len; i++) {
+        has[i] = strcmp(p->outputs.data[i].name, LLM_TOP) != 0;
+        has[i] = has[i] && (i == 0 || strcmp(p->outputs.data[i - 1].name, LLM_TOP) != 0);
+        has_top |= !has[i];
+    }
+    if (has_top)
+        vec_push(p->arena, &p->sets, ((PlanSet){.name = LLM_PLAIN_SET, .has = has}));
+}
+
 bool sets_apply(Cli *c, Plan *p)
 {
     rlx_assert(p->sets.len == 0);
@@ -86,6 +103,8 @@ bool sets_apply(Cli *c, Plan *p)
         return wrong(c, given->data[PLAN_MAX_SETS], "at most 31 sets");
     for (uint32_t i = 0; ok && i < given->len; i++)
         ok = add_set(c, p, given->data[i]);
+    if (ok && given->len < PLAN_MAX_SETS)
+        add_plain_set(p);
     if (ok)
         plan_use_sets(p, &scratch);
     arena_free(&scratch);

@@ -226,13 +226,22 @@ static bool find_drafts(const Job *j, LanguageSizes *out)
     return out->drafts >= 0;
 }
 
-static uint32_t find_best(const Job *j)
+// 0: there is none.
+static uint32_t find_output(const Job *j, const char *name)
 {
     uint32_t i = j->plan->outputs.len;
     while (i-- > 1)
-        if (strcmp(j->plan->outputs.data[i].name, LLM_BEST) == 0)
+        if (strcmp(j->plan->outputs.data[i].name, name) == 0)
             return i;
     return 0;
+}
+
+static uint32_t find_plain_set(const Job *j)
+{
+    uint32_t i = j->plan->sets.len;
+    while (i > 0 && strcmp(j->plan->sets.data[i - 1].name, LLM_PLAIN_SET) != 0)
+        i--;
+    return i;
 }
 
 static bool is_cache(const PlanIo *state)
@@ -266,7 +275,9 @@ bool language_sizes(const Job *j, LanguageSizes *out)
         !has_form(j, 2, 1, out))
         return false;
     out->most_rows = s->symbol[out->rows].max;
-    out->best = find_best(j);
+    out->best = find_output(j, LLM_BEST);
+    out->plain = find_plain_set(j);
+    out->top = out->plain != 0 ? find_output(j, LLM_TOP) : 0;
     out->context = s->symbol[out->past].max + 1;
     out->cache_rows = has_fixed_states(j) ? 0 : out->context - 1 + out->most_rows;
     return true;
@@ -291,7 +302,7 @@ bool language_slots(const Job *j, LanguageSizes *out)
         !has_form(j, 1, LLM_SLOTS_INPUTS, out))
         return false;
     out->most_rows = j->plan->graph->symbols->symbol[out->rows].max;
-    out->best = find_best(j);
+    out->best = find_output(j, LLM_BEST);
     out->context = out->cache_rows = j->plan->inputs.data[LLM_SLOTS_PAGES].dim[1] * LLM_PAGE;
     return true;
 }

@@ -37,6 +37,7 @@ enum {
 
 // A flag of NAME_feed_text beside RLX_TOKENS_*: the tokens are run with those that come next.
 enum { RLX_SESSION_LATER = 256 };
+enum { RLX_SESSION_FEW = 2 }; // of rlx_session.draws
 
 struct rlx_session_model;
 struct rlx_slots;
@@ -60,7 +61,8 @@ typedef struct rlx_session {
     float *first_logits;       // of which this is the first,
     const float *chosen_logits; // and this the one from which `chosen` came
     int64_t away, n_away;      // rows of the last run's logits that first_logits gets when they are asked for
-    int draws;                 // the last NAME_next had settings: it does not take the most likely token
+    int draws;                 // the last NAME_next had settings: 1, or RLX_SESSION_FEW: of few tokens
+    int has_top;               // the last run gave the best tokens
     int32_t best;              // the most likely token by the first row, of the device; -1: it says nothing
     int64_t n_ahead;           // drafts whose rows of states and logits are there
     rlx_stream stream;

@@ -21,7 +21,10 @@ static inline rlx_status rlx_session_step(rlx_session *s, int64_t n, int64_t n_d
         return status == RLX_OK ? RLX_ERR_NULL : status;
     for (int64_t i = 0; i < n; i++)
         input[i] = s->tokens[s->n_run + i];
-    return rlx_run(&s->ctx);
+    s->ctx.outputs = s->has_top ? 0 : s->kind->plain;
+    status = rlx_run(&s->ctx);
+    s->ctx.outputs = 0;
+    return status;
 }
 
 static inline int rlx_session_run_alone(rlx_session *s)
@@ -29,7 +32,8 @@ static inline int rlx_session_run_alone(rlx_session *s)
     const char *logits;
     s->has_logits = 0;
     rlx_session_lose_logits(s);
-    s->ctx.left = rlx_session_can_leave(s->kind, &s->ctx) && !s->draws;
+    s->has_top = s->draws == RLX_SESSION_FEW && s->kind->top != 0 && rlx_session_can_leave(s->kind, &s->ctx);
+    s->ctx.left = rlx_session_can_leave(s->kind, &s->ctx) && (!s->draws || s->has_top);
     while (s->n_run < s->n_tokens) {
         const int64_t left = s->n_tokens - s->n_run, most = s->kind->most_rows, n = left < most ? left : most;
         const int64_t drafts = n == left ? rlx_session_drafts_of_run(s, most - n) : 0;

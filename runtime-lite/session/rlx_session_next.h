@@ -139,6 +139,18 @@ static inline int rlx_session_has_best(const rlx_session *s)
     return s->best >= 0 && (size_t)s->best < s->kind->vocab->n_tokens && s->logits == s->first_logits;
 }
 
+// Draws from the best tokens, which the device has found. RLX_TEXT_NONE: they do not say enough.
+static inline int32_t rlx_session_choose_few(rlx_session *s, rlx_sampling *sampling)
+{
+    const float *logits;
+    const int64_t *tokens;
+    if (!s->has_top || s->logits != s->first_logits || !rlx_samples_few(sampling))
+        return RLX_TEXT_NONE;
+    logits = (const float *)rlx_output(s->runs_on, s->kind->top);
+    tokens = (const int64_t *)rlx_output(s->runs_on, s->kind->top + 1);
+    return logits == NULL || tokens == NULL ? RLX_TEXT_NONE : rlx_sample_few(sampling, logits, tokens);
+}
+
 static inline int32_t rlx_session_choose(rlx_session *s, rlx_sampling *sampling)
 {
     const size_t most = RLX_SESSION_LAST, all = (size_t)s->n_tokens, n = all < most ? all : most;
@@ -146,6 +158,9 @@ static inline int32_t rlx_session_choose(rlx_session *s, rlx_sampling *sampling)
     best.temperature = 0.0f;
     if (sampling == NULL && rlx_session_has_best(s))
         return s->best;
+    const int32_t token = sampling != NULL ? rlx_session_choose_few(s, sampling) : RLX_TEXT_NONE;
+    if (token != RLX_TEXT_NONE)
+        return token;
     const int status = rlx_session_fetch(s);
     if (status < 0)
         return status;
@@ -168,7 +183,7 @@ static inline int32_t rlx_session_next(rlx_session *s, rlx_sampling *sampling)
         rlx_session_clear_text(s);
     if (s->n_tokens >= s->kind->context)
         return rlx_session_end(s, RLX_END_CONTEXT);
-    s->draws = sampling != NULL;
+    s->draws = sampling == NULL ? 0 : rlx_samples_few(sampling) ? RLX_SESSION_FEW : 1;
     status = rlx_session_run(s);
     if (status < 0)
         return status;

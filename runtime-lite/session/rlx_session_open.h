@@ -60,6 +60,8 @@ typedef struct rlx_session_model {
     uint32_t logit_rows;      // slot of the size L, where there are drafts
     int64_t drafts;           // of a session at most
     uint32_t best;            // the output with the most likely token by each row; 0: there is none
+    uint32_t top;             // that with the RLX_SAMPLE_FEW best logits, before that with their tokens; 0: none
+    uint32_t plain;           // rlx_ctx.outputs of runs that do not compute them
     rlx_status (*fetch)(const rlx_ctx *ctx, uint32_t slot, size_t first, size_t bytes); // rlx_fetch_output
     rlx_session_sizes sizes;
 } rlx_session_model;
@@ -156,6 +158,7 @@ static inline void rlx_session_begin(rlx_session *s, const rlx_session_model *ki
     s->best = -1;
     s->away = s->n_away = 0;
     s->draws = 0;
+    s->has_top = 0;
     s->chosen = -1;
     s->runs_on = &s->ctx;
     s->slots = NULL;

@@ -253,6 +253,7 @@ static inline int rlx_session_restore(rlx_session *s, const void *memory, size_t
     rlx_session_trim(s);
     s->has_logits = (int)h.has_logits;
     s->best = -1;
+    s->has_top = 0;
     if (h.has_logits != 0)
         memcpy(s->first_logits, from + p.logits, s->kind->sizes.logits);
     rlx_session_write(s, from + p.held, (size_t)h.n_held);
@@ -285,6 +286,7 @@ static inline int rlx_session_fork(rlx_session *to, rlx_session *from)
     to->logits = to->first_logits;
     to->best = from->logits == from->first_logits ? from->best : -1;
     to->n_away = 0;
+    to->has_top = 0;
     if (from->has_logits)
         memcpy(to->logits, from->logits, from->kind->sizes.logits);
     to->chosen = -1;

@@ -246,6 +246,59 @@ static inline int rlx_sampling_is_valid(const rlx_sampling *s)
            s->random != 0 && (s->bias != NULL || s->n_bias == 0) && (s->last != NULL || s->n_last == 0);
 }
 
+// Best first. So few that it does not matter how.
+enum { RLX_SAMPLE_FEW = 64 };
+static inline void rlx_candidate_sort(rlx_candidate *list, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        const rlx_candidate moved = list[i];
+        size_t at = i;
+        for (; at != 0 && rlx_is_better(moved, list[at - 1]); at--)
+            list[at] = list[at - 1];
+        list[at] = moved;
+    }
+}
+
+// The next token of the n best ones. Few come in their order first, so that draws do not depend on how they
+// were found.
+static inline int32_t rlx_sample_best(rlx_sampling *s, rlx_candidate *list, size_t n)
+{
+    rlx_candidate best = list[0];
+    if (n < RLX_SAMPLE_FEW)
+        rlx_candidate_sort(list, n);
+    for (size_t i = 1; i < n; i++)
+        best = rlx_is_better(list[i], best) ? list[i] : best;
+    if (s->temperature == 0.0f)
+        return best.token;
+    const size_t kept = rlx_keep_likely(s, list, &n, best.logit);
+    return rlx_draw(s, list + n - kept, kept, best.logit);
+}
+
+// Do these settings draw from fewer than RLX_SAMPLE_FEW logits, as they are?
+static inline int rlx_samples_few(const rlx_sampling *s)
+{
+    return rlx_sampling_is_valid(s) && s->temperature > 0.0f && s->top_k != 0 && s->top_k < RLX_SAMPLE_FEW &&
+           s->repeat_penalty == 1.0f && s->frequency_penalty == 0.0f && s->presence_penalty == 0.0f &&
+           s->n_bias == 0 && s->allows == NULL;
+}
+
+// The same token that rlx_sample chooses, by the RLX_SAMPLE_FEW largest of the logits and their tokens.
+// RLX_TEXT_NONE: they do not tell, because of NaN, or because it is open which of equal ones are among them.
+static inline int32_t rlx_sample_few(rlx_sampling *s, const float *logits, const int64_t *tokens)
+{
+    rlx_candidate list[RLX_SAMPLE_FEW];
+    if (!rlx_samples_few(s) || !(logits[s->top_k - 1] > logits[RLX_SAMPLE_FEW - 1]))
+        return RLX_TEXT_NONE;
+    for (size_t i = 0; i < RLX_SAMPLE_FEW; i++) {
+        if (isnan(logits[i]))
+            return RLX_TEXT_NONE;
+        list[i].token = (int32_t)tokens[i];
+        list[i].logit = logits[i];
+    }
+    rlx_candidate_sort(list, RLX_SAMPLE_FEW);
+    return rlx_sample_best(s, list, s->top_k);
+}
+
 // The largest of a block of logits; NaN does not count. Lanes of their own, so that compilers take vectors.
 enum { RLX_SAMPLE_BLOCK = 128, RLX_SAMPLE_LANES = 16 };
 static inline float rlx_largest_logit(const float *logits)
@@ -306,13 +359,7 @@ static inline int32_t rlx_sample(rlx_sampling *s, const float *logits, size_t n,
     }
     if (n_found == 0)
         return RLX_TEXT_NONE;
-    rlx_candidate best = list[0];
-    for (size_t i = 1; i < n_found; i++)
-        best = rlx_is_better(list[i], best) ? list[i] : best;
-    if (is_greedy)
-        return best.token;
-    const size_t kept = rlx_keep_likely(s, list, &n_found, best.logit);
-    return rlx_draw(s, list + n_found - kept, kept, best.logit);
+    return rlx_sample_best(s, list, n_found);
 }
 
 // --- probabilities -------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ TESTS = {
     "metal": ["save", "reuse", "shift", "context", "arguments"],
     "vulkan": ["save", "damaged", "fork", "reuse", "shift", "stops", "context", "arguments"],
 }[TARGET]
-GREEDY_TEST = [] if TARGET == "cuda" else ["greedy"]
+GREEDY_TEST = [] if TARGET == "cuda" else ["greedy", "drawn"]
 FEW = ["--dim", "T=1..4", "--dim", "P=0..47", "--accuracy", "0"]
 SIZES = FEW if TARGET == "cuda" else ["--context", "48"]
 STRICT = ["-std=c99", "-D_POSIX_C_SOURCE=200112L", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
@@ -78,14 +78,14 @@ def build(top, target, name, source, *options, flags=()):
 def check(top):
     metal = [f'-DRLX_METAL_LIBRARY="{d[:-1]}.so"' for d in glob.glob(f"{top}/rlxc/metal-*/")]
     plain, _ = build(top, "c", "plain", "session_test.c", "--context", "48")
-    tokens = run(["./p", "greedy"], plain)
+    tokens = run(["./p", "greedy", "drawn"], plain)
     once = ["-DOPEN_ONCE=1"]
     allowed = ["-DALLOWED=1e-5"]  # sums of a GPU's variants are added up in more different orders
     folder, device = build(top, TARGET, "alone", "session_test.c", *SIZES, flags=[*metal, *allowed, *once])
     said = run(["./p", *GREEDY_TEST, *part_of(TESTS, 2)], folder, **device)
     assert said == (tokens if GREEDY_TEST else ""), "other tokens than those of C"
     folder, _ = build(top, f"{TARGET},c", "both", "session_test.c", "--context", "48")
-    assert run(["./p", "greedy"], folder, **NO_DEVICE) == tokens, "other tokens without a device"
+    assert run(["./p", "greedy", "drawn"], folder, **NO_DEVICE) == tokens, "other tokens without a device"
     run(["./p", "fork"], folder, **NO_DEVICE)
     if TARGET == "vulkan" and is_taken(0, 3):
         small = ["--slots", "3", "--context", "300", "--bucket", "T=1,3,48"]

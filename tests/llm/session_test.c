@@ -86,6 +86,23 @@ static void test_greedy(void)
     }
 }
 
+// The same drawn, by settings for which a device finds the best tokens, and by others.
+static void test_drawn(void)
+{
+    const int32_t begin = M_BOS;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        rlx_sampling s = rlx_sampling_start(seed);
+        s.top_k = seed % 3 == 0 ? 64 : 40;
+        NEED(m_rewind(&one, 0) == 0 && m_feed(&one, &begin, 1) == 0);
+        for (int i = 0; i < 8; i++) {
+            const int32_t token = m_next(&one, &s);
+            printf("%d ", token);
+            if (token < 0)
+                break;
+        }
+    }
+}
+
 static void test_save(void)
 {
     static unsigned char again[SAVED];
@@ -443,7 +460,8 @@ int main(int argc, char **argv)
                  {"fork", test_fork},       {"reuse", test_reuse},     {"shift", test_shift},
                  {"stops", test_stops},     {"context", test_context}, {"arguments", test_arguments},
                  {"threads", test_threads}, {"memory", test_memory},
-                 {"greedy", test_greedy},   {"logprobs", test_logprobs},
+                 {"greedy", test_greedy},   {"drawn", test_drawn},
+                 {"logprobs", test_logprobs},
                  {"allocator", test_allocator}};
     int n = 0;
     for (int k = 1; k < argc; k++)

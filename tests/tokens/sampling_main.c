@@ -6,6 +6,7 @@
 #include "runtime-lite/text/rlx_stops.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int n_failed;
 
@@ -139,6 +140,64 @@ static void check_arguments(void)
     expect(is_zero, "a forbidden token never comes");
 }
 
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+// The largest logits, in the order in which a device may give them, and their tokens.
+static void find_few(const float *logits, size_t n, float *few, int64_t *tokens)
+{
+    static unsigned char is_taken[1000];
+    memset(is_taken, 0, n);
+    for (size_t i = 0; i < RLX_SAMPLE_FEW; i++) {
+        size_t best = n;
+        for (size_t j = n; j-- != 0;) // of equal ones the last
+            if (!is_taken[j] && (best == n || logits[j] > logits[best] || isnan(logits[j])))
+                best = j;
+        is_taken[best] = 1;
+        few[i] = logits[best];
+        tokens[i] = (int64_t)best;
+    }
+}
+
+// Draws from the largest logits are those from all of them.
+static void check_few(void)
+{
+    enum { N = 1000, ROUNDS = 300 };
+    static float logits[N], few[RLX_SAMPLE_FEW];
+    int64_t tokens[RLX_SAMPLE_FEW];
+    uint32_t state = 5;
+    int is_same = 1, n_open = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        rlx_sampling all = rlx_sampling_start((uint64_t)round), some = all;
+        for (size_t i = 0; i < N; i++) // in every other round many are equal
+            logits[i] = (float)(next_random(&state) % (round % 2 ? 40u : 1000000u)) / (round % 2 ? 8.0f : 1e5f);
+        all.top_k = some.top_k = 1 + next_random(&state) % (RLX_SAMPLE_FEW - 1);
+        find_few(logits, N, few, tokens);
+        const int32_t token = rlx_sample_few(&some, few, tokens), wanted = sample(&all, logits, N);
+        n_open += token == RLX_TEXT_NONE;
+        is_same = is_same && (token == RLX_TEXT_NONE || (token == wanted && some.random == all.random));
+    }
+    expect(is_same, "draws from few are those from all");
+    expect(n_open > 0 && n_open < ROUNDS / 2 + 10, "which of equal ones are among few may be open");
+    rlx_sampling s = rlx_sampling_start(1);
+    for (size_t i = 0; i < N; i++)
+        logits[i] = (float)i;
+    logits[3] = NAN;
+    find_few(logits, N, few, tokens);
+    expect(rlx_sample_few(&s, few, tokens) == RLX_TEXT_NONE, "few with NaN do not tell");
+    logits[3] = 0.0f;
+    find_few(logits, N, few, tokens);
+    expect(rlx_sample_few(&s, few, tokens) >= N - 40, "few without");
+    s.presence_penalty = 1.0f;
+    expect(!rlx_samples_few(&s), "penalties need all logits");
+    s = rlx_sampling_start(1);
+    s.top_k = RLX_SAMPLE_FEW;
+    expect(!rlx_samples_few(&s), "and so does a large top-k");
+}
+
 static void check_log(void)
 {
     const float logits[5] = {0.5f, -HUGE_VALF, 2.0f, NAN, 2.0f}, nothing[2] = {NAN, -HUGE_VALF};
@@ -258,6 +317,7 @@ int main(void)
         if (strcmp(word, "cases") == 0) {
             check_edges();
             check_arguments();
+            check_few();
             check_log();
             check_allows();
             check_seeds();

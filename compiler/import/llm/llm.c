@@ -180,9 +180,9 @@ static NodeId make_logits(LlmBuild *b, NodeId x)
 enum { PART = 1024 }; // logits that a group of threads searches
 
 // Rows with -inf behind their logits, so that they are whole parts.
-static NodeId fill_parts(LlmBuild *b, NodeId logits, int64_t n)
+static NodeId fill_parts(LlmBuild *b, NodeId logits, int64_t n, int64_t part)
 {
-    const int64_t pads[] = {0, 0, 0, (PART - n % PART) % PART};
+    const int64_t pads[] = {0, 0, 0, (part - n % part) % part};
     NodeBuild pad = llm_begin(b, OP_pad, NULL);
     node_src(&pad, logits);
     node_src(&pad, llm_number(b, -HUGE_VAL));
@@ -206,7 +206,7 @@ static NodeId best_tokens(LlmBuild *b, NodeId logits)
     if (n % parts != 0) {
         parts = least_parts;
         n = parts * PART;
-        logits = fill_parts(b, logits, given);
+        logits = fill_parts(b, logits, given, PART);
     }
     const Dim split[] = {s->dim[0], parts, n / parts}, of_parts[] = {parts};
     int64_t *first = ARENA_ARRAY(b->arena, int64_t, parts);
@@ -226,6 +226,45 @@ static NodeId best_tokens(LlmBuild *b, NodeId logits)
     return llm_reduce(b, OP_reduce_min, tokens, 1, false);
 }
 
+static NodeId top(LlmBuild *b, NodeId x, NodeId *places)
+{
+    const int64_t k = LLM_TOP_TOKENS;
+    NodeBuild n = llm_begin(b, OP_top_k, NULL);
+    node_src(&n, x);
+    node_ints(&n, A_top_k_k, &k, 1);
+    const NodeId values = llm_end(b, &n);
+    *places = b->failed ? 0 : graph_result(b->graph, values, 1);
+    return values;
+}
+
+// The largest logits of a row, from which most settings draw, and their tokens. The parts with the largest
+// ones are looked for first, which have all of them; of equal ones any. 0: there are too few.
+static NodeId top_tokens(LlmBuild *b, NodeId logits, NodeId *tokens)
+{
+    enum { MOST_PART = 64 };
+    const Shape *s = logits != 0 ? graph_node(b->graph, logits)->shape : NULL;
+    if (s == NULL || s->dim[0] != 1 || s->dim[1] < LLM_TOP_TOKENS)
+        return 0;
+    const int64_t given = s->dim[1];
+    int64_t size = 1, *first = ARENA_ARRAY(b->arena, int64_t, MOST_PART);
+    while (size < MOST_PART && given / (2 * size) >= 2 * LLM_TOP_TOKENS)
+        size *= 2;
+    for (int64_t i = 0; i < size; i++)
+        first[i] = i;
+    const Dim parts[] = {(given + size - 1) / size, size}, chosen[] = {LLM_TOP_TOKENS, 1},
+              all[] = {LLM_TOP_TOKENS * size};
+    if (given % size != 0)
+        logits = fill_parts(b, logits, given, size);
+    const NodeId rows = llm_reshape(b, logits, 2, parts);
+    NodeId part = 0, place = 0;
+    (void)top(b, llm_reduce(b, OP_reduce_max, rows, 1, false), &part);
+    const NodeId begin = llm_op2(b, OP_mul, llm_reshape(b, part, 2, chosen), llm_int(b, size));
+    const NodeId number = llm_op2(b, OP_add, begin, llm_const(b, DTYPE_i64, 1, &parts[1], first));
+    const NodeId values = top(b, llm_reshape(b, llm_gather(b, rows, part), 1, all), &place);
+    *tokens = llm_gather(b, llm_reshape(b, number, 1, all), place);
+    return values;
+}
+
 // From the states behind the layers. False: reported.
 static bool make_outputs(LlmBuild *b, NodeId x)
 {
@@ -233,13 +272,15 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     const bool gives_logits = (gives & (LLM_GIVES_LAST | LLM_GIVES_ALL)) != 0;
     const NodeId rows = llm_norm(b, x, LLM_output_norm);
     const NodeId last = gives_rows(b) ? llm_gather(b, rows, b->last) : rows;
-    NodeId logits = 0, embedding = 0, best = 0;
+    NodeId logits = 0, embedding = 0, best = 0, few = 0, tokens = 0;
     if (gives_logits)
         logits = make_logits(b, (gives & LLM_GIVES_ALL) != 0 ? rows : last);
     else
         llm_leave_out(b, LLM_output);
     if (b->gives_best && (gives & LLM_GIVES_LAST) != 0)
         best = best_tokens(b, logits);
+    if (best != 0 && b->slots == 0)
+        few = top_tokens(b, logits, &tokens);
     if ((gives & (LLM_GIVES_STATE | LLM_GIVES_MEAN)) != 0)
         embedding = (gives & LLM_GIVES_MEAN) != 0 ? llm_reduce(b, OP_reduce_mean, rows, 0, true) : last;
     if (!llm_check_all_used(b))
@@ -250,6 +291,10 @@ static bool make_outputs(LlmBuild *b, NodeId x)
         graph_output(b->graph, "embedding", embedding);
     if (best != 0)
         graph_output(b->graph, LLM_BEST, best);
+    if (few != 0 && !b->failed) {
+        graph_output(b->graph, LLM_TOP, few);
+        graph_output(b->graph, "top_tokens", tokens);
+    }
     for (uint32_t i = 0; i < b->factors.len; i++) {
         const NodeId of = b->factors.data[i].x; // [rows, columns]
         const NodeId sum = llm_reduce(b, OP_reduce_sum, llm_op2(b, OP_mul, of, of), 0, false);
