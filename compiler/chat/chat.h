@@ -33,7 +33,4 @@ bool chat_tokens(Chat *c, Arena *a, const rlx_vocab *v, VocabTokens *out);
 // The control token that ends an answer, by what the template writes behind one. -1: none.
 int32_t chat_end(Chat *c, const rlx_vocab *v);
 
-// The names of the built-in templates, with commas.
-const char *chat_names(Arena *a);
-
 #endif

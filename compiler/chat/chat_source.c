@@ -18,7 +18,8 @@ static const struct {
 
 enum { BUILT_IN = sizeof built_in / sizeof *built_in };
 
-const char *chat_names(Arena *a)
+// The names of the built-in templates, with commas.
+static const char *chat_names(Arena *a)
 {
     const char *all = built_in[0].name;
     for (size_t i = 1; i < BUILT_IN; i++)

@@ -27,8 +27,9 @@ enum { PAGE_BYTES = 1 << 12, WORD_BYTES = 4, PAGE_WORDS = PAGE_BYTES / WORD_BYTE
 
 enum { NOBODY = 0, MANY_GROUPS = UINT32_MAX, SPLIT = UINT32_MAX };
 
-// Who touched one byte, or all bytes of a word, in the launch `launch`. Threads and groups are numbered from 1. Readers: the group
-// that they are of, and of those since its last barrier one thread, or MANY_GROUPS when there are several.
+// Who touched one byte, or all bytes of a word, in the launch `launch`. Threads and groups are numbered from
+// 1. Readers: the group that they are of, and of those since its last barrier one thread, or MANY_GROUPS when
+// there are several.
 typedef struct Cell {
     uint32_t launch;
     uint32_t group; // that touched it first
@@ -83,6 +84,7 @@ static void forget_pages(void)
 
 static Cell *bytes_of(Page *p, uint32_t word)
 {
+    rlx_assert(p->words != NULL && word < PAGE_WORDS);
     if (p->bytes == NULL)
         p->bytes = cells_new(PAGE_BYTES);
     Cell *bytes = p->bytes + word * WORD_BYTES;
@@ -315,8 +317,8 @@ void device_barrier(void)
 static uint32_t hand(const void *value, uint32_t bytes)
 {
     Thread *t = current;
+    rlx_assert(t != NULL && bytes <= SWAP_BYTES);
     const uint32_t turn = t->n_handed++ % 2;
-    rlx_assert(bytes <= SWAP_BYTES);
     memcpy(t->handed[turn], value, bytes);
     t->is_swapping = true;
     switch_place(&t->at, &scheduler, true);
@@ -365,6 +367,7 @@ static Round run_round(uint64_t seed)
 // Alone in its frame: getcontext may return more than once.
 static __attribute__((noinline)) void make_place(Thread *t)
 {
+    rlx_assert(t >= group && t < group + MAX_GROUP && stacks != NULL);
     getcontext(&t->at.begin);
     t->at.begin.uc_stack.ss_sp = stacks + (size_t)(t - group) * STACK_BYTES;
     t->at.begin.uc_stack.ss_size = STACK_BYTES;

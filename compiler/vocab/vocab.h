@@ -87,7 +87,6 @@ const char *vocab_show(Arena *a, VocabText text);
 
 // The tables of the model at `path`: a GGUF file, a tokenizer.json or a folder with one. False: reported.
 bool vocab_open(Arena *a, Diag *d, const char *path, rlx_vocab *out);
-bool vocab_read_gguf(const GgufFile *f, rlx_vocab *out);
 bool vocab_read_folder(Arena *a, Diag *d, const char *folder, rlx_vocab *out);
 bool vocab_read_json(Arena *a, Diag *d, uint32_t file, const char *text, size_t len, rlx_vocab *out);
 

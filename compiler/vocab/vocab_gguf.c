@@ -136,7 +136,7 @@ static bool read_steps(const GgufFile *f, VocabSource *s)
     return true;
 }
 
-bool vocab_read_gguf(const GgufFile *f, rlx_vocab *out)
+static bool vocab_read_gguf(const GgufFile *f, rlx_vocab *out)
 {
     VocabSource s = {.model = gguf_string(f, KEY("model")), .pre = gguf_string(f, KEY("pre"))};
     if (!read_texts(f, KEY("tokens"), &s.tokens, &s.n_tokens) ||

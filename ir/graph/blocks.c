@@ -159,7 +159,8 @@ BlockPlace block_place(const BlockPlane *p, uint32_t i)
                         .shift = (e >> run & ((8u >> bits) - 1)) << bits};
 }
 
-uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i)
+// The entry.
+static uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i)
 {
     if (p->bits == 0)
         return 0;
@@ -173,7 +174,8 @@ int block_field(const BlockField *f, const unsigned char *block, uint32_t i)
     return f->sign * ((int)(bits ^ f->flip) + f->bias);
 }
 
-int block_q(const BlockFormat *f, const unsigned char *block, uint32_t i)
+// q of element i: the field, or what it stands for.
+static int block_q(const BlockFormat *f, const unsigned char *block, uint32_t i)
 {
     const int q = block_field(&f->q, block, i);
     return f->values ? f->values[q] : q;

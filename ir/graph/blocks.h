@@ -73,12 +73,8 @@ typedef struct BlockPlace {
     uint32_t byte, shift;
 } BlockPlace;
 BlockPlace block_place(const BlockPlane *p, uint32_t i);
-// The entry.
-uint32_t block_entry(const BlockPlane *p, const unsigned char *block, uint32_t i);
 // Field f of a block at i, an element or (scale, min) a group.
 int block_field(const BlockField *f, const unsigned char *block, uint32_t i);
-// q of element i: the field, or what it stands for.
-int block_q(const BlockFormat *f, const unsigned char *block, uint32_t i);
 // d or m of group g of a block, by the offset of the block's first.
 double block_number(const BlockFormat *f, const unsigned char *block, uint8_t at, uint32_t g);
 // All elements of a block, f->elements of them.

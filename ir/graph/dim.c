@@ -188,7 +188,7 @@ void dim_sum_load(const DimTable *t, DimSum *s, Dim d)
     s->term[0] = (DimTerm){.coef = 1, .n = 1, .atom = {d}};
 }
 
-void dim_sum_add_constant(DimSum *s, int64_t v)
+static void dim_sum_add_constant(DimSum *s, int64_t v)
 {
     s->is_over |= __builtin_add_overflow(s->constant, v, &s->constant) || !dim_fits(s->constant);
 }

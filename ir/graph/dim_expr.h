@@ -72,7 +72,6 @@ int dim_compare(const DimTable *t, Dim a, Dim b);
 
 void dim_sum_load(const DimTable *t, DimSum *s, Dim d);
 void dim_sum_add_term(const DimTable *t, DimSum *s, const DimTerm *term);
-void dim_sum_add_constant(DimSum *s, int64_t v);
 Dim dim_sum_store(DimTable *t, const DimSum *s);
 
 // Floor division and the remainder that goes with it; b > 0.

@@ -545,8 +545,6 @@ typedef struct RootWalk {
 bool graph_next_root(const Graph *g, uint32_t kinds, RootWalk *w);
 // By NodeId: is the node such a root, or does one depend on it? [0] is false.
 bool *graph_mark_needed(const Graph *g, uint32_t kinds, Arena *a);
-// Marks what the nodes that are marked depend on.
-void graph_mark_operands(const Graph *g, bool *is_needed);
 // Number of uses of every node (outputs, state nexts, checks and extents count), n_nodes entries in the
 // arena.
 uint32_t *graph_count_uses(const Graph *g, Arena *a);

@@ -41,7 +41,8 @@ bool graph_next_root(const Graph *g, uint32_t kinds, RootWalk *w)
     return false;
 }
 
-void graph_mark_operands(const Graph *g, bool *is_needed)
+// Marks what the nodes that are marked depend on.
+static void graph_mark_operands(const Graph *g, bool *is_needed)
 {
     for (NodeId id = g->nodes.len; id-- > 1;) {
         const Node *n = graph_node(g, id);

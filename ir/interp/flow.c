@@ -208,7 +208,7 @@ static const Code *leave_to(Machine *m, Strand *s, uint32_t begin, uint32_t exit
 }
 
 // target: the loop, whose end is left for.
-const Code *flow_leave(Machine *m, Strand *s, const Code *c)
+static const Code *flow_leave(Machine *m, Strand *s, const Code *c)
 {
     return leave_to(m, s, c->target, m->code[c->target].other);
 }

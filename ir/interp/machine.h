@@ -235,7 +235,6 @@ const Code *step_fork_next(Machine *m, Strand *s, const Code *c);
 const Code *step_end(Machine *m, Strand *s, const Code *c);
 const Code *step_barrier(Machine *m, Strand *s, const Code *c);
 const Code *step_device(Machine *m, Strand *s, const Code *c);
-const Code *flow_leave(Machine *m, Strand *s, const Code *c);
 const Code *flow_block(Machine *m, Strand *s, const Code *c);
 bool flow_release_joins(Machine *m);
 Strand *strand_new(Machine *m, uint32_t begin, uint32_t end, uint32_t at, Join *join);

@@ -66,7 +66,8 @@ static double coord_in_roi(const ResizeAxis *a, int64_t i)
     return a->begin * last + (a->out == 1 ? part / 2 : (double)i * part / (length(a) - 1));
 }
 
-double resize_coord(const ResizeAxis *a, int64_t i)
+// The coordinate in the operand of result element i; may be outside of the axis.
+static double resize_coord(const ResizeAxis *a, int64_t i)
 {
     const double half = (double)i + 0.5;
     switch (a->coord) {

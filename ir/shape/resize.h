@@ -37,8 +37,6 @@ typedef struct ResizeLinear {
 } ResizeLinear;
 
 ResizeAxis resize_axis(const Node *n, uint32_t axis, int64_t in, int64_t out);
-// The coordinate in the operand of result element i; may be outside of the axis.
-double resize_coord(const ResizeAxis *a, int64_t i);
 // Is there something to read for result element i? Only tf_crop_and_resize says no.
 bool resize_is_inside(const ResizeAxis *a, int64_t i);
 // The element that mode nearest reads. in > 0.

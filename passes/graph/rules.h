@@ -67,13 +67,9 @@ const RuleSet *rules_new(Arena *a, const Rule *rules, uint32_t n, RuleClass most
 // does not apply.
 NodeId rules_try(const RuleSet *set, uint32_t index, Graph *g, NodeId root);
 
-// May the operands of the op change places? What changes of the sign of a zero is allowed for all but EXACT.
-bool rule_commutes(OpId op, DType operand, RuleClass promise);
 // True for a constant of any shape whose elements all equal `value`, bit for bit up to the rounding to its
 // type.
 bool rule_is_number(const Graph *g, NodeId id, double value);
-// An elementwise node with span and label of `like`; a constant when all its operands are, and small.
-NodeId rule_build(Graph *g, OpId op, const NodeId *src, uint32_t n, NodeId like);
 
 // Makers, by name in rules.def.
 NodeId make_layer_norm(const RuleMatch *on);

@@ -10,7 +10,7 @@
 
 // --- what may change places ---
 
-bool rule_commutes(OpId op, DType operand, RuleClass promise)
+static bool rule_commutes(OpId op, DType operand, RuleClass promise)
 {
     rlx_assert(op < OP_COUNT && operand < DTYPE_COUNT);
     if (op_info[op].flags & OPFLAG_NEARLY)
@@ -118,7 +118,7 @@ static bool match(Matcher *m, const RuleNode *p, NodeId id)
 
 // --- building ---
 
-NodeId rule_build(Graph *g, OpId op, const NodeId *src, uint32_t n, NodeId like)
+static NodeId rule_build(Graph *g, OpId op, const NodeId *src, uint32_t n, NodeId like)
 {
     rlx_assert(like != 0 && n >= op_info[op].min_src && n <= op_info[op].max_src);
     NodeBuild b = node_begin(g, op, node_span(g, like), g->labels.data[like]);

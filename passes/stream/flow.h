@@ -102,8 +102,6 @@ void stream_mask(Streamer *s, Flow *f, NodeId fill);
 void stream_mask_rows(Streamer *s, Flow *f, NodeId fill);
 // Puts constant frames in front of number 0.
 bool stream_lead(Streamer *s, Flow *f, NodeId before);
-// Frame i becomes frame i - n: the first n are dropped.
-void stream_skip(Streamer *s, Flow *f, int64_t n);
 // What windows of `extent` frames that begin every `stride` frames read: in `now` those that end in this
 // step, in `ahead` those that are known before the first one. frames and late count windows. False: see
 // StreamRule.

@@ -66,7 +66,8 @@ static NodeId make_stepped(Streamer *s, const Node *n, const NodeId *src, int64_
     return slice_with(s, n, src[0], (const int64_t[]){0, (frames - 1) * step + 1, step});
 }
 
-void stream_skip(Streamer *s, Flow *f, int64_t n)
+// Frame i becomes frame i - n: the first n are dropped.
+static void stream_skip(Streamer *s, Flow *f, int64_t n)
 {
     rlx_assert(n >= 0);
     f->ahead = f->late + n < 0 ? stream_cut(s->step, f->ahead, f->axis, n, -f->late) : 0;

@@ -95,7 +95,7 @@ def check_calls(build):
 def check_others(build):
     read = build.folder / "read"
     build.rlxc()
-    for more, last in ("{'input': 'x'}", ""), ("{}", "time.perf_counter()"), \
+    for more, last in ("{}", "time.perf_counter()"), \
             ("{}", f"os.listdir({str(build.folder)!r})"), \
             ("{}", "os.execv('/bin/sh', ['sh', '-c', ''])"), \
             ("{}", f"os.execv({sys.executable!r}, ['python3', '-I', '-c', ''])"), \
@@ -113,6 +113,10 @@ os.execv({sys.executable!r}, ["python3", "-c", "open({str(read)!r}).read()"])"""
         for text in "1", "2":
             read.write_text(text, encoding="ascii")
             assert build.runs() == 1 and build.runs() == 0, f"{last} reads that file"
+    build.test("{'input': 'x'}")
+    for out in "$(cat)", "$(cat; echo y)":
+        build.rlxc(out=out)
+        assert build.runs() == 1 and build.runs() == 0, "what it reads is kept"
     build.rlxc(out="$$")
     build.test("{}", "words = [sys.argv[1], sys.argv[0], folder + '/out']\n"
                      "p = subprocess.Popen(words, stdin=-1, stdout=-1)\n"

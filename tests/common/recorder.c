@@ -315,7 +315,7 @@ static const char *find_obstacle(void)
             return "a limit of memory, time or files";
     if (fstat(STDIN_FILENO, &in) != 0 || stat("/dev/null", &null) != 0 || in.st_rdev != null.st_rdev ||
         !S_ISCHR(in.st_mode))
-        return "something to read at standard input";
+        return S_ISREG(in.st_mode) ? NULL : "something to read at standard input that is no file";
     return NULL;
 }
 
@@ -350,6 +350,23 @@ static uint32_t count_absent(const Recorder *r, char **words)
     return n;
 }
 
+// What is left of a file at standard input, which the call will read.
+static void keep_input(Recorder *r, Str *text)
+{
+    struct stat st;
+    Entry e = {.type = 'f'};
+    const off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+    if (fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode))
+        return;
+    const size_t n = st.st_size > at && st.st_size - at <= LARGEST ? (size_t)(st.st_size - at) : 0;
+    char *bytes = arena_alloc(&r->arena, n + 1);
+    if (at < 0 || st.st_size - at > LARGEST || pread(STDIN_FILENO, bytes, n, at) != (ssize_t)n)
+        give_up(r, "standard input cannot be read");
+    hash_all(bytes, n, e.hash);
+    keep_blob(r, &e, bytes, n);
+    str_printf(text, "reads %016llx%016llx\n", (unsigned long long)e.hash[0], (unsigned long long)e.hash[1]);
+}
+
 static void print_call(Recorder *r, char **argv, const char *cwd, bool is_joined, Str *text)
 {
     extern char **environ;
@@ -366,6 +383,7 @@ static void print_call(Recorder *r, char **argv, const char *cwd, bool is_joined
         add_word(text, *e);
     }
     str_printf(text, "\nto %s\n", is_joined ? "one" : "two");
+    keep_input(r, text);
     add_changes(r, true, text);
 }
 

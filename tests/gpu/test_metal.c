@@ -110,15 +110,15 @@ static void start_compiler(const Unit *u)
 {
     const char *given = getenv("RLXC_SOURCE"), *source = given != NULL ? given : ".";
     // Warnings are the business of tests/gpu_text. The device brings what the instrumented accesses call:
-    // linked without the option. The level is the one with which compiling and running take least together.
+    // linked without the option. Compiling and running take least together at this level.
     const char *level = strstr(compiler, "clang") != NULL ? "-O0" : "-Og";
     static const char how[] =
         "%s%s -x c++ -std=c++14 %s -w -fPIC -ffp-contract=off -fno-strict-aliasing -fsanitize=thread "
         "-I%s/compiler/metal -c -o %s.o %s.metal && %s -shared -o %s.so %s.o";
     if (fork() == 0) {
         execl("/bin/sh", "sh", "-c",
-              arena_printf(&cases.perm, how, check_command(u, source), compiler, level, source, u->path, u->path,
-                           compiler, u->path, u->path),
+              arena_printf(&cases.perm, how, check_command(u, source), compiler, level, source, u->path,
+                           u->path, compiler, u->path, u->path),
               (char *)NULL);
         _exit(127);
     }

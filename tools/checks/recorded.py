@@ -9,8 +9,9 @@ A test passes without being run only if
 * so are all files of our build and sources that it opened or named in commands (watched/);
 * rlxc, called as before, in folders with the same files, ends in the same way, prints the same and leaves
   the same files behind.
-What cannot be recorded runs each time: calls with limits or with input, several at once, tests that measure
-time or memory, or that look into folders of ours. A test that fails while it is
+What cannot be recorded runs each time: calls with limits, calls that are talked with (what subprocess.run
+gives them is a file here: watched/), several at once, tests that measure time or memory, or that look into
+folders of ours. A test that fails while it is
 recorded is repeated without, and only that counts.
 """
 import hashlib
@@ -160,10 +161,12 @@ class Recording:
                 self.apply(line)
         new = self.folder / "calls"
         before = new.stat().st_size if new.exists() else 0
-        subprocess.run(command, executable=self.stand_in, cwd=folder[0], stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, check=False,
-                       stderr=subprocess.STDOUT if to == ["one"] else self.other,
-                       env=dict(part.split("=", 1) for part in environment))
+        given = lines[4].removeprefix("reads ") if lines[4].startswith("reads ") else None
+        with open(self.blobs / given if given else os.devnull, "rb") as stdin:
+            subprocess.run(command, executable=self.stand_in, cwd=folder[0], stdin=stdin,
+                           stdout=subprocess.DEVNULL, check=False,
+                           stderr=subprocess.STDOUT if to == ["one"] else self.other,
+                           env=dict(part.split("=", 1) for part in environment))
         with new.open(encoding="utf-8") as f:
             f.seek(before)
             return f.read() == block + "\nend\n"

@@ -131,7 +131,6 @@ typedef struct PutOp {
     const char *type; // of ONNX
     Value (*put)(Put *w, const char *type);
 } PutOp;
-const PutOp *put_op_find(OpId op); // NULL: ONNX has nothing for it
 Value put_elementwise(Put *w);
 
 #define PUT(op, fn, type) Value put_##fn(Put *w, const char *type_name);

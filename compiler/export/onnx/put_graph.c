@@ -9,7 +9,8 @@ static const PutOp put_ops[] = {
 #include "compiler/export/onnx/put_ops.def"
 };
 
-const PutOp *put_op_find(OpId op)
+// NULL: ONNX has nothing for it.
+static const PutOp *put_op_find(OpId op)
 {
     for (uint32_t i = 0; i < sizeof put_ops / sizeof *put_ops; i++)
         if (put_ops[i].op == op)

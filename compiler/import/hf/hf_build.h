@@ -71,7 +71,6 @@ bool hf_number_at(HfFolder *h, const char *path, double *out);
 bool hf_bool_at(HfFolder *h, const char *path, bool dflt);
 // Are the members of hf_only.def that such files may have as they must be? False: reported.
 bool hf_check_only(HfFolder *h, uint32_t names);
-const char *hf_text_at(HfFolder *h, const char *path);
 // A number of the model, from a member, computed from several, or by default.
 bool hf_number(HfFolder *h, LlmKey key, uint32_t layer, double *out);
 // As a JSON pointer.

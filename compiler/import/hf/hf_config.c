@@ -99,7 +99,7 @@ bool hf_bool_at(HfFolder *h, const char *path, bool dflt)
     return p != NULL && cJSON_IsBool(p->item) ? cJSON_IsTrue(p->item) : dflt;
 }
 
-const char *hf_text_at(HfFolder *h, const char *path)
+static const char *hf_text_at(HfFolder *h, const char *path)
 {
     const JsonPlace *p = hf_member(h, path);
     return p != NULL && cJSON_IsString(p->item) ? p->item->valuestring : NULL;

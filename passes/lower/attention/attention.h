@@ -63,15 +63,11 @@ KRef attention_query_index(Lower *l, const AttRow *r, KRef last);
 // hides the key. In place of a bool there may be what it allows, inf or -inf: a NaN becomes that, and inf
 // makes NaN of the weights as a NaN does.
 KRef attention_mask_at(Lower *l, const AttRow *r, KRef key);
-KRef attention_mask_index(Lower *l, const AttRow *r, KRef key);
 KRef attention_masked(Lower *l, const Attention *a, KRef score, KRef v);
 // y, or 0 where the attribute `guard` asks for that: `sum`, of the row's weights, or 1 / sum, is NaN.
 KRef attention_guarded(Lower *l, const Attention *a, KRef y, KRef sum);
 // exp(shifted) on CPUs, of a score less the largest one.
 KRef attention_weight(Lower *l, const Attention *a, KRef shifted);
-// Turns n scores at `base` (in vectors: -inf up to a whole one) into exp(score - top). Returns 1 / their sum,
-// or 0.
-KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes);
 // Stores columns [first, first + columns) of a row, at most ATTENTION_MAX_VECTORS vectors. Keys of weight 0
 // are not read.
 void attention_mix(Lower *l, const AttRow *r, const AttWeights *w, KRef first, int64_t columns);

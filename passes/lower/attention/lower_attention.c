@@ -182,7 +182,7 @@ KRef attention_masked(Lower *l, const Attention *a, KRef score, KRef v)
     return k_select(k, v, score, k_splat(k, lowest, k_inst(k, score)->lanes));
 }
 
-KRef attention_mask_index(Lower *l, const AttRow *r, KRef key)
+static KRef attention_mask_index(Lower *l, const AttRow *r, KRef key)
 {
     rlx_assert(r->a->mask != 0);
     const Attention *a = r->a;
@@ -292,7 +292,8 @@ KRef attention_weight(Lower *l, const Attention *a, KRef shifted)
 }
 
 // A row that sees nothing has the largest score -inf: against 0 instead, all its weights are 0 as well.
-KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top, uint8_t lanes)
+static KRef attention_weigh(Lower *l, const Attention *a, const AttWeights *w, KRef n, KRef top,
+                            uint8_t lanes)
 {
     rlx_assert(lanes >= 1 && (lanes & (lanes - 1)) == 0);
     rlx_assert(n != 0 && top != 0);

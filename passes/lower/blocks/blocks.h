@@ -45,8 +45,6 @@ bool blocks_can_pack(const Lower *l, NodeId weight);
 struct Experts;
 PackedBlocks blocks_pack(Lower *l, const BlockFormat *f, NodeId weight, uint8_t lanes, uint8_t beside,
                          const struct Experts *of);
-// The number of records that stand beside each other, for as many vectors each.
-int64_t blocks_packed_records(const PackedBlocks *p);
 // From here to the end of the block, the records are those of expert e, wherever the host has put it.
 void blocks_packed_point(Kernel *k, const PackedBlocks *p, KRef e);
 

@@ -43,7 +43,7 @@ static int64_t n_together(const PackedBlocks *p, BlockPart part)
     return part == BLOCK_WORDS ? n_words(p) : 1;
 }
 
-int64_t blocks_packed_width(const PackedBlocks *p, BlockPart part)
+static int64_t blocks_packed_width(const PackedBlocks *p, BlockPart part)
 {
     return dtype_info[part_type(p, part)].bytes;
 }
@@ -53,7 +53,8 @@ static int64_t n_vectors(const PackedBlocks *p)
     return ceil_div(p->columns, p->lanes);
 }
 
-int64_t blocks_packed_records(const PackedBlocks *p)
+// The number of records that stand beside each other, for as many vectors each.
+static int64_t blocks_packed_records(const PackedBlocks *p)
 {
     rlx_assert(p->beside >= 1 && p->lanes >= 1);
     return ceil_div(n_vectors(p), p->beside);

@@ -42,6 +42,5 @@ typedef struct PackedBlocks {
 const PackedBlocks *blocks_packed_in(const PlanBuffer *b, const unsigned char **data);
 // The number of entries of a part in a block (0: there are none), and the bytes of one.
 int64_t blocks_packed_entries(const PackedBlocks *p, BlockPart part);
-int64_t blocks_packed_width(const PackedBlocks *p, BlockPart part);
 
 #endif

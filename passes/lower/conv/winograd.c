@@ -376,7 +376,8 @@ static uint8_t lanes_within(const Lower *l, int64_t channels)
 
 enum { MAX_SIZE = 1 << 28 }; // of any factor of the sizes below; their products stay far from overflow
 
-bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w)
+static bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how,
+                          Winograd *w)
 {
     rlx_assert(m >= WINOGRAD_MIN_M && c->s.kh == c->s.kw);
     const TileShape *s = &c->s;

@@ -79,7 +79,6 @@ typedef struct Winograd {
 
 // All but the emitted text: false when the convolution is none that it can do.
 typedef enum WinogradWeights { WINOGRAD_FASTER, WINOGRAD_PACKED, WINOGRAD_RAW } WinogradWeights;
-bool winograd_plan(Lower *l, const Conv *c, const Domain *d, uint8_t m, WinogradWeights how, Winograd *w);
 uint32_t winograd_pack(const Winograd *w);         // the parameter U, of constants ...
 uint32_t winograd_pack_lasting(const Winograd *w); // ... and of parameters (winograd_pack.c)
 int64_t winograd_weights(const Winograd *w);       // elements of that parameter, all groups

@@ -265,8 +265,6 @@ typedef struct GpuStrip {
 GpuStrip gpu_group_strip(const GpuMatmul *p, KRef row);
 // Are there rows from this one on, in its block?
 KRef gpu_group_has_rows(const GpuMatmul *p, KRef row);
-// The row of the root, whatever the entry.
-KRef gpu_group_row(const GpuMatmul *p, KRef row);
 // `in`, and there is such a row.
 KRef gpu_group_is_in(const GpuMatmul *p, KRef row, KRef in);
 // The sum as it counts, with the bias of the column.

@@ -40,7 +40,7 @@ int64_t gpu_coop_depth(GpuShape t)
     return ((t.rows + t.columns) * t.teams <= LINES ? DEEP : DEEP / 2) * t.teams;
 }
 
-GpuCoopBlock gpu_coop_block(GpuShape t)
+static GpuCoopBlock gpu_coop_block(GpuShape t)
 {
     const int64_t subgroups = GPU_SIMT_THREADS / SUBGROUP / t.teams;
     GpuCoopBlock best = {0};

@@ -152,7 +152,6 @@ void gpu_parts_get_sums(const GpuSimt *s, KRef sums);
 typedef struct GpuCoopBlock {
     int64_t rows, columns, down;
 } GpuCoopBlock;
-GpuCoopBlock gpu_coop_block(GpuShape t);
 int64_t gpu_coop_depth(GpuShape t); // steps of k in a slice, of all teams
 // Can the product have them?
 bool gpu_coop_fits(const GpuMatmul *p);

@@ -65,7 +65,8 @@ static KRef row_of_entry(Kernel *k, KRef entry)
     return k_select(k, k_expr(k, "$ < 0", entry), other, entry);
 }
 
-KRef gpu_group_row(const GpuMatmul *p, KRef row)
+// The row of the root, whatever the entry.
+static KRef gpu_group_row(const GpuMatmul *p, KRef row)
 {
     return row_of_entry(p->l->k, gpu_group_entry(p, row));
 }

@@ -119,10 +119,12 @@ static void find_window(RowGroup *g, uint32_t stage)
 {
     RowHeld *h = &g->held[stage];
     const RowStage *s = g->stage[stage];
+    int64_t lowest = rows_lowest(g, stage, -1), made = rows_made(g, stage, -1);
     for (int64_t tick = 0; tick < g->ticks; tick++) {
-        const int64_t lowest = rows_lowest(g, stage, tick), before = rows_lowest(g, stage, tick - 1);
-        const int64_t rows = rows_made(g, stage, tick) - lowest;
-        const int64_t kept = rows_made(g, stage, tick - 1) - lowest;
+        const int64_t before = lowest, made_before = made;
+        lowest = rows_lowest(g, stage, tick);
+        made = rows_made(g, stage, tick);
+        const int64_t rows = made - lowest, kept = made_before - lowest;
         h->rows = rows > h->rows ? rows : h->rows;
         if (kept > 0 && lowest > before) {
             h->has_moves = true;

@@ -11,7 +11,9 @@ import atexit
 import os
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../../.."))
@@ -125,9 +127,23 @@ class Watch:
         return path.endswith(".py") and "/site-packages/" not in path and not path.startswith(LIBRARY)
 
 
+def with_files(run, rlxc):
+    """subprocess.run that gives rlxc its input as a file, which can be kept, in place of a pipe."""
+    def run_with_file(*popen, input=None, **more):
+        words = popen[0] if popen else more.get("args")
+        if input is None or not isinstance(words, (list, tuple)) or os.fspath(words[0]) != rlxc:
+            return run(*popen, input=input, **more)
+        with tempfile.TemporaryFile() as f:
+            f.write(input if isinstance(input, bytes) else input.encode(more.get("encoding") or "utf-8"))
+            f.seek(0)
+            return run(*popen, stdin=f, **more)
+    return run_with_file
+
+
 def begin():
     watch = Watch(os.path.realpath(os.environ["RLXC_WATCHED"]))
     watch.add("pythons", "begins")
+    subprocess.run = with_files(subprocess.run, os.path.join(watch.folder, "rlxc"))
     atexit.register(watch.end)
     sys.addaudithook(watch.hear)
 
