@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum { CHAINS = 4, LEAST_LANES = 4, MOST_PLACES = 1 << 30 };
-// Of the places of all lanes in arrays (compilers make no vectors of loops that are short enough to be written
-// out); elements of each lane from which they are worth joining.
+// Of the places of all lanes in arrays (compilers make no vectors of loops that are short enough to be
+// written out); elements of each lane from which they are worth joining.
 enum { ARRAY_BYTES = 128, ARRAY_STEPS = 3 };
 
 typedef struct Search {
