@@ -201,6 +201,24 @@ static bool has_vector_memory(const Lower *l, NodeId id)
            (type == DTYPE_bool && !writes_bools(l) && !lower_is_in_body(l, id));
 }
 
+// An elementwise kernel that makes truths of 16-bit floats, which compilers do not convert in vectors: the
+// masks are stored as bytes (pull_store_given).
+static bool stores_masks(const Lower *l, const Domain *d)
+{
+    bool any = false;
+    if (l->caps->is_gpu || l->pk->copy.src != 0 || l->anchor != 0 || l->strip.window != NULL ||
+        lower_node(l, l->root)->dtype != DTYPE_bool || d->has_out_space)
+        return false;
+    for (uint32_t i = 0; i < d->access.len; i++) {
+        const NodeId id = d->access.data[i].node;
+        const int type = lower_node(l, id)->dtype;
+        if (id != l->root && type == DTYPE_bool)
+            return false;
+        any = any || k_is_half(type);
+    }
+    return any;
+}
+
 // Does only a mask need it that is not computed?
 static bool is_mask_only(const Lower *l, NodeId id)
 {
@@ -229,11 +247,13 @@ static bool is_read_apart(const Lower *l, const Access *a, uint32_t axis)
 static uint8_t lanes_along(const Lower *l, const Domain *d, uint32_t axis, AccessTest may_be_apart)
 {
     rlx_assert(axis < d->rank);
+    const bool may_mask = stores_masks(l, d);
     for (uint32_t k = 0; k < d->access.len; k++) {
         const Access *a = &d->access.data[k];
+        const bool is_stored = may_mask && a->node == l->root && a->stride[axis] == 1;
         const bool is_near = a->stride[axis] == 0 || a->stride[axis] == 1;
         if ((!is_near && (may_be_apart == NULL || !may_be_apart(l, a, axis))) ||
-            (a->node != 0 && !has_vector_memory(l, a->node)))
+            (a->node != 0 && !is_stored && !has_vector_memory(l, a->node)))
             return 1;
     }
     for (uint32_t i = 0; i < l->pk->body.len; i++)

@@ -197,11 +197,25 @@ void pull_store_root(Lower *l, const Domain *d, Point at, KRef anchor_value)
     pull_store_given(l, d, at, anchor_value, &(Given){0});
 }
 
+// Masks of lanes have no form in memory: truths are stored as bytes.
+static void store_mask(Lower *l, KRef index, KRef mask, const Point *at)
+{
+    Kernel *k = l->k;
+    const uint32_t bytes = lower_param_words_at(l, l->root, lower_loc(l, l->root), DTYPE_u8, PARAM_WRITE);
+    const KRef one = k_splat(k, k_integer(k, DTYPE_i32, 1), at->lanes),
+               zero = k_splat(k, k_integer(k, DTYPE_i32, 0), at->lanes);
+    const KRef all = k_inst(k, mask)->lanes == 1 ? k_splat(k, mask, at->lanes) : mask;
+    lower_store(l, bytes, index, k_cast(k, k_select(k, all, one, zero), DTYPE_u8), at);
+}
+
 void pull_store_given(Lower *l, const Domain *d, Point at, KRef anchor_value, const Given *other)
 {
     Pull p = pull_of_root(l, d, at, anchor_value);
     p.other = (Given){other->id, rounded_anchor(l, other->value)};
     const KRef value = pull_value(&p, l->root);
     rlx_assert(value != 0);
-    lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
+    if (at.lanes > 1 && lower_node(l, l->root)->dtype == DTYPE_bool)
+        store_mask(l, pull_index(&p, l->root), value, &at);
+    else
+        lower_store(l, lower_param(l, l->root, PARAM_WRITE), pull_index(&p, l->root), value, &at);
 }

@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum { CHAINS = 4, LEAST_LANES = 4, MOST_PLACES = 1 << 30 };
-// Vectors of lanes in arrays; elements of each lane from which they are worth joining.
-enum { ARRAY_VECTORS = 2, ARRAY_STEPS = 3 };
+// Of the places of all lanes in arrays (compilers make no vectors of loops that are short enough to be
+// written out); elements of each lane from which they are worth joining.
+enum { ARRAY_BYTES = 128, ARRAY_STEPS = 3 };
 
 // Of groups of threads that share an axis.
 enum {
@@ -309,7 +310,7 @@ typedef struct LaneArrays {
 static int64_t array_lanes(const Lower *l, const Search *s)
 {
     const int64_t bytes = dtype_info[lower_node(l, s->x)->dtype].bytes;
-    return ARRAY_VECTORS * l->caps->f32_lanes * (int64_t)sizeof(float) / (bytes > 4 ? bytes : 4);
+    return ARRAY_BYTES / (bytes > 4 ? bytes : 4);
 }
 
 // Lanes [0, count) look at the elements from idx on.

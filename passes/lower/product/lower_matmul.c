@@ -3,7 +3,8 @@
 // one is read in place when its columns are next to each other, or copied into panels first. Accumulation:
 // f32 fused multiply-adds in rising k. 16-bit floats: rows are widened once, before all else; b is read as it
 // is stored, and panels of it are widened where many tiles read them. bf16 by bf16 is multiplied in pairs
-// where these are fast (pairs.h), or on matrix registers (matmul_matrix.c). GPUs and other element types take plain loops.
+// where these are fast (pairs.h), or on matrix registers (matmul_matrix.c). GPUs and other element types take
+// plain loops.
 #include "ir/shape/forms.h"
 #include "passes/lower/halves.h"
 #include "passes/lower/packer.h"

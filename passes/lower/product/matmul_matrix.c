@@ -8,7 +8,7 @@
 #include "passes/lower/product/matmul.h"
 
 // Rows from which panels are worth making, and cycles that each vector of pairs takes.
-enum { MIN_PANEL_ROWS = 16, PAIR_CYCLES = 4 };
+enum { MIN_PANEL_ROWS = 32, PAIR_CYCLES = 8 };
 
 typedef struct MatrixStore {
     const Matmul *x;
