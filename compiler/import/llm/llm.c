@@ -240,8 +240,8 @@ static NodeId top(LlmBuild *b, NodeId x, NodeId *places)
     return values;
 }
 
-// The parts of a list whose largest elements are the largest: they have all of the best ones. tokens: those of
-// the list, 0: its places.
+// The parts of a list whose largest elements are the largest: they have all of the best ones. tokens: those
+// of the list, 0: its places.
 static void keep_parts(LlmBuild *b, NodeId *list, NodeId *tokens, int64_t *n)
 {
     int64_t size = 1;

@@ -333,6 +333,19 @@ static bool find_stream(Stream *s)
     return s->own * t->period <= MAX_HELD && find_ring_for(s, s->own * t->period);
 }
 
+int64_t block_row_tiles(const Team *t, int64_t columns)
+{
+    rlx_assert(columns >= 1 && t->p->x != 0);
+    const Graph *g = t->l->g;
+    int64_t tiles = 0;
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (n->op == OP_block_matmul && n->src[0] == t->p->x)
+            tiles += ceil_div(n->shape->dim[n->shape->rank - 1], columns);
+    }
+    return tiles != 0 ? tiles : ceil_div(t->p->columns, columns);
+}
+
 bool block_stream_takes(Pass *pass, NodeId product)
 {
     rlx_assert(pass->plan != NULL && product != 0);

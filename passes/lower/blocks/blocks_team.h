@@ -149,5 +149,8 @@ bool block_mma_product(Lower *l, BlockProduct *p);
 bool block_units_product(const Team *shape);
 bool block_units_take(Team *shape);
 bool block_stream_product(const Team *shape);
+// Tiles of so many columns of all products of the same row, which may stand beside each other
+// (passes/plan/beside.c).
+int64_t block_row_tiles(const Team *t, int64_t columns);
 
 #endif

@@ -358,19 +358,6 @@ static bool has_halves(const BlockFormat *f)
            f->bytes / (LINE * WORD) % 2 != 0;
 }
 
-// Tiles of all products of the same row, which may stand beside each other (passes/plan/beside.c).
-static int64_t tiles_of_row(const Team *t)
-{
-    const Graph *g = t->l->g;
-    int64_t tiles = 0;
-    for (NodeId id = 1; id < g->nodes.len; id++) {
-        const Node *n = graph_node(g, id);
-        if (n->op == OP_block_matmul && n->src[0] == t->p->x)
-            tiles += ceil_div(n->shape->dim[n->shape->rank - 1], COLUMNS);
-    }
-    return tiles != 0 ? tiles : ceil_div(t->p->columns, COLUMNS);
-}
-
 // Most of a processor's shared memory, what arrays take included.
 static bool find_slots(Units *u)
 {
@@ -398,7 +385,7 @@ static bool find_units(Units *u)
     u->chunks = ceil_div(u->blocks, u->parts);
     u->pitch = u->parts * u->block_words + (u->parts % 2 == 0 ? PAD : 0);
     t->threads = u->parts * TEAM;
-    u->tiles = ceil_div(ceil_div(tiles_of_row(t), t->l->caps->gpu->processors), u->matrices);
+    u->tiles = ceil_div(ceil_div(block_row_tiles(t, COLUMNS), t->l->caps->gpu->processors), u->matrices);
     return find_slots(u);
 }
 
