@@ -28,7 +28,7 @@ typedef struct LanguageSizes {
     uint32_t logit_rows; // with --drafts: the slot of the size L
     int64_t drafts;      // of a sequence at most
     uint32_t best;       // the output with the most likely token by each row of logits; 0: there is none
-    uint32_t top, plain; // the output with the best ones, of one row; the number of the set without it, from 1
+    uint32_t top, plain; // the output with the best ones; the number of the set without it, from 1
 } LanguageSizes;
 
 // False: its sizes are not just these, or its first output has not the logits of one token (not reported).

@@ -190,11 +190,10 @@ static void add_descriptor(const Session *s, const char *name, Str *out)
     str_printf(out, "    &%s_model, &%s_vocab, &%s, %s, 0x%016llxu,\n", name, name,
                s->has_slots ? "rlx_session_in_slots" : "rlx_session_alone",
                vocab_fragment(&s->vocab), (unsigned long long)s->fingerprint);
-    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu, %u, %lld, %u, %u, %u, %s,\n", s->sizes.rows, s->sizes.past,
-               (long long)s->sizes.most_rows, (long long)s->sizes.context, (long long)s->sizes.cache_rows,
-               s->text_bytes, s->sizes.logit_rows, (long long)s->sizes.drafts, s->sizes.best,
-               s->sizes.top, s->sizes.plain,
-               s->sizes.best != 0 ? "rlx_fetch_output" : "NULL");
+    str_printf(out, "    %u, %u, %lld, %lld, %lld, %zuu, %u, %lld, %u, %u, %u, %s,\n", s->sizes.rows,
+               s->sizes.past, (long long)s->sizes.most_rows, (long long)s->sizes.context,
+               (long long)s->sizes.cache_rows, s->text_bytes, s->sizes.logit_rows, (long long)s->sizes.drafts,
+               s->sizes.best, s->sizes.top, s->sizes.plain, s->sizes.best != 0 ? "rlx_fetch_output" : "NULL");
     str_printf(out, "    {%zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu, %zuu}};\n\n", b->arena, b->state,
                b->tokens, b->logits, b->out, b->work, b->pages, b->n, b->rows);
 }

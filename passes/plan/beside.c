@@ -55,7 +55,8 @@ static bool is_plain_function(KDevice f)
 {
     static const bool is_plain[KDEV_COUNT] = {
         [KDEV_cp_async_words] = true, [KDEV_cp_async_commit] = true, [KDEV_cp_async_wait] = true,
-        [KDEV_mma_bf16] = true,       [KDEV_pack_bf16] = true,
+        [KDEV_mma_bf16] = true,       [KDEV_pack_bf16] = true,        [KDEV_mma_bytes] = true,
+        [KDEV_shared_begin] = true,   [KDEV_shared_get_words] = true, [KDEV_cp_async16] = true,
     };
     return is_plain[f];
 }
@@ -70,7 +71,7 @@ static bool can_be_copied(const Kernel *k)
             (is_function && !is_plain_function(kdev_of(n))))
             return false;
     }
-    return k->insts.len > 1 && k->shared_bytes == 0 && k->cluster <= 1;
+    return k->insts.len > 1 && k->cluster <= 1;
 }
 
 // The loops around all that the kernel does. most: threads that leave room on the device.
@@ -377,6 +378,7 @@ static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
         total += share_of(s, joined[i], group);
         has_wait = has_wait || kernel_has_wait(k);
         to->may_alias = to->may_alias || k->may_alias;
+        to->shared_bytes = k->shared_bytes > to->shared_bytes ? k->shared_bytes : to->shared_bytes;
         to->comment = i == 0 ? first->comment : arena_printf(to->arena, "%s; %s", to->comment, k->comment);
     }
     if (group != 0)

@@ -60,7 +60,7 @@ typedef struct rlx_session_model {
     uint32_t logit_rows;      // slot of the size L, where there are drafts
     int64_t drafts;           // of a session at most
     uint32_t best;            // the output with the most likely token by each row; 0: there is none
-    uint32_t top;             // that with the RLX_SAMPLE_FEW best logits, before that with their tokens; 0: none
+    uint32_t top;             // that with the best logits, before that with their tokens; 0: there is none
     uint32_t plain;           // rlx_ctx.outputs of runs that do not compute them
     rlx_status (*fetch)(const rlx_ctx *ctx, uint32_t slot, size_t first, size_t bytes); // rlx_fetch_output
     rlx_session_sizes sizes;

@@ -172,8 +172,9 @@ static void check_few(void)
     int is_same = 1, n_open = 0;
     for (int round = 0; round < ROUNDS; round++) {
         rlx_sampling all = rlx_sampling_start((uint64_t)round), some = all;
-        for (size_t i = 0; i < N; i++) // in every other round many are equal
-            logits[i] = (float)(next_random(&state) % (round % 2 ? 40u : 1000000u)) / (round % 2 ? 8.0f : 1e5f);
+        const uint32_t most = round % 2 ? 40 : 1000000; // in every other round many are equal
+        for (size_t i = 0; i < N; i++)
+            logits[i] = (float)(next_random(&state) % most) * 8.0f / (float)most;
         all.top_k = some.top_k = 1 + next_random(&state) % (RLX_SAMPLE_FEW - 1);
         find_few(logits, N, few, tokens);
         const int32_t token = rlx_sample_few(&some, few, tokens), wanted = sample(&all, logits, N);

@@ -177,7 +177,10 @@ static NodeId make_logits(LlmBuild *b, NodeId x)
     return y;
 }
 
-enum { PART = 1024 }; // logits that a group of threads searches
+enum {
+    PART = 1024,     // logits that a group of threads searches
+    MOST_PARTS = 512 // that are put in order at once
+};
 
 // Rows with -inf behind their logits, so that they are whole parts.
 static NodeId fill_parts(LlmBuild *b, NodeId logits, int64_t n, int64_t part)
@@ -237,31 +240,47 @@ static NodeId top(LlmBuild *b, NodeId x, NodeId *places)
     return values;
 }
 
-// The largest logits of a row, from which most settings draw, and their tokens. The parts with the largest
-// ones are looked for first, which have all of them; of equal ones any. 0: there are too few.
+// The parts of a list whose largest elements are the largest: they have all of the best ones. tokens: those
+// of the list, 0: its places.
+static void keep_parts(LlmBuild *b, NodeId *list, NodeId *tokens, int64_t *n)
+{
+    int64_t size = 1;
+    while (*n > MOST_PARTS * size)
+        size *= 2;
+    const Dim parts[] = {(*n + size - 1) / size, size}, chosen[] = {LLM_TOP_TOKENS, 1};
+    if (*n % size != 0)
+        *list = fill_parts(b, *list, *n, size);
+    const Dim all[] = {LLM_TOP_TOKENS * size};
+    const NodeId rows = llm_reshape(b, *list, 2, parts);
+    NodeId part = 0, number = 0;
+    (void)top(b, llm_reduce(b, OP_reduce_max, rows, 1, false), &part);
+    if (*tokens != 0) {
+        number = llm_gather(b, llm_reshape(b, *tokens, 2, parts), part);
+    } else {
+        int64_t *first = ARENA_ARRAY(b->arena, int64_t, size);
+        for (int64_t i = 0; i < size; i++)
+            first[i] = i;
+        const NodeId begin = llm_op2(b, OP_mul, llm_reshape(b, part, 2, chosen), llm_int(b, size));
+        number = llm_op2(b, OP_add, begin, llm_const(b, DTYPE_i64, 1, &parts[1], first));
+    }
+    *list = llm_reshape(b, llm_gather(b, rows, part), 1, all);
+    *tokens = llm_reshape(b, number, 1, all);
+    *n = all[0];
+}
+
+// The largest logits of a row, from which most settings draw, and their tokens; of equal ones any. In steps,
+// as the time of a search grows with what is searched. 0: there are too few.
 static NodeId top_tokens(LlmBuild *b, NodeId logits, NodeId *tokens)
 {
-    enum { MOST_PART = 64 };
     const Shape *s = logits != 0 ? graph_node(b->graph, logits)->shape : NULL;
     if (s == NULL || s->dim[0] != 1 || s->dim[1] < LLM_TOP_TOKENS)
         return 0;
-    const int64_t given = s->dim[1];
-    int64_t size = 1, *first = ARENA_ARRAY(b->arena, int64_t, MOST_PART);
-    while (size < MOST_PART && given / (2 * size) >= 2 * LLM_TOP_TOKENS)
-        size *= 2;
-    for (int64_t i = 0; i < size; i++)
-        first[i] = i;
-    const Dim parts[] = {(given + size - 1) / size, size}, chosen[] = {LLM_TOP_TOKENS, 1},
-              all[] = {LLM_TOP_TOKENS * size};
-    if (given % size != 0)
-        logits = fill_parts(b, logits, given, size);
-    const NodeId rows = llm_reshape(b, logits, 2, parts);
-    NodeId part = 0, place = 0;
-    (void)top(b, llm_reduce(b, OP_reduce_max, rows, 1, false), &part);
-    const NodeId begin = llm_op2(b, OP_mul, llm_reshape(b, part, 2, chosen), llm_int(b, size));
-    const NodeId number = llm_op2(b, OP_add, begin, llm_const(b, DTYPE_i64, 1, &parts[1], first));
-    const NodeId values = top(b, llm_reshape(b, llm_gather(b, rows, part), 1, all), &place);
-    *tokens = llm_gather(b, llm_reshape(b, number, 1, all), place);
+    int64_t n = s->dim[1];
+    NodeId list = logits, numbers = 0, place = 0;
+    while (!b->failed && n > MOST_PARTS)
+        keep_parts(b, &list, &numbers, &n);
+    const NodeId values = top(b, llm_reshape(b, list, 1, (const Dim[]){n}), &place);
+    *tokens = numbers != 0 ? llm_gather(b, numbers, place) : place;
     return values;
 }
 

@@ -131,7 +131,8 @@ typedef struct LlmOptions {
 } LlmOptions;
 #define LLM_SUMS ".in_sum2"
 #define LLM_BEST "best"
-// Logits of the best tokens, the best first; the output behind it has these tokens. And the set of all others.
+// Logits of the best tokens, the best first; the output behind it has these tokens. And the set of all other
+// outputs.
 #define LLM_TOP       "top"
 #define LLM_PLAIN_SET "without_top"
 enum { LLM_TOP_TOKENS = 64 }; // RLX_SAMPLE_FEW of runtime-lite

@@ -104,6 +104,12 @@ void team_fetch_digits(const Team *t, KRef chunk)
     k_end(k);
 }
 
+KRef team_unit(const Team *t, KRef number)
+{
+    rlx_assert(t->has_digits && number != 0);
+    return k_expr(t->l->k, "$ * #", number, team_unit_words(t));
+}
+
 static KRef word(const Team *t, uint32_t v)
 {
     return k_integer(t->l->k, DTYPE_u32, v);
@@ -177,8 +183,7 @@ static void store_elements(const Team *t, KRef chunk, KRef first)
         digit[i] = digits_of(t, x[i], factor);
     words_of(t, digit, words);
     const bool is_open = open_elements(t, chunk, first, &e);
-    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), team_unit_words(t));
-    const KRef place = team_rem(t, e, PIECE);
+    const KRef unit = team_unit(t, team_div(t, e, PIECE)), place = team_rem(t, e, PIECE);
     for (int64_t d = 0; d < t->digits; d++) {
         const KRef at = k_expr(k, "$ + ($ + #)", unit, team_div(t, place, WORD), d * PIECE / WORD);
         k_astore(k, t->xs, at, k_bitcast(k, words[MAX_DIGITS - t->digits + d], DTYPE_i32));
@@ -210,8 +215,7 @@ void team_read_digits(Team *t, int64_t s, KRef e)
     rlx_assert(t->has_digits && t->length % WORD == 0);
     Kernel *k = t->l->k;
     const int64_t n = t->length / WORD;
-    const KRef unit = k_expr(k, "$ * #", team_div(t, e, PIECE), team_unit_words(t));
-    const KRef place = team_rem(t, e, PIECE);
+    const KRef unit = team_unit(t, team_div(t, e, PIECE)), place = team_rem(t, e, PIECE);
     const KRef from = k_add(k, unit, team_div(t, place, WORD));
     for (int64_t d = 0; d < t->digits; d++)
         for (int64_t w = 0; w < n; w++) {

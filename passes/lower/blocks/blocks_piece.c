@@ -271,9 +271,9 @@ static KRef digit_sum(const Team *t, const Piece *piece, KRef from, const KRef *
     return all;
 }
 
-// The scale of a piece's elements from the one `ahead` of its first on, which are of one group, and the min.
-static void step_numbers(const Team *t, const Piece *piece, KRef from, int64_t ahead, KRef *scale, KRef *min)
+void team_step_numbers(const Team *t, const Piece *piece, KRef from, int64_t ahead, KRef *scale, KRef *min)
 {
+    rlx_assert(piece->first != 0 && from != 0);
     Kernel *k = t->l->k;
     const BlockFormat *f = t->f;
     KRef first = piece->first;
@@ -292,7 +292,7 @@ static void add_digits(const Team *t, const Piece *piece, KRef from, const KRef 
     const BlockFormat *f = t->f;
     KRef acc = k_get(k, to), scale = 0, min = 0;
     for (int64_t s = 0; s < t->segments; s++) {
-        step_numbers(t, piece, from, team_is_joined(t) ? 0 : s * f->q.low.run, &scale, &min);
+        team_step_numbers(t, piece, from, team_is_joined(t) ? 0 : s * f->q.low.run, &scale, &min);
         const KRef sum = digit_sum(t, piece, from, words, s);
         acc = k_fma(k, sum, team_op(t, KOP_mul, scale, t->step[s]), acc);
         const KRef rest = f->q.bias ? team_op(t, KOP_mul, scale, team_number(t, f->q.bias)) : min;
@@ -313,7 +313,7 @@ static void add_floats(const Team *t, const Piece *piece, KRef from, const KRef 
         part = k_fma(k, t->xr[e], element(t, piece, from, words, s, i), part);
         if ((e + 1) % (is_joined ? PIECE : t->same) != 0)
             continue;
-        step_numbers(t, piece, from, is_joined ? 0 : s * t->f->q.low.run + first, &scale, &min);
+        team_step_numbers(t, piece, from, is_joined ? 0 : s * t->f->q.low.run + first, &scale, &min);
         acc = k_fma(k, part, scale, acc);
         if (min)
             acc = k_fma(k, t->sum[team_sum(t, s, i)], min, acc);

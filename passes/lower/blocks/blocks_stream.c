@@ -39,7 +39,7 @@ typedef struct Stream {
     int64_t slots, stage, columns;         // of the ring; columns of a slot, of the group
     uint32_t w[MATRICES];
     KRef part, set;
-    KRef partial; // shared, [matrices][columns][parts]
+    KRef partial; // of TeamParts
     Held held[MAX_HELD];
 } Stream;
 
@@ -252,31 +252,6 @@ static void add_stage(Stream *s, KRef stage)
     k_end(k);
 }
 
-static KRef joined_parts(const Stream *s, KRef column, int64_t matrix)
-{
-    const Team *t = &s->t;
-    Kernel *k = t->l->k;
-    const KRef from = k_expr(k, "($ + #) * #", column, matrix * s->columns, s->parts);
-    KRef sum = k_aload(k, s->partial, from, 1);
-    for (int64_t part = 1; part < s->parts; part++)
-        sum = team_op(t, KOP_add, sum, k_aload(k, s->partial, k_expr(k, "$ + #", from, part), 1));
-    return sum;
-}
-
-static void store_columns(const Stream *s, KRef row, KRef is_some)
-{
-    const Team *t = &s->t;
-    Kernel *k = t->l->k;
-    const KRef i = k_for(k, t->thread, k_index(k, s->columns), t->threads, KFOR_SERIAL, "i");
-    const KRef column = k_add(k, t->column, i);
-    k_if(k, team_op(t, KOP_lt, column, k_index(k, t->p->columns)));
-    KRef sum[MATRICES] = {0};
-    for (int64_t m = 0; m < s->matrices; m++)
-        sum[m] = joined_parts(s, i, m);
-    team_store(t, row, column, sum, is_some);
-    k_ends(k, 2);
-}
-
 static void emit_group(Stream *s, KRef row)
 {
     Team *t = &s->t;
@@ -303,7 +278,11 @@ static void emit_group(Stream *s, KRef row)
     add_stage(s, stage);
     k_end(k);
     k_barrier(k);
-    store_columns(s, row, is_some);
+    const TeamParts parts = {.sums = s->partial,
+                             .matrices = s->matrices,
+                             .columns = s->columns,
+                             .parts = s->parts};
+    team_store_parts(t, &parts, row, is_some);
 }
 
 // --- the shape -----------------------------------------------------------------------------------
@@ -354,6 +333,19 @@ static bool find_stream(Stream *s)
     return s->own * t->period <= MAX_HELD && find_ring_for(s, s->own * t->period);
 }
 
+int64_t block_row_tiles(const Team *t, int64_t columns)
+{
+    rlx_assert(columns >= 1 && t->p->x != 0);
+    const Graph *g = t->l->g;
+    int64_t tiles = 0;
+    for (NodeId id = 1; id < g->nodes.len; id++) {
+        const Node *n = graph_node(g, id);
+        if (n->op == OP_block_matmul && n->src[0] == t->p->x)
+            tiles += ceil_div(n->shape->dim[n->shape->rank - 1], columns);
+    }
+    return tiles != 0 ? tiles : ceil_div(t->p->columns, columns);
+}
+
 bool block_stream_takes(Pass *pass, NodeId product)
 {
     rlx_assert(pass->plan != NULL && product != 0);
@@ -374,7 +366,7 @@ bool block_stream_takes(Pass *pass, NodeId product)
     if (inner / p.f->elements * p.f->bytes % WORD != 0)
         return false;
     team_find_shape(&s.t);
-    return find_stream(&s);
+    return block_units_take(&s.t) || find_stream(&s);
 }
 
 bool block_stream_product(const Team *shape)

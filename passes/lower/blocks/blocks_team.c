@@ -257,6 +257,30 @@ void team_store(const Team *t, KRef row, KRef column, const KRef *sums, KRef is_
     pull_store_given(l, &t->p->d, at, sum[0], &other);
 }
 
+static KRef joined_parts(const Team *t, const TeamParts *p, KRef column, int64_t matrix)
+{
+    Kernel *k = t->l->k;
+    const KRef from = k_expr(k, "($ + #) * #", column, matrix * p->columns, p->parts);
+    KRef sum = k_aload(k, p->sums, from, 1);
+    for (int64_t part = 1; part < p->parts; part++)
+        sum = team_op(t, KOP_add, sum, k_aload(k, p->sums, k_expr(k, "$ + #", from, part), 1));
+    return sum;
+}
+
+void team_store_parts(const Team *t, const TeamParts *p, KRef row, KRef is_some)
+{
+    rlx_assert(p->matrices <= 2 && p->parts >= 1);
+    Kernel *k = t->l->k;
+    const KRef i = k_for(k, t->thread, k_index(k, p->columns), t->threads, KFOR_SERIAL, "i");
+    const KRef column = k_add(k, t->column, i);
+    k_if(k, team_op(t, KOP_lt, column, k_index(k, t->p->columns)));
+    KRef sum[2] = {0};
+    for (int64_t m = 0; m < p->matrices; m++)
+        sum[m] = joined_parts(t, p, i, m);
+    team_store(t, row, column, sum, is_some);
+    k_ends(k, 2);
+}
+
 // The threads of a team each store a column.
 static void store_columns(const Team *t, KRef row, KRef is_some)
 {
@@ -444,7 +468,7 @@ bool block_team_product(Lower *l, BlockProduct *p)
         lower_loc(l, p->x)->stride[x->rank - 1] != 1)
         return false;
     team_find_shape(&t);
-    if (block_stream_product(&t))
+    if (block_units_product(&t) || block_stream_product(&t))
         return true;
     if (p->other != 0)
         return false;

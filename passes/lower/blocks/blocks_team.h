@@ -87,6 +87,8 @@ static inline int64_t team_unit_words(const Team *t)
 {
     return t->digits * PIECE / WORD + 4;
 }
+// Where digits of unit `number` of the chunk begin.
+KRef team_unit(const Team *t, KRef number);
 // Can x be digits? Elements that are table entries, and short runs, are floats. And how many digits.
 bool team_can_digits(const Team *t);
 bool team_wants_digits(const Team *t);
@@ -122,6 +124,16 @@ void team_store(const Team *t, KRef row, KRef column, const KRef *sums, KRef is_
 int64_t team_x_width(const Lower *l, const BlockProduct *p);
 // Adds the products of a piece of one column, which is in shared memory, to a variable.
 void team_add_piece(const Team *t, const Piece *piece, int64_t column, KRef to);
+// The scale of a piece's elements from the one `ahead` of its first on, which are of one group, and the min
+// (0: none), of the block from word `from` on.
+void team_step_numbers(const Team *t, const Piece *piece, KRef from, int64_t ahead, KRef *scale, KRef *min);
+// Sums of columns by parts of k, for each of the matrices: [matrices][columns][parts], shared.
+typedef struct TeamParts {
+    KRef sums;
+    int64_t matrices, columns, parts;
+} TeamParts;
+// Adds them up and stores the columns that there are.
+void team_store_parts(const Team *t, const TeamParts *p, KRef row, KRef is_some);
 // Elements e to e + 3 of the block that begins `skew` bytes behind word `from`: f32, e being a multiple of 4.
 void team_decode_four(const Team *t, KRef from, int64_t skew, int64_t e, KRef *out);
 // Elements that the bytes of a run of a plane hold.
@@ -132,7 +144,13 @@ static inline int64_t team_span(const BlockPlane *p)
 
 // Tiles of many rows of 16-bit floats on matrix units. False: it does not apply.
 bool block_mma_product(Lower *l, BlockProduct *p);
-// The product on devices that copy to shared memory by themselves. False: it does not apply.
+// The product on matrix units of bytes; on devices that copy to shared memory by themselves. False: it does
+// not apply. And is the first one of those for a row, with two matrices?
+bool block_units_product(const Team *shape);
+bool block_units_take(Team *shape);
 bool block_stream_product(const Team *shape);
+// Tiles of so many columns of all products of the same row, which may stand beside each other
+// (passes/plan/beside.c).
+int64_t block_row_tiles(const Team *t, int64_t columns);
 
 #endif

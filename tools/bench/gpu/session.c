@@ -159,9 +159,9 @@ int main(int n_args, char **args)
         rlx_sampling drawn = rlx_sampling_start(1);
         time_prefill(n);
         time_next("next", n, NULL);
-        time_next("next_drawn", n, &drawn);
         time_feed(n);
         time_graph(n);
+        time_next("next_drawn", n, &drawn); // later runs may find the best tokens, too
 #ifdef RLX_PROFILE_H
         time_kernels(n);
 #endif
