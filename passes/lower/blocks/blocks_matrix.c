@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many rows by blocks on matrix registers (KMatrix). Rows of x become tiles of bf16 once, in scratch memory
-// that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded to
-// f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for an
-// element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three products
-// are added up, all but that of the rests. Accumulation: as the registers do it within the steps of a turn, and
-// turns are added in f32, in rising k. A row that is not finite gives
-// nothing finite.
+// that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded
+// to f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for
+// an element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three
+// products are added up, all but that of the rests. Accumulation: as the registers do it within the steps of
+// a turn, and turns are added in f32, in rising k. A row that is not finite gives nothing finite.
 #include "passes/lower/blocks/blocks_product.h"
 
 enum {
@@ -111,7 +110,7 @@ static void split_row(const Grid *g, KRef row, bool is_real)
 static void split_rows(const Grid *g)
 {
     Kernel *k = g->l->k;
-    const KRef end = k_expr(k, "($ + #) / # * #", g->live, BLOCK - 1, BLOCK, BLOCK);
+    const KRef end = k_expr(k, "($ + #) / # * #", g->live, SIDE - 1, SIDE, SIDE);
     const KRef row = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "r");
     k_if(k, k_lt(k, row, g->live));
     split_row(g, row, true);
@@ -129,8 +128,8 @@ static int64_t unit_words(const Grid *g)
     return g->parts * 2 * TILE_WORDS;
 }
 
-// Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number in
-// [1, 2), which a multiply-add brings to its place, up to 2^-16 of the scale.
+// Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number
+// in [1, 2), which a multiply-add brings to its place, up to 2^-16 of the scale.
 typedef struct Decoding {
     KRef words[BLOCK_MAX_WORDS], scale, add;
 } Decoding;
@@ -158,7 +157,7 @@ static void open_group(const Grid *g, const PackedGroup *group, Decoding *d)
 {
     Kernel *k = g->l->k;
     const PackedBlocks *b = &g->p->packed;
-    // Cut off instead of rounded, numbers are too small by half of what the last bit counts: by about so much.
+    // Cut off instead of rounded, numbers are too small by half of what the last bit counts, about so much.
     const double more = g->parts == 1 ? 1 + 0.7 / 256 : 1;
     d->scale = k_mul(k, group->scale, number(k, more * (1 << (b->low + b->high))));
     const KRef zero = k_neg(k, d->scale);
@@ -273,12 +272,12 @@ typedef struct Phase {
     uint8_t rows, weights; // part that is loaded, or KEPT: what is there already
 } Phase;
 
-// Products of two tiles of x by two of weights, which are loaded right before their first use.
-static void emit_phase(const Grid *g, Phase phase, KRef x, KRef w)
+// Products of n tiles of x by two of weights, which are loaded right before their first use.
+static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
 {
     Kernel *k = g->l->k;
     const int64_t next_tile = g->units * g->parts * TILE_ELEMENTS;
-    for (uint8_t i = 0; i < 2; i++) {
+    for (uint8_t i = 0; i < n; i++) {
         if (phase.rows != KEPT)
             k_matrix_load(k, ROWS + i, g->rows,
                           k_expr(k, "$ + #", x, i * next_tile + phase.rows * TILE_ELEMENTS),
@@ -292,23 +291,24 @@ static void emit_phase(const Grid *g, Phase phase, KRef x, KRef w)
     }
 }
 
-// The sums of a turn for a tile of rows and the columns of a record.
-static void multiply_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef sums)
+// The sums of a turn for n tiles of rows, two at most, from number `first` on, and the columns of record
+// number `i` of the panel.
+static void multiply_tiles(const Grid *g, KRef turn, KRef first, uint8_t n, KRef i, KRef sums)
 {
     static const Phase two_parts[] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
     Kernel *k = g->l->k;
-    for (uint8_t r = 0; r < 4; r++)
+    for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_zero(k, SUMS + r);
     const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
-    const KRef x = row_place(g, k_expr(k, "$ * 2", tile), k_expr(k, "$ * # + $", turn, g->units, unit));
+    const KRef x = row_place(g, first, k_expr(k, "$ * # + $", turn, g->units, unit));
     const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
     if (g->parts == 1)
-        emit_phase(g, whole, x, w);
+        emit_phase(g, whole, n, x, w);
     else
-        for (int n = 0; n < 3; n++)
-            emit_phase(g, two_parts[n], x, w);
+        for (int phase = 0; phase < 3; phase++)
+            emit_phase(g, two_parts[phase], n, x, w);
     k_end(k);
-    for (uint8_t r = 0; r < 4; r++)
+    for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_store(k, SUMS + r, sums, k_index(k, r / 2 * SIDE * BLOCK + r % 2 * SIDE), k_index(k, BLOCK));
 }
 
@@ -329,22 +329,26 @@ static KRef sum_so_far(const Grid *g, KRef turn, KRef sums, KRef line, KRef held
 static void store_line(const Grid *g, KRef row, KRef column, int64_t real, const KRef *sum)
 {
     Kernel *k = g->l->k;
-    k_if(k, k_lt(k, row, g->live));
     for (int64_t v = 0; v * SIDE < real; v++) {
         const int64_t left = real - v * SIDE;
         block_product_store(g->l, g->p, row, k_expr(k, "$ + #", column, v * SIDE),
                             (uint8_t)(left < SIDE ? left : SIDE), sum[v]);
     }
-    k_end(k);
 }
 
-// Tile `tile` of rows by record number `i` of a panel, which has `real` columns from `column` on.
+// Rows [32 tile, 32 tile + 32), as far as they exist, by record number `i` of a panel, which has `real`
+// columns from `column` on.
 static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real, KRef sums)
 {
     Kernel *k = g->l->k;
     KRef sum[2];
-    multiply_tile(g, turn, tile, i, sums);
-    const KRef line = k_loop(k, BLOCK, KFOR_SERIAL, "i");
+    const KRef first = k_expr(k, "$ * 2", tile), left = k_expr(k, "$ - $ * #", g->live, tile, BLOCK);
+    k_if(k, k_lt(k, k_index(k, SIDE), left));
+    multiply_tiles(g, turn, first, 2, i, sums);
+    k_else(k);
+    multiply_tiles(g, turn, first, 1, i, sums);
+    k_end(k);
+    const KRef line = k_for(k, k_index(k, 0), k_expr(k, "min($, #)", left, BLOCK), 1, KFOR_SERIAL, "i");
     const KRef place = k_expr(k, "($ * # + $) * #", tile, g->records, i, TILE_SUMS);
     const KRef held = g->turns == 1 ? 0 : k_expr(k, "$ + $ * # + $", place, line, BLOCK, g->partial_base);
     for (int64_t v = 0; v < 2; v++)
@@ -397,8 +401,8 @@ void block_matrix_emit(Lower *l, const BlockProduct *p)
     const int64_t whole = p->columns / BLOCK;
     g.rows = lower_param_scratch(l, "rows of parts", DTYPE_bf16,
                                  (uint64_t)(g.row_tiles * units_of(p) * g.parts * TILE_ELEMENTS));
-    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32, (uint64_t)(g.records * g.units * unit_words(&g)),
-                                         &g.panel_base);
+    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32,
+                                         (uint64_t)(g.records * g.units * unit_words(&g)), &g.panel_base);
     if (g.turns > 1)
         g.partial = lower_param_thread_scratch(l, "sums", DTYPE_f32,
                                                (uint64_t)(g.row_tiles / 2 * g.records * TILE_SUMS),
