@@ -28,10 +28,12 @@ typedef struct Grid {
     uint8_t parts;
     int64_t records;      // of a panel, at most
     int64_t units, turns; // of a turn; of k
-    int64_t row_tiles;
+    int64_t row_tiles;            // 16 rows each
+    int64_t next_tile, part_step; // elements of x from one to the next
     uint32_t rows, panel, tiles, partial; // params: x, weights as words and as they are read, sums of turns
     KRef panel_base, partial_base;
     KRef live; // rows that exist in a run
+    KRef begin, expert; // experts: the place of the first row, and whose it is
 } Grid;
 
 static uint8_t parts_for(double accuracy)
@@ -73,10 +75,14 @@ static int64_t records_of_panel(const Lower *l, const BlockProduct *p)
 
 // --- rows of x -----------------------------------------------------------------------------------
 
-// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit.
+// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit. Experts:
+// the tile begins at any row, so rows of a part of a unit follow each other.
 static KRef row_place(const Grid *g, KRef tile, KRef unit)
 {
     Kernel *k = g->l->k;
+    if (g->p->index)
+        return k_expr(k, "($ * # + ($ * # + $)) * #", unit, g->parts * g->row_tiles * SIDE, tile, SIDE,
+                      g->begin, BLOCK_UNIT);
     const KRef turn = k_expr(k, "$ / #", unit, g->units), rest = k_expr(k, "$ % #", unit, g->units);
     const KRef of_tile = k_expr(k, "$ * # + $", turn, g->row_tiles, tile);
     return k_expr(k, "($ * # + $) * #", of_tile, g->units, rest, g->parts * TILE_ELEMENTS);
@@ -88,16 +94,17 @@ static void store_parts(const Grid *g, KRef to, KRef value)
     if (g->parts == 1)
         k_store(k, g->rows, to, k_cast(k, value, DTYPE_bf16), SIDE);
     else
-        k_matrix_split(k, g->rows, to, k_index(k, TILE_ELEMENTS), value);
+        k_matrix_split(k, g->rows, to, k_index(k, g->part_step), value);
 }
 
-static void split_row(const Grid *g, KRef row, bool is_real)
+// Row `from` of x, to number `row`.
+static void split_row(const Grid *g, KRef from_row, KRef row, bool is_real)
 {
     Kernel *k = g->l->k;
     const KRef tile = k_expr(k, "$ / #", row, SIDE), line = k_expr(k, "$ % # * #", row, SIDE, BLOCK_UNIT);
     const KRef unit = k_loop(k, units_of(g->p), KFOR_SERIAL, "u");
     const KRef to = k_add(k, row_place(g, tile, unit), line);
-    const KRef from = k_expr(k, "$ * # + $ * # + $", row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
+    const KRef from = k_expr(k, "$ * # + $ * # + $", from_row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
     for (int64_t i = 0; i < BLOCK_UNIT; i += SIDE) {
         const KRef value = is_real ? k_load(k, g->p->x_rows, k_expr(k, "$ + #", from, i), SIDE, SIDE)
                                    : k_splat(k, k_number(k, DTYPE_f32, 0), SIDE);
@@ -113,9 +120,9 @@ static void split_rows(const Grid *g)
     const KRef end = k_expr(k, "($ + #) / # * #", g->live, SIDE - 1, SIDE, SIDE);
     const KRef row = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "r");
     k_if(k, k_lt(k, row, g->live));
-    split_row(g, row, true);
+    split_row(g, row, row, true);
     k_else(k);
-    split_row(g, row, false);
+    split_row(g, row, row, false);
     k_ends(k, 2);
     k_barrier(k);
 }
@@ -276,11 +283,10 @@ typedef struct Phase {
 static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
 {
     Kernel *k = g->l->k;
-    const int64_t next_tile = g->units * g->parts * TILE_ELEMENTS;
     for (uint8_t i = 0; i < n; i++) {
         if (phase.rows != KEPT)
             k_matrix_load(k, ROWS + i, g->rows,
-                          k_expr(k, "$ + #", x, i * next_tile + phase.rows * TILE_ELEMENTS),
+                          k_expr(k, "$ + #", x, i * g->next_tile + phase.rows * g->part_step),
                           k_index(k, BLOCK_UNIT));
         for (uint8_t j = 0; j < 2; j++) {
             if (i == 0 && phase.weights != KEPT)
@@ -353,7 +359,9 @@ static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, 
     const KRef held = g->turns == 1 ? 0 : k_expr(k, "$ + $ * # + $", place, line, BLOCK, g->partial_base);
     for (int64_t v = 0; v < 2; v++)
         sum[v] = sum_so_far(g, turn, sums, line, held, v);
-    const KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
+    KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
+    if (g->p->index)
+        row = experts_entry(g->l, g->p->of.order, k_add(k, g->begin, row));
     if (g->turns == 1) {
         store_line(g, row, column, real, sum);
     } else {
@@ -367,38 +375,76 @@ static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, 
     k_end(k);
 }
 
-// A panel of n records, each of `real` columns, from number `first` on.
-static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
+// All rows by a panel of n records, each of `real` columns, from number `first` on.
+static void multiply_panel(const Grid *g, KRef first, KRef n, int64_t real, KRef sums)
 {
     Kernel *k = g->l->k;
-    k_matrix_begin(k, SIDE, SIDE);
-    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    const int64_t records = g->p->columns / BLOCK;
+    const bool is_far = g->p->index && !g->p->of.is_placed; // experts follow each other
     const KRef turn = k_loop(k, g->turns, KFOR_SERIAL, "turn");
-    const KRef decoded = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
-    decode_record(g, k_add(k, first, decoded), decoded, turn);
+    const KRef decoded = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i"), record = k_add(k, first, decoded);
+    decode_record(g, is_far ? k_expr(k, "$ * # + $", g->expert, records, record) : record, decoded, turn);
     k_end(k);
     const KRef tiles = k_expr(k, "($ + #) / #", g->live, BLOCK - 1, BLOCK);
     const KRef tile = k_for(k, k_index(k, 0), tiles, 1, KFOR_SERIAL, "t");
     const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
     emit_tile(g, turn, tile, i, k_expr(k, "($ + $) * #", first, i, BLOCK), real, sums);
     k_ends(k, 3);
+}
+
+static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
+{
+    Kernel *k = g->l->k;
+    Grid own = *g;
+    k_matrix_begin(k, SIDE, SIDE);
+    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    if (g->p->index) { // of each that has rows
+        const Experts *x = &g->p->of;
+        const KRef groups = experts_entry(g->l, x->groups, k_index(k, x->n_experts));
+        own.expert = experts_entry(g->l, x->groups, k_for(k, k_index(k, 0), groups, 1, KFOR_SERIAL, "g"));
+        own.begin = experts_entry(g->l, x->bounds, own.expert);
+        own.live = k_sub(k, experts_entry(g->l, x->bounds, k_expr(k, "$ + 1", own.expert)), own.begin);
+        if (x->is_placed)
+            blocks_packed_point(k, &g->p->packed, own.expert);
+    }
+    multiply_panel(&own, first, n, real, sums);
+    if (g->p->index)
+        k_end(k);
     k_matrix_end(k);
 }
 
-void block_matrix_emit(Lower *l, const BlockProduct *p)
+// --- the whole -----------------------------------------------------------------------------------
+
+static void emit_panels(const Grid *g)
 {
-    rlx_assert(block_matrix_fit(l, p));
-    Kernel *k = l->k;
-    const KRef live = block_product_live(l, p);
+    Kernel *k = g->l->k;
+    const int64_t whole = g->p->columns / BLOCK;
+    if (whole > 0) {
+        const KRef panel = k_loop(k, ceil_div(whole, g->records), KFOR_PARALLEL, "p");
+        const KRef first = k_expr(k, "$ * #", panel, g->records);
+        emit_panel(g, first, k_expr(k, "min(#, # - $)", g->records, whole, first), BLOCK);
+        k_end(k);
+    }
+    if (g->p->columns % BLOCK)
+        emit_panel(g, k_index(k, whole), k_index(k, 1), g->p->columns % BLOCK);
+}
+
+static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
+{
     Grid g = {.l = l,
               .p = p,
               .parts = parts_for(l->pass->options->accuracy),
               .records = records_of_panel(l, p),
               .units = units_of_turn(p),
-              .row_tiles = ceil_div(p->rows, BLOCK) * 2,
-              .live = live ? live : k_index(k, p->rows)};
+              .row_tiles = ceil_div(rows, BLOCK) * 2};
     g.turns = units_of(p) / g.units;
-    const int64_t whole = p->columns / BLOCK;
+    g.next_tile = g.units * g.parts * TILE_ELEMENTS;
+    g.part_step = TILE_ELEMENTS;
+    if (p->index) { // a tile that begins at the last row reads so far
+        g.row_tiles += 2;
+        g.next_tile = TILE_ELEMENTS;
+        g.part_step = g.row_tiles * TILE_ELEMENTS;
+    }
     g.rows = lower_param_scratch(l, "rows of parts", DTYPE_bf16,
                                  (uint64_t)(g.row_tiles * units_of(p) * g.parts * TILE_ELEMENTS));
     g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32,
@@ -407,13 +453,63 @@ void block_matrix_emit(Lower *l, const BlockProduct *p)
         g.partial = lower_param_thread_scratch(l, "sums", DTYPE_f32,
                                                (uint64_t)(g.row_tiles / 2 * g.records * TILE_SUMS),
                                                &g.partial_base);
+    return g;
+}
+
+void block_matrix_emit(Lower *l, const BlockProduct *p)
+{
+    rlx_assert(block_matrix_fit(l, p) && !p->index);
+    const KRef live = block_product_live(l, p);
+    Grid g = grid_of(l, p, p->rows);
+    g.live = live ? live : k_index(l->k, p->rows);
     split_rows(&g);
-    if (whole > 0) {
-        const KRef panel = k_loop(k, ceil_div(whole, g.records), KFOR_PARALLEL, "p");
-        const KRef first = k_expr(k, "$ * #", panel, g.records);
-        emit_panel(&g, first, k_expr(k, "min(#, # - $)", g.records, whole, first), BLOCK);
-        k_end(k);
-    }
-    if (p->columns % BLOCK)
-        emit_panel(&g, k_index(k, whole), k_index(k, 1), p->columns % BLOCK);
+    emit_panels(&g);
+}
+
+// --- experts -------------------------------------------------------------------------------------
+
+static int64_t rows_of_result(const Lower *l, const BlockProduct *p)
+{
+    return p->columns > 0 ? shape_numel(lower_node(l, l->anchor)->shape) / p->columns : 0;
+}
+
+// Rows of the experts that have some, by place.
+static void split_sorted(const Grid *g, int64_t rows)
+{
+    Kernel *k = g->l->k;
+    const Experts *x = &g->p->of;
+    const KRef end = experts_entry(g->l, x->bounds, k_index(k, x->n_experts));
+    const KRef place = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "r");
+    const KRef row = experts_entry(g->l, x->order, place);
+    split_row(g, k_expr(k, "$ / #", row, rows / g->p->rows), place, true);
+    k_end(k);
+    k_barrier(k);
+}
+
+// Rows that have no expert.
+static void clear_rows(const Grid *g)
+{
+    Kernel *k = g->l->k;
+    const Experts *x = &g->p->of;
+    const KRef from = experts_entry(g->l, x->bounds, k_index(k, x->n_experts)),
+               end = experts_entry(g->l, x->bounds, k_index(k, x->n_experts + 1));
+    const KRef row = experts_entry(g->l, x->order, k_for(k, from, end, 1, KFOR_PARALLEL, "r"));
+    const KRef column = k_for(k, k_index(k, 0), k_index(k, g->p->columns), SIDE, KFOR_SERIAL, "c");
+    block_product_store(g->l, g->p, row, column, SIDE, number(k, 0));
+    k_ends(k, 2);
+}
+
+bool block_matrix_experts(Lower *l, const BlockProduct *p)
+{
+    const int64_t rows = rows_of_result(l, p);
+    BlockProduct own = *p;
+    if (!block_matrix_fit(l, p) || p->columns % BLOCK != 0 || rows < 2 * p->experts)
+        return false;
+    experts_sort(l, &own.of);
+    Grid g = grid_of(l, &own, rows);
+    g.begin = k_index(l->k, 0);
+    split_sorted(&g, rows);
+    clear_rows(&g);
+    emit_panels(&g);
+    return true;
 }
