@@ -75,8 +75,8 @@ static int64_t records_of_panel(const Lower *l, const BlockProduct *p)
 
 // --- rows of x -----------------------------------------------------------------------------------
 
-// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit. Tiles of
-// experts begin at any row, so that rows of a part of a unit follow each other.
+// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit. Tiles
+// of experts begin at any row, so that rows of a part of a unit follow each other.
 static KRef row_place(const Grid *g, KRef tile, KRef unit)
 {
     Kernel *k = g->l->k;
