@@ -72,7 +72,7 @@ static double accuracy_of(const char *name, const OpsConfig *config)
     if (has_blocks && strstr(name, "special") != NULL)
         return 0;
     if (is_digits(config) || is_pairs(config) || (has_blocks && is_matrix(config)))
-        return is_coarse(config) ? 1e-2 : 1e-5;
+        return is_coarse(config) ? 1e-2 : is_matrix(config) ? 2e-5 : 1e-5;
     return is_matrix(config) ? 1e-4 : config->winograd;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many rows by blocks on matrix registers (KMatrix). Rows of x become tiles of bf16 once, in scratch memory
-// that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded to
-// f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for an
-// element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three products
-// are added up, all but that of the rests. Accumulation: as the registers do it within the steps of a turn, and
-// turns are added in f32, in rising k. A row that is not finite gives
-// nothing finite.
+// that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded
+// to f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for
+// an element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three
+// products are added up, all but that of the rests. Accumulation: as the registers do it within the steps of
+// a turn, and turns are added in f32, in rising k. A row that is not finite gives nothing finite.
 #include "passes/lower/blocks/blocks_product.h"
 
 enum {
@@ -20,8 +19,9 @@ enum {
     LEAST_ROWS = SIDE,
     MOST_PARTS = 2
 };
-// Errors of products of random numbers, of their norm, with one part and with two.
-static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 8e-6};
+// What --accuracy must allow for one part and for two. Products of random numbers are off by 2.4e-3 and
+// 4.6e-6 of their norm, and logits of whole models by up to 4e-5 with two.
+static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 2e-5};
 
 typedef struct Grid {
     Lower *l;
@@ -29,10 +29,12 @@ typedef struct Grid {
     uint8_t parts;
     int64_t records;      // of a panel, at most
     int64_t units, turns; // of a turn; of k
-    int64_t row_tiles;
+    int64_t row_tiles;            // 16 rows each
+    int64_t next_tile, part_step; // elements of x from one to the next
     uint32_t rows, panel, tiles, partial; // params: x, weights as words and as they are read, sums of turns
     KRef panel_base, partial_base;
     KRef live; // rows that exist in a run
+    KRef begin, expert; // experts: the place of the first row, and whose it is
 } Grid;
 
 static uint8_t parts_for(double accuracy)
@@ -74,10 +76,14 @@ static int64_t records_of_panel(const Lower *l, const BlockProduct *p)
 
 // --- rows of x -----------------------------------------------------------------------------------
 
-// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit.
+// Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit. Tiles
+// of experts begin at any row, so that rows of a part of a unit follow each other.
 static KRef row_place(const Grid *g, KRef tile, KRef unit)
 {
     Kernel *k = g->l->k;
+    if (g->p->index)
+        return k_expr(k, "($ * # + ($ * # + $)) * #", unit, g->parts * g->row_tiles * SIDE, tile, SIDE,
+                      g->begin, BLOCK_UNIT);
     const KRef turn = k_expr(k, "$ / #", unit, g->units), rest = k_expr(k, "$ % #", unit, g->units);
     const KRef of_tile = k_expr(k, "$ * # + $", turn, g->row_tiles, tile);
     return k_expr(k, "($ * # + $) * #", of_tile, g->units, rest, g->parts * TILE_ELEMENTS);
@@ -89,16 +95,17 @@ static void store_parts(const Grid *g, KRef to, KRef value)
     if (g->parts == 1)
         k_store(k, g->rows, to, k_cast(k, value, DTYPE_bf16), SIDE);
     else
-        k_matrix_split(k, g->rows, to, k_index(k, TILE_ELEMENTS), value);
+        k_matrix_split(k, g->rows, to, k_index(k, g->part_step), value);
 }
 
-static void split_row(const Grid *g, KRef row, bool is_real)
+// Row `from` of x, to number `row`.
+static void split_row(const Grid *g, KRef from_row, KRef row, bool is_real)
 {
     Kernel *k = g->l->k;
     const KRef tile = k_expr(k, "$ / #", row, SIDE), line = k_expr(k, "$ % # * #", row, SIDE, BLOCK_UNIT);
     const KRef unit = k_loop(k, units_of(g->p), KFOR_SERIAL, "u");
     const KRef to = k_add(k, row_place(g, tile, unit), line);
-    const KRef from = k_expr(k, "$ * # + $ * # + $", row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
+    const KRef from = k_expr(k, "$ * # + $ * # + $", from_row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
     for (int64_t i = 0; i < BLOCK_UNIT; i += SIDE) {
         const KRef value = is_real ? k_load(k, g->p->x_rows, k_expr(k, "$ + #", from, i), SIDE, SIDE)
                                    : k_splat(k, k_number(k, DTYPE_f32, 0), SIDE);
@@ -111,12 +118,12 @@ static void split_row(const Grid *g, KRef row, bool is_real)
 static void split_rows(const Grid *g)
 {
     Kernel *k = g->l->k;
-    const KRef end = k_expr(k, "($ + #) / # * #", g->live, BLOCK - 1, BLOCK, BLOCK);
+    const KRef end = k_expr(k, "($ + #) / # * #", g->live, SIDE - 1, SIDE, SIDE);
     const KRef row = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "r");
     k_if(k, k_lt(k, row, g->live));
-    split_row(g, row, true);
+    split_row(g, row, row, true);
     k_else(k);
-    split_row(g, row, false);
+    split_row(g, row, row, false);
     k_ends(k, 2);
     k_barrier(k);
 }
@@ -129,8 +136,8 @@ static int64_t unit_words(const Grid *g)
     return g->parts * 2 * TILE_WORDS;
 }
 
-// Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number in
-// [1, 2), which a multiply-add brings to its place, up to 2^-16 of the scale.
+// Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number
+// in [1, 2), which a multiply-add brings to its place, up to 2^-16 of the scale.
 typedef struct Decoding {
     KRef words[BLOCK_MAX_WORDS], scale, add;
 } Decoding;
@@ -158,7 +165,7 @@ static void open_group(const Grid *g, const PackedGroup *group, Decoding *d)
 {
     Kernel *k = g->l->k;
     const PackedBlocks *b = &g->p->packed;
-    // Cut off instead of rounded, numbers are too small by half of what the last bit counts: by about so much.
+    // Cut off instead of rounded, numbers are too small by half of what the last bit counts, about so much.
     const double more = g->parts == 1 ? 1 + 0.7 / 256 : 1;
     d->scale = k_mul(k, group->scale, number(k, more * (1 << (b->low + b->high))));
     const KRef zero = k_neg(k, d->scale);
@@ -273,15 +280,14 @@ typedef struct Phase {
     uint8_t rows, weights; // part that is loaded, or KEPT: what is there already
 } Phase;
 
-// Products of two tiles of x by two of weights, which are loaded right before their first use.
-static void emit_phase(const Grid *g, Phase phase, KRef x, KRef w)
+// Products of n tiles of x by two of weights, which are loaded right before their first use.
+static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
 {
     Kernel *k = g->l->k;
-    const int64_t next_tile = g->units * g->parts * TILE_ELEMENTS;
-    for (uint8_t i = 0; i < 2; i++) {
+    for (uint8_t i = 0; i < n; i++) {
         if (phase.rows != KEPT)
             k_matrix_load(k, ROWS + i, g->rows,
-                          k_expr(k, "$ + #", x, i * next_tile + phase.rows * TILE_ELEMENTS),
+                          k_expr(k, "$ + #", x, i * g->next_tile + phase.rows * g->part_step),
                           k_index(k, BLOCK_UNIT));
         for (uint8_t j = 0; j < 2; j++) {
             if (i == 0 && phase.weights != KEPT)
@@ -292,23 +298,24 @@ static void emit_phase(const Grid *g, Phase phase, KRef x, KRef w)
     }
 }
 
-// The sums of a turn for a tile of rows and the columns of a record.
-static void multiply_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef sums)
+// The sums of a turn for n tiles of rows, two at most, from number `first` on, and the columns of record
+// number `i` of the panel.
+static void multiply_tiles(const Grid *g, KRef turn, KRef first, uint8_t n, KRef i, KRef sums)
 {
     static const Phase two_parts[] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
     Kernel *k = g->l->k;
-    for (uint8_t r = 0; r < 4; r++)
+    for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_zero(k, SUMS + r);
     const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
-    const KRef x = row_place(g, k_expr(k, "$ * 2", tile), k_expr(k, "$ * # + $", turn, g->units, unit));
+    const KRef x = row_place(g, first, k_expr(k, "$ * # + $", turn, g->units, unit));
     const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
     if (g->parts == 1)
-        emit_phase(g, whole, x, w);
+        emit_phase(g, whole, n, x, w);
     else
-        for (int n = 0; n < 3; n++)
-            emit_phase(g, two_parts[n], x, w);
+        for (int phase = 0; phase < 3; phase++)
+            emit_phase(g, two_parts[phase], n, x, w);
     k_end(k);
-    for (uint8_t r = 0; r < 4; r++)
+    for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_store(k, SUMS + r, sums, k_index(k, r / 2 * SIDE * BLOCK + r % 2 * SIDE), k_index(k, BLOCK));
 }
 
@@ -329,27 +336,33 @@ static KRef sum_so_far(const Grid *g, KRef turn, KRef sums, KRef line, KRef held
 static void store_line(const Grid *g, KRef row, KRef column, int64_t real, const KRef *sum)
 {
     Kernel *k = g->l->k;
-    k_if(k, k_lt(k, row, g->live));
     for (int64_t v = 0; v * SIDE < real; v++) {
         const int64_t left = real - v * SIDE;
         block_product_store(g->l, g->p, row, k_expr(k, "$ + #", column, v * SIDE),
                             (uint8_t)(left < SIDE ? left : SIDE), sum[v]);
     }
-    k_end(k);
 }
 
-// Tile `tile` of rows by record number `i` of a panel, which has `real` columns from `column` on.
+// Rows [32 tile, 32 tile + 32), as far as they exist, by record number `i` of a panel, which has `real`
+// columns from `column` on.
 static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real, KRef sums)
 {
     Kernel *k = g->l->k;
     KRef sum[2];
-    multiply_tile(g, turn, tile, i, sums);
-    const KRef line = k_loop(k, BLOCK, KFOR_SERIAL, "i");
+    const KRef first = k_expr(k, "$ * 2", tile), left = k_expr(k, "$ - $ * #", g->live, tile, BLOCK);
+    k_if(k, k_lt(k, k_index(k, SIDE), left));
+    multiply_tiles(g, turn, first, 2, i, sums);
+    k_else(k);
+    multiply_tiles(g, turn, first, 1, i, sums);
+    k_end(k);
+    const KRef line = k_for(k, k_index(k, 0), k_expr(k, "min($, #)", left, BLOCK), 1, KFOR_SERIAL, "i");
     const KRef place = k_expr(k, "($ * # + $) * #", tile, g->records, i, TILE_SUMS);
     const KRef held = g->turns == 1 ? 0 : k_expr(k, "$ + $ * # + $", place, line, BLOCK, g->partial_base);
     for (int64_t v = 0; v < 2; v++)
         sum[v] = sum_so_far(g, turn, sums, line, held, v);
-    const KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
+    KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
+    if (g->p->index)
+        row = experts_entry(g->l, g->p->of.order, k_add(k, g->begin, row));
     if (g->turns == 1) {
         store_line(g, row, column, real, sum);
     } else {
@@ -363,53 +376,141 @@ static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, 
     k_end(k);
 }
 
-// A panel of n records, each of `real` columns, from number `first` on.
-static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
+// All rows by a panel of n records, each of `real` columns, from number `first` on.
+static void multiply_panel(const Grid *g, KRef first, KRef n, int64_t real, KRef sums)
 {
     Kernel *k = g->l->k;
-    k_matrix_begin(k, SIDE, SIDE);
-    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    const int64_t records = g->p->columns / BLOCK;
+    const bool is_far = g->p->index && !g->p->of.is_placed; // experts follow each other
     const KRef turn = k_loop(k, g->turns, KFOR_SERIAL, "turn");
-    const KRef decoded = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
-    decode_record(g, k_add(k, first, decoded), decoded, turn);
+    const KRef decoded = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i"), record = k_add(k, first, decoded);
+    decode_record(g, is_far ? k_expr(k, "$ * # + $", g->expert, records, record) : record, decoded, turn);
     k_end(k);
     const KRef tiles = k_expr(k, "($ + #) / #", g->live, BLOCK - 1, BLOCK);
     const KRef tile = k_for(k, k_index(k, 0), tiles, 1, KFOR_SERIAL, "t");
     const KRef i = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i");
     emit_tile(g, turn, tile, i, k_expr(k, "($ + $) * #", first, i, BLOCK), real, sums);
     k_ends(k, 3);
+}
+
+static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
+{
+    Kernel *k = g->l->k;
+    Grid own = *g;
+    k_matrix_begin(k, SIDE, SIDE);
+    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    if (g->p->index) { // of each that has rows
+        const Experts *x = &g->p->of;
+        const KRef groups = experts_entry(g->l, x->groups, k_index(k, x->n_experts));
+        own.expert = experts_entry(g->l, x->groups, k_for(k, k_index(k, 0), groups, 1, KFOR_SERIAL, "g"));
+        own.begin = experts_entry(g->l, x->bounds, own.expert);
+        own.live = k_sub(k, experts_entry(g->l, x->bounds, k_expr(k, "$ + 1", own.expert)), own.begin);
+        if (x->is_placed)
+            blocks_packed_point(k, &g->p->packed, own.expert);
+    }
+    multiply_panel(&own, first, n, real, sums);
+    if (g->p->index)
+        k_end(k);
     k_matrix_end(k);
 }
 
-void block_matrix_emit(Lower *l, const BlockProduct *p)
+// --- the whole -----------------------------------------------------------------------------------
+
+static void emit_panels(const Grid *g)
 {
-    rlx_assert(block_matrix_fit(l, p));
-    Kernel *k = l->k;
-    const KRef live = block_product_live(l, p);
+    Kernel *k = g->l->k;
+    const int64_t whole = g->p->columns / BLOCK;
+    if (whole > 0) {
+        const KRef panel = k_loop(k, ceil_div(whole, g->records), KFOR_PARALLEL, "p");
+        const KRef first = k_expr(k, "$ * #", panel, g->records);
+        emit_panel(g, first, k_expr(k, "min(#, # - $)", g->records, whole, first), BLOCK);
+        k_end(k);
+    }
+    if (g->p->columns % BLOCK)
+        emit_panel(g, k_index(k, whole), k_index(k, 1), g->p->columns % BLOCK);
+}
+
+static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
+{
     Grid g = {.l = l,
               .p = p,
               .parts = parts_for(l->pass->options->accuracy),
               .records = records_of_panel(l, p),
               .units = units_of_turn(p),
-              .row_tiles = ceil_div(p->rows, BLOCK) * 2,
-              .live = live ? live : k_index(k, p->rows)};
+              .row_tiles = ceil_div(rows, BLOCK) * 2};
     g.turns = units_of(p) / g.units;
-    const int64_t whole = p->columns / BLOCK;
+    g.next_tile = g.units * g.parts * TILE_ELEMENTS;
+    g.part_step = TILE_ELEMENTS;
+    if (p->index) { // a tile that begins at the last row reads so far
+        g.row_tiles += 2;
+        g.next_tile = TILE_ELEMENTS;
+        g.part_step = g.row_tiles * TILE_ELEMENTS;
+    }
     g.rows = lower_param_scratch(l, "rows of parts", DTYPE_bf16,
                                  (uint64_t)(g.row_tiles * units_of(p) * g.parts * TILE_ELEMENTS));
-    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32, (uint64_t)(g.records * g.units * unit_words(&g)),
-                                         &g.panel_base);
+    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32,
+                                         (uint64_t)(g.records * g.units * unit_words(&g)), &g.panel_base);
     if (g.turns > 1)
         g.partial = lower_param_thread_scratch(l, "sums", DTYPE_f32,
                                                (uint64_t)(g.row_tiles / 2 * g.records * TILE_SUMS),
                                                &g.partial_base);
+    return g;
+}
+
+void block_matrix_emit(Lower *l, const BlockProduct *p)
+{
+    rlx_assert(block_matrix_fit(l, p) && !p->index);
+    const KRef live = block_product_live(l, p);
+    Grid g = grid_of(l, p, p->rows);
+    g.live = live ? live : k_index(l->k, p->rows);
     split_rows(&g);
-    if (whole > 0) {
-        const KRef panel = k_loop(k, ceil_div(whole, g.records), KFOR_PARALLEL, "p");
-        const KRef first = k_expr(k, "$ * #", panel, g.records);
-        emit_panel(&g, first, k_expr(k, "min(#, # - $)", g.records, whole, first), BLOCK);
-        k_end(k);
-    }
-    if (p->columns % BLOCK)
-        emit_panel(&g, k_index(k, whole), k_index(k, 1), p->columns % BLOCK);
+    emit_panels(&g);
+}
+
+// --- experts -------------------------------------------------------------------------------------
+
+static int64_t rows_of_result(const Lower *l, const BlockProduct *p)
+{
+    return p->columns > 0 ? shape_numel(lower_node(l, l->anchor)->shape) / p->columns : 0;
+}
+
+// Rows of the experts that have some, by place.
+static void split_sorted(const Grid *g, int64_t rows)
+{
+    Kernel *k = g->l->k;
+    const Experts *x = &g->p->of;
+    const KRef end = experts_entry(g->l, x->bounds, k_index(k, x->n_experts));
+    const KRef place = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "r");
+    const KRef row = experts_entry(g->l, x->order, place);
+    split_row(g, k_expr(k, "$ / #", row, rows / g->p->rows), place, true);
+    k_end(k);
+    k_barrier(k);
+}
+
+// Rows that have no expert.
+static void clear_rows(const Grid *g)
+{
+    Kernel *k = g->l->k;
+    const Experts *x = &g->p->of;
+    const KRef from = experts_entry(g->l, x->bounds, k_index(k, x->n_experts)),
+               end = experts_entry(g->l, x->bounds, k_index(k, x->n_experts + 1));
+    const KRef row = experts_entry(g->l, x->order, k_for(k, from, end, 1, KFOR_PARALLEL, "r"));
+    const KRef column = k_for(k, k_index(k, 0), k_index(k, g->p->columns), SIDE, KFOR_SERIAL, "c");
+    block_product_store(g->l, g->p, row, column, SIDE, number(k, 0));
+    k_ends(k, 2);
+}
+
+bool block_matrix_experts(Lower *l, const BlockProduct *p)
+{
+    const int64_t rows = rows_of_result(l, p);
+    BlockProduct own = *p;
+    if (!block_matrix_fit(l, p) || p->columns % BLOCK != 0 || rows < 2 * p->experts)
+        return false;
+    experts_sort(l, &own.of);
+    Grid g = grid_of(l, &own, rows);
+    g.begin = k_index(l->k, 0);
+    split_sorted(&g, rows);
+    clear_rows(&g);
+    emit_panels(&g);
+    return true;
 }

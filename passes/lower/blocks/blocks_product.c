@@ -338,7 +338,8 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
     p->packed = blocks_pack(l, p->f, p->w, lanes, BLOCK_VECTORS, is_placed(l, p) ? &p->of : NULL);
     find_rows(l, p);
     if (p->index) {
-        emit_experts(l, p);
+        if (!block_matrix_experts(l, p))
+            emit_experts(l, p);
         return true;
     }
     if (block_matrix_fit(l, p)) {

@@ -75,6 +75,8 @@ void block_rows_emit(Lower *l, const BlockProduct *p, KRef record, int64_t real)
 // Many rows on matrix registers (blocks_matrix.c).
 bool block_matrix_fit(const Lower *l, const BlockProduct *p);
 void block_matrix_emit(Lower *l, const BlockProduct *p);
+// The same for experts, where they have several rows each. False: it does not apply, and nothing was done.
+bool block_matrix_experts(Lower *l, const BlockProduct *p);
 // Adds a unit's products: number `unit` of block `block`, in a turn (blocks_packed_turns).
 void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KRef block, KRef unit,
                       int64_t turn);

@@ -44,8 +44,8 @@ class Ours:
 
 
 class Peer:
-    """llama.cpp, with a cache of f16, and pieces and pages as it chooses them for itself. It has a thread of its
-    own, as it sets the shape of AMX's registers once a thread, and ours releases them behind each use."""
+    """llama.cpp, with a cache of f16, and pieces and pages as it chooses them for itself. It has a thread of
+    its own: it sets the shape of AMX's registers once a thread, and ours releases them behind each use."""
 
     def __init__(self, model, context):
         import llama_cpp
