@@ -285,9 +285,16 @@ static void import_plain(OnnxNode *n, const Rnn *r, const PlainOp *p)
         onnx_out(n, i, onnx_result(n, id, i));
 }
 
+// Products of whole matrices (on AMX of bf16) are faster on CPUs than what lower_lstm.c does with few sums.
+static bool stays_loop(const OnnxNode *n, const Rnn *r)
+{
+    return n->model->source->options.has_cpu &&
+           (r->cell == &rnn_cell_rnn || (r->cell == &rnn_cell_gru && !r->resets_after));
+}
+
 static void import_read(OnnxNode *n, const Rnn *r)
 {
-    const PlainOp *plain = plain_op(r);
+    const PlainOp *plain = stays_loop(n, r) ? NULL : plain_op(r);
     if (plain != NULL)
         import_plain(n, r, plain);
     else
