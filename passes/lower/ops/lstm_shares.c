@@ -109,7 +109,7 @@ double lstm_group_time(Lower *l, const Lstm *m)
     const double adds = (double)(weights * threads) * add_factor / gpu->f32_rate;
     const bool is_kept = n.s.blocks == 1 && weights <= KEPT;
     const double phases = m->cell->phases;
-    const double entry = phases * team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
+    const double entry = team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
     const double waits = n.is_grid ? grid_latencies : cluster_latencies;
     const double step = phases * waits * gpu->latency + entry * (double)n.entries;
     const int64_t at_once = gpu->clusters[n.is_grid || n.is_apart ? 0 : __builtin_ctz((unsigned)n.s.ranks)];
