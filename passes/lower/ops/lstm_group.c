@@ -157,12 +157,34 @@ static KRef ahead_index(const Net *n, KRef step, KRef entry, KRef unit)
     return k_expr(n->k, "($ * # + $) * #", row, units_of(&n->s), unit, n->m->cell->sums);
 }
 
+// `count` pieces of rows of inputs from `first` on; the weights of all are under way before one is used.
+static void add_inputs(const Net *n, const KRef *base, int64_t rows, KRef unit, KRef first, int64_t count,
+                       KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t each = lstm_gates(n->m) * PIECE;
+    const KRef values = k_array(k, n->m->type, PIECE), weights = k_array(k, n->m->type, count * each);
+    for (int64_t i = 0; i < count; i++)
+        net_fetch_weights(n, n->m->w, unit, k_expr(k, "$ + #", first, i), weights, k_index(k, i * each));
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t row = 0; row < rows; row++) {
+            const KRef place = net_piece_place(n, k_expr(k, "$ + #", first, i));
+            net_fetch_piece(n, n->m->x, base[row], place, values, k_index(k, 0));
+            add_piece(n, sums, &(Factors){values, weights, k_index(k, i * each), row, rows, false});
+        }
+}
+
+static int64_t most_rows(const Lstm *m)
+{
+    return ROW_SUMS / m->cell->sums;
+}
+
 // Sums over inputs of `rows` rows (steps of entries) of the chunk from `first` on, of one block of units.
 static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
 {
     Kernel *k = n->k;
     const Lstm *m = n->m;
-    KRef base[MOST_ROWS], row[MOST_ROWS], step[MOST_ROWS];
+    KRef base[ROW_SUMS], row[ROW_SUMS], step[ROW_SUMS];
     const KRef unit = net_unit_of(n, block);
     for (int64_t i = 0; i < rows; i++) {
         LstmStep at = n->at;
@@ -171,15 +193,16 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
         at.entry = entry_of(n, k_expr(k, "$ % #", row[i], n->entries));
         base[i] = lstm_input_at(n->l, &at, lstm_time_of(n->l, &at, k_add(k, at.chunk, step[i])));
     }
-    const KRef sums = clear_sums(n, rows), zero = k_index(k, 0);
-    const KRef values = k_array(k, m->type, PIECE), weights = k_array(k, m->type, lstm_gates(m) * PIECE);
-    const KRef piece = k_loop(k, pieces_of(&n->s, m->input), KFOR_SERIAL, "piece");
-    net_fetch_weights(n, m->w, unit, piece, weights, zero);
-    for (int64_t i = 0; i < rows; i++) {
-        net_fetch_piece(n, m->x, base[i], net_piece_place(n, piece), values, zero);
-        add_piece(n, sums, &(Factors){values, weights, zero, i, rows, false});
+    const KRef sums = clear_sums(n, rows);
+    const int64_t pieces = pieces_of(&n->s, m->input), rest = pieces % ROW_FLIGHT;
+    if (pieces > rest) {
+        const KRef piece = k_for(k, k_index(k, 0), k_index(k, pieces - rest), ROW_FLIGHT, KFOR_SERIAL,
+                                 "piece");
+        add_inputs(n, base, rows, unit, piece, ROW_FLIGHT, sums);
+        k_end(k);
     }
-    k_end(k);
+    if (rest > 0)
+        add_inputs(n, base, rows, unit, k_index(k, pieces - rest), rest, sums);
     for (int64_t i = 0; i < rows; i++) {
         const KRef to = ahead_index(n, step[i], k_expr(k, "$ % #", row[i], n->entries), unit);
         KRef sum[GATES];
@@ -199,7 +222,7 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
 static void sum_ahead(const Net *n)
 {
     Kernel *k = n->k;
-    const int64_t all = n->chunk * n->entries, rows = all < MOST_ROWS ? all : MOST_ROWS;
+    const int64_t all = n->chunk * n->entries, rows = all < most_rows(n->m) ? all : most_rows(n->m);
     const KRef end = k_expr(k, "$ * #", n->at.end, n->entries);
     const KRef first = k_for(k, k_index(k, 0), end, rows, KFOR_SERIAL, "row");
     const KRef block = k_loop(k, n->s.blocks, KFOR_SERIAL, "block");
@@ -362,7 +385,6 @@ static void keep_weights(Net *n)
     n->kept = n->s.blocks == 1 && all <= KEPT ? k_array(k, n->m->type, all) : 0;
     if (n->kept == 0)
         return;
-    n->at.phase = NO_PHASE; // of all
     const KRef piece = k_loop(k, pieces_of(&n->s, n->m->hidden), KFOR_UNROLL, "piece");
     net_fetch_weights(n, n->m->r, net_unit_of(n, k_index(k, 0)), piece, n->kept,
                   k_expr(k, "$ * #", piece, lstm_gates(n->m) * PIECE));
@@ -441,7 +463,8 @@ static void emit_way(Net *n)
     n->lane = k_expr(k, "$ % #", n->thread, n->s.lanes);
     n->team = k_expr(k, "$ / #", n->thread, n->s.lanes);
     n->own = k_expr(k, "$ % #", n->lane, n->slots);
-    n->at = (LstmStep){.m = n->m, .entries = 1, .dir = k_expr(k, "$ / #", n->cluster, n->of_batch)};
+    n->at = (LstmStep){.m = n->m, .entries = 1, .phase = NO_PHASE};
+    n->at.dir = k_expr(k, "$ / #", n->cluster, n->of_batch);
     const OpId op = (OpId)lower_node(n->l, n->m->r)->op;
     const bool is_known = op == OP_const || op == OP_param;
     if (!is_known)

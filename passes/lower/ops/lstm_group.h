@@ -13,7 +13,9 @@ enum {
     PIECE = 4,          // hidden values, or inputs, that a thread takes at once
     FLIGHT = 8,         // pieces whose weights are on their way at once, where they are not kept
     KEPT = 128,         // weights that a thread keeps
-    MOST_ROWS = 8,      // entries of a cluster, and rows whose sums over inputs are made together
+    MOST_ROWS = 8,      // entries of a cluster
+    ROW_SUMS = 32,      // over inputs that are made together
+    ROW_FLIGHT = 2,     // pieces of them whose weights are on their way at once
     MOST_RANKS = 8,
     AHEAD_BYTES = 1 << 23, // of sums over inputs
     UNITS_OF_GRID = 8,    // of a group, where all groups of the device share the units

@@ -266,6 +266,7 @@ static const PlainOp *plain_op(const Rnn *r)
 static void import_plain(OnnxNode *n, const Rnn *r, const PlainOp *p)
 {
     const bool is_lstm = p->op == OP_lstm;
+    rlx_assert(r->dirs >= 1 && r->dirs <= 2 && r->cell->states == (is_lstm ? 2 : 1));
     const NodeId operands[] = {onnx_opt(n, 0), r->w, r->r, r->b, onnx_opt(n, 5), onnx_opt(n, 6), r->p};
     NodeBuild b = onnx_begin(n, p->op, NULL, 0);
     for (uint32_t i = 0; i < (is_lstm ? 7 : 5); i++)
