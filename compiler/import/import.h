@@ -65,6 +65,7 @@ typedef struct ImportOptions {
     const char *signature;            // of .tflite and folders: which part to import; NULL: the first
     bool rounds_twice; // of .tflite: quantised products are rounded as TFLite's built-in kernels do it
     LlmOptions llm;    // of language models
+    bool has_cpu;      // of ONNX: layers whose loops of products are faster on CPUs stay loops
     bool trusts_data;  // of .rlxb: the checksums of tensors are not compared, so their bytes not read
 } ImportOptions;
 

@@ -492,6 +492,7 @@ bool job_import(Job *j, const Given *given, Graph **out)
                                .keeps_apart = c->options.weights != NULL &&
                                               strcmp(c->options.weights, "load") == 0};
     options.rounds_twice = j->rounds_twice;
+    options.has_cpu = j->target != NULL && !j->target->caps.is_gpu;
     options.signature = c->options.signature;
     options.trusts_data = c->trusts_data;
     if (!import_model_with(c->arena, c->diag, j->model, &options, out))

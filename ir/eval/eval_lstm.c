@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meaning of lstm, as ONNX LSTM with the default activations (sigmoid, tanh, tanh) and gates in the order i,
-// o, f, c, of gru, as ONNX GRU with gates in the order z, r, h, and of rnn. Hidden and cell state are f32 (f64 for f64) from step to step, so that a run which begins with those of the run before
-// continues it exactly; sums within a step are in double.
+// o, f, c, of gru, as ONNX GRU with gates in the order z, r, h, and of rnn. Hidden and cell state are f32
+// (f64 for f64) from step to step, so that a run which begins with those of the run before continues it
+// exactly; sums within a step are in double.
 #include "ir/eval/eval_ops.h"
 #include "ir/shape/forms.h"
 

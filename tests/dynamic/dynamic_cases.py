@@ -294,6 +294,19 @@ CASES = [
         [4, 5, 6],
     ),
     (
+        "gru that resets before and rnn, time and a batch",
+        """%1 = input "x" : f32[seq, batch, 5]
+        CONST 2 2 12 5
+        CONST 3 2 12 4
+        %4 = gru(%1, %2, %3) {direction = "bidirectional", reset_after = false}
+        %5 = result(%4) {index = 1}
+        CONST 6 1 4 5
+        CONST 7 1 4 4
+        %8 = rnn(%1, %6, %7) {direction = "reverse"}
+        %9 = result(%8) {index = 1}""",
+        [4, 5, 8, 9],
+    ),
+    (
         "lstm over time",
         """%1 = input "x" : f32[seq, batch, 5]
         CONST 2 1 16 5

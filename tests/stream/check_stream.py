@@ -204,7 +204,7 @@ def saved_graphs(folder):
 
 # Rows of fewer than four elements take the C library's functions, longer ones vectors; attention adds its
 # keys in blocks (docs/STREAMING.md).
-INEXACT = re.compile("= (tanh|sigmoid|softplus|attention|lstm|loop)\\(")
+INEXACT = re.compile("= (tanh|sigmoid|softplus|attention|lstm|gru|rnn|loop)\\(")
 
 
 def check_saved(folder, path, cpu):

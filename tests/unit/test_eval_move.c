@@ -162,7 +162,7 @@ static const Value gru_rows[] = {
      "gru(%1, %2, %3, %4) : (f32[1, 1, 1, 1], f32[1, 1, 1])", "0.7615942"},
 };
 
-// With the update gate shut and r = 0.5, what tanh gets of the state is 1 times half of it. A clip bounds all.
+// With the update gate shut and r = 0.5, what tanh gets of the state is half of it. A clip bounds all.
 static const Value gru_before_rows[] = {
     {"f32[1, 1, 1] = {0.0}; f32[1, 3, 1] = {0.0, 0.0, 0.0}; f32[1, 3, 1] = {0.0, 0.0, 1.0}; f32[1, 6] = "
      "{-1000.0, 0.0, 0.0, 0.0, 0.0, 0.0}; f32[1, 1, 1] = {1.0}",

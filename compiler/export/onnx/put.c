@@ -90,6 +90,7 @@ void put_text(Put *w, Onnx__NodeProto *n, const char *name, const char *v)
 void put_texts(Put *w, Onnx__NodeProto *n, const char *name, const char *const *v, uint64_t count)
 {
     Onnx__AttributeProto *attr = add_attr(w, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+    rlx_assert(v != NULL && count > 0);
     attr->n_strings = (size_t)count;
     attr->strings = ARENA_ARRAY(&w->file->scratch, ProtobufCBinaryData, (int64_t)count);
     for (uint64_t i = 0; i < count; i++)

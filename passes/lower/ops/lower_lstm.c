@@ -8,107 +8,12 @@
 // have weights that exceed the second-level cache, they make each step together, block by block of units.
 // Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the
 // bias, inputs first.
-#include "ir/shape/forms.h"
 #include "passes/lower/ops/lstm.h"
-
-static bool is_const_or_absent(const Lower *l, NodeId id)
-{
-    return id == 0 || node_is_const(l->g, id);
-}
-
-// As many entries, or steps, as vector registers have sums, inputs and a weight for.
-static int64_t most_together(const Lower *l)
-{
-    const int64_t fit = (l->caps->vector_regs - 1) / (GATES + 1);
-    return fit < MOST_ENTRIES ? fit : MOST_ENTRIES;
-}
-
-// All groups alike where that costs half of the entries at most.
-static uint32_t count_entries(const Lower *l, const Lstm *m)
-{
-    const int64_t most = most_together(l);
-    if (m->lanes == 1 || m->batch <= 1 || most <= 1)
-        return 1;
-    for (int64_t n = most; 2 * n > most; n--)
-        if (m->batch % n == 0)
-            return (uint32_t)n;
-    return (uint32_t)(m->batch < most ? m->batch : most);
-}
-
-// Elements of the sums of one step.
-static int64_t sums_of(const Lstm *m)
-{
-    return m->cell->sums * m->padded;
-}
-
-// Chunks whose sums take a quarter of the second-level cache, or an eighth of the weights that are read once
-// for each chunk.
-static void choose_chunk(Lower *l, Lstm *m)
-{
-    const CpuMachine *cpu = &l->caps->cpu;
-    const int64_t most = most_together(l), step = m->batch * sums_of(m) * (int64_t)sizeof(float);
-    const int64_t inputs = m->input * sums_of(m) * (int64_t)sizeof(float), cache = (int64_t)cpu->l2_bytes / 4;
-    const int64_t room = inputs / 8 > cache ? inputs / 8 : cache, rows = m->seq * m->batch;
-    if (!m->is_packed || m->lanes == 1 || (m->batch > 1 && !m->steps_outside) || most <= 1 ||
-        rows < 2 * most || m->hidden * sums_of(m) * (int64_t)sizeof(float) + inputs <= cpu->l1_bytes ||
-        !lower_take(l))
-        return;
-    const int64_t fit = room / step, steps = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
-    m->together = most;
-    m->chunk = steps < MOST_CHUNK ? steps : MOST_CHUNK;
-}
-
-static Lstm lstm_of(Lower *l)
-{
-    const Node *n = lower_node(l, l->anchor);
-    const RecurrentForm form = recurrent_form(n);
-    NodeId src[RECURRENT_MOST] = {0};
-    for (uint32_t i = 0; i < n->n_src; i++)
-        src[i] = n->src[i];
-    const Shape *x = lower_node(l, src[0])->shape;
-    Lstm m = {.cell = lstm_cell(n->op, form.resets_after),
-              .x = src[0],
-              .w = src[1],
-              .r = src[2],
-              .b = src[3],
-              .h0 = src[4],
-              .c0 = form.n_states > 1 ? src[RECURRENT_H0 + 1] : 0,
-              .p = form.peephole != 0 ? src[form.peephole] : 0,
-              .steps = src[form.steps],
-              .y_h = lower_find_result(l, 1),
-              .y_c = form.n_states > 1 ? lower_find_result(l, 2) : 0,
-              .batch_major = form.is_batch_major,
-              .reverse_only = str_equal(form.direction, "reverse"),
-              .is_lstm = form.n_states > 1,
-              .is_relu = form.is_relu,
-              .clip = form.clip,
-              .type = operand_sum_type(n->dtype)};
-    m.seq = x->dim[m.batch_major ? 1 : 0];
-    m.batch = x->dim[m.batch_major ? 0 : 1];
-    m.input = x->dim[2];
-    m.dirs = lower_node(l, m.w)->shape->dim[0];
-    m.hidden = lower_node(l, m.r)->shape->dim[2];
-    m.d = domain_of(lower_node(l, l->root)->shape);
-    domain_add(l, &m.d, l->root);
-    domain_add_operands(l, &m.d, l->root);
-    m.is_packed = l->caps->packs_weights && !l->caps->is_gpu && n->dtype == DTYPE_f32 &&
-                  node_is_const(l->g, m.w) &&
-                  node_is_const(l->g, m.r) && is_const_or_absent(l, m.b) && is_const_or_absent(l, m.p);
-    m.lanes = m.is_packed ? domain_lanes(l, &m.d, 3) : 1;
-    m.vectors = (m.hidden + m.lanes - 1) / m.lanes;
-    m.padded = m.vectors * m.lanes;
-    m.entries = count_entries(l, &m);
-    m.block = m.entries > 1 ? 1 : BLOCK_VECTORS;
-    m.steps_outside = m.is_packed && m.lanes > 1 && m.batch > m.entries &&
-                      lstm_steps(&m) * sums_of(&m) * (int64_t)sizeof(float) > l->caps->cpu.l2_bytes / 2;
-    choose_chunk(l, &m);
-    return m;
-}
 
 // --- one block of units ---
 
 typedef struct GateSums {
-    KRef var[MOST_ENTRIES][GATES][BLOCK_VECTORS];
+    KRef var[MOST_ENTRIES][GATES][BLOCK_SUMS];
 } GateSums;
 
 // Where what is at `first` for the first entry is for the e-th.
@@ -128,7 +33,7 @@ static KRef sum_ahead(Lower *l, const LstmStep *s, const Units *u, const uint32_
 {
     const Lstm *m = s->m;
     const KRef unit = k_expr(l->k, "($ + #) * #", u->first, gate_vector[1], m->lanes);
-    return k_expr(l->k, "$ + ($ + #)", unit, s->ahead, row * sums_of(m) + gate_vector[0] * m->padded);
+    return k_expr(l->k, "$ + ($ + #)", unit, s->ahead, row * lstm_sums(m) + gate_vector[0] * m->padded);
 }
 
 static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *sums)
@@ -259,11 +164,11 @@ static void each_block(Lower *l, const LstmStep *s, UnitsFn fn)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const int64_t full = m->hidden / m->lanes, whole = full - full % m->block;
+    const int64_t full = m->hidden / m->lanes, block = m->block[s->phase], whole = full - full % block;
     const uint8_t count = (uint8_t)(m->hidden - (m->vectors - 1) * m->lanes);
-    Units u = {.vectors = m->block, .last_count = m->lanes};
+    Units u = {.vectors = (uint8_t)block, .last_count = m->lanes};
     if (whole > 0) {
-        u.first = k_for(k, k_index(k, 0), k_index(k, whole), m->block, KFOR_PARALLEL, "u");
+        u.first = k_for(k, k_index(k, 0), k_index(k, whole), block, KFOR_PARALLEL, "u");
         fn(l, s, &u);
         k_end(k);
     }
@@ -352,49 +257,55 @@ static int64_t rows_ahead(const Lstm *m)
     return (rows + m->together - 1) / m->together * m->together;
 }
 
-// Vector v of a block, for rows of the chunk from `first` on. Those behind the last one get its sums, which
-// nobody reads.
-static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t v, KRef first)
+// Some vectors of a block from `from` on, for rows of the chunk from `first` on. Those behind the last one
+// get its sums, which nobody reads.
+static void sum_inputs(Lower *l, const LstmStep *s, const Units *u, uint32_t from, uint32_t end, KRef first)
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
     const int64_t stride = lower_loc(l, m->x)->stride[2];
-    KRef sum[MOST_ENTRIES][GATES], x[MOST_ENTRIES], value[MOST_ENTRIES];
+    KRef sum[MOST_TOGETHER][GATES][GATES], x[MOST_TOGETHER], value[MOST_TOGETHER];
     LstmStep of_row = *s;
     for (uint32_t i = 0; i < m->together; i++) {
         const KRef row = k_expr(k, "min($ + #, $ * # - 1)", first, i, s->end, m->batch);
         of_row.entry = k_expr(k, "$ % #", row, m->batch);
         x[i] = lstm_input_at(l, &of_row, lstm_time_of(l, s, k_expr(k, "$ + $ / #", s->chunk, row, m->batch)));
         for (uint32_t g = 0; g < m->cell->sums; g++)
-            sum[i][g] = k_var(k, bias_of(l, s, u, g, v), "sum");
+            for (uint32_t v = from; v < end && lstm_in_phase(m, g, s->phase); v++)
+                sum[i][g][v - from] = k_var(k, bias_of(l, s, u, g, v), "sum");
     }
     const KRef c = k_loop(k, m->input, KFOR_SERIAL, "c");
     for (uint32_t i = 0; i < m->together; i++)
         value[i] = operand_scalar(l, m->x, k_expr(k, "$ * # + $", c, stride, x[i]), m->type);
-    for (uint32_t g = 0; g < m->cell->sums; g++) {
-        const uint32_t gate_vector[2] = {g, v};
-        if (lstm_gate(m, g, false) < 0)
-            continue;
-        const KRef weight = lstm_weight(l, s, u, c, false, gate_vector);
-        for (uint32_t i = 0; i < m->together; i++)
-            k_set(k, sum[i][g], k_fma(k, value[i], weight, k_get(k, sum[i][g])));
-    }
-    k_end(k);
-    of_row.ahead = k_expr(k, "$ * # + $", first, sums_of(m), s->ahead);
-    for (uint32_t i = 0; i < m->together; i++)
-        for (uint32_t g = 0; g < m->cell->sums; g++) {
+    for (uint32_t g = 0; g < m->cell->sums; g++)
+        for (uint32_t v = from; v < end && has_products(s, g, false); v++) {
             const uint32_t gate_vector[2] = {g, v};
-            k_store(k, m->ahead, sum_ahead(l, &of_row, u, gate_vector, i), k_get(k, sum[i][g]), m->lanes);
+            const KRef weight = lstm_weight(l, s, u, c, false, gate_vector);
+            for (uint32_t i = 0; i < m->together; i++) {
+                const KRef to = sum[i][g][v - from];
+                k_set(k, to, k_fma(k, value[i], weight, k_get(k, to)));
+            }
         }
+    k_end(k);
+    of_row.ahead = k_expr(k, "$ * # + $", first, lstm_sums(m), s->ahead);
+    for (uint32_t i = 0; i < m->together; i++)
+        for (uint32_t g = 0; g < m->cell->sums; g++)
+            for (uint32_t v = from; v < end && lstm_in_phase(m, g, s->phase); v++) {
+                const uint32_t gate_vector[2] = {g, v};
+                k_store(k, m->ahead, sum_ahead(l, &of_row, u, gate_vector, i), k_get(k, sum[i][g][v - from]),
+                        m->lanes);
+            }
 }
 
 static void emit_ahead(Lower *l, const LstmStep *s, const Units *u)
 {
     Kernel *k = l->k;
     const KRef rows = k_expr(k, "$ * #", s->end, s->m->batch);
-    for (uint32_t v = 0; v < u->vectors; v++) {
+    int64_t gate = 0;
+    const uint32_t wide = (uint32_t)(GATES / lstm_phase_gates(s->m, s->phase, &gate));
+    for (uint32_t v = 0; v < u->vectors; v += wide) {
         const KRef first = k_for(k, k_index(k, 0), rows, s->m->together, KFOR_PARALLEL, "g");
-        sum_inputs(l, s, u, v, first);
+        sum_inputs(l, s, u, v, v + wide < u->vectors ? v + wide : u->vectors, first);
         k_end(k);
     }
 }
@@ -410,8 +321,8 @@ static void open_steps(Lower *l, LstmStep *s)
     }
     s->chunk = k_for(k, k_index(k, 0), s->steps, m->chunk, KFOR_SERIAL, "chunk");
     s->end = k_expr(k, "min($ - $, #)", s->steps, s->chunk, m->chunk);
-    s->ahead = k_expr(k, "$ * #", s->dir, rows_ahead(m) * sums_of(m));
-    each_block(l, s, emit_ahead);
+    s->ahead = k_expr(k, "$ * #", s->dir, rows_ahead(m) * lstm_sums(m));
+    each_phase(l, s, emit_ahead);
     s->at = k_for(k, s->chunk, k_add(k, s->chunk, s->end), 1, KFOR_SERIAL, "t");
 }
 
@@ -436,7 +347,7 @@ static void find_step(Lower *l, LstmStep *s)
     if (m->chunk == 0)
         s->x = lstm_input_at(l, s, s->time);
     else if (s->chunk != 0)
-        s->ahead = k_expr(k, "(($ - $) * # + $) * # + $", s->at, s->chunk, m->batch, s->entry, sums_of(m),
+        s->ahead = k_expr(k, "(($ - $) * # + $) * # + $", s->at, s->chunk, m->batch, s->entry, lstm_sums(m),
                           s->ahead);
 }
 
@@ -570,7 +481,7 @@ static void lower_recurrent(Lower *l)
         lower_param_scratch(l, "lstm state", (DType)m.type, (uint64_t)(m.dirs * m.batch * 3 * m.padded));
     if (m.chunk != 0)
         m.ahead = lower_param_scratch(l, "sums ahead", (DType)m.type,
-                                      (uint64_t)(m.dirs * rows_ahead(&m) * sums_of(&m)));
+                                      (uint64_t)(m.dirs * rows_ahead(&m) * lstm_sums(&m)));
     if (m.is_packed)
         lstm_pack(l, &m);
     if (m.steps_outside) {

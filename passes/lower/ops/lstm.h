@@ -9,7 +9,7 @@
 // inputs and of the hidden values, or all of the third one where r is a factor of the hidden values; of an
 // rnn one.
 enum { GATES = 4, GATE_I = 0, GATE_O, GATE_F, GATE_C, GATE_Z = 0, GATE_R, GATE_NEW, GATE_OLD };
-enum { BLOCK_VECTORS = 2, MOST_ENTRIES = 6 };
+enum { BLOCK_SUMS = 8, MOST_TOGETHER = 6, MOST_ENTRIES = 2 * MOST_TOGETHER };
 enum { MOST_CHUNK = 96 };
 
 // What makes a layer's sums: which gate of the weights a sum has for inputs and for hidden values (-1: none),
@@ -35,7 +35,7 @@ typedef struct Lstm {
     double clip; // of what goes into activations; 0: none
     int type; // of state and sums
     uint8_t lanes;
-    uint8_t block;           // vectors of a block: fewer where each weight serves several entries
+    uint8_t block[2];        // vectors of a block, by phase
     uint32_t entries;        // of the batch that are computed together
     bool steps_outside;      // all entries make a step before the next one
     int64_t together, chunk; // sums over inputs that are computed together, and steps of a chunk; 0: none
@@ -88,6 +88,27 @@ static inline bool lstm_is_last(const Lstm *m, uint8_t phase)
     return phase + 1 == m->cell->phases;
 }
 
+// Elements of the sums of one step of an entry.
+static inline int64_t lstm_sums(const Lstm *m)
+{
+    return m->cell->sums * m->padded;
+}
+// The gates of the weights that a phase has sums for, and the first of them.
+static inline int64_t lstm_phase_gates(const Lstm *m, uint8_t phase, int64_t *first)
+{
+    int64_t count = 0;
+    *first = GATES;
+    for (int64_t i = 0; i < m->cell->sums; i++) {
+        const int64_t gate = lstm_gate(m, i, true);
+        if (gate < 0 || !lstm_in_phase(m, i, phase))
+            continue;
+        count++;
+        *first = gate < *first ? gate : *first;
+    }
+    return count;
+}
+
+Lstm lstm_of(Lower *l);
 // Constant weights, bias and peephole weights in the order in which steps read them.
 void lstm_pack(Lower *l, Lstm *m);
 // Vector v of the block, of weight `step` (of an input or a hidden value), for a sum that has one
@@ -104,8 +125,8 @@ void lstm_store_value(Lower *l, const LstmStep *s, KRef time, KRef unit, KRef va
 KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
 KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);
 KRef lstm_steps_made(Lower *l, const Lstm *m);
-// The next hidden value, for sums of vector v of the units; state: the cell of an lstm, else the hidden value,
-// which becomes the next one. With two phases, that of the last one, and sum[GATE_Z] is what lstm_reset made.
+// The next hidden value, for sums of vector v of the units; state: the cell of an lstm, else the hidden
+// value, which becomes the next one. With two phases, sums of the last one, and z of lstm_reset.
 KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *state);
 // r * h, for sums of the first of two phases; z: that gate.
 KRef lstm_reset(Lower *l, const Lstm *m, const KRef *sum, KRef old, KRef *z);

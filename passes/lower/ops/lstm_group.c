@@ -1,94 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm, gru and rnn on GPUs whose groups share memory. One cluster of groups walks the steps of some entries of
-// the batch in one direction, each group for some hidden units; a group alone does all. A team of threads
+// lstm, gru and rnn on GPUs whose groups share memory. One cluster of groups walks the steps of some entries
+// of the batch in one direction, each group for some hidden units; a group alone does all. A team of threads
 // has a unit: each of them sums its part of the hidden values for all gates, with weights that stay in its
 // registers where these are few enough. The hidden values of a step lie in the shared memory of every group,
 // and the next ones go to all of them. Sums over inputs are made ahead for a chunk of steps, in scratch
-// memory. Of a step with two phases (lstm.h), the second one has hidden values of its own, in the other of two
-// rows of that memory. Accumulation: f32, each thread in rising k, then the threads of a team.
+// memory. Of a step with two phases (lstm.h), the second one has hidden values of its own, in the other of
+// two rows of that memory. Accumulation: f32, each thread in rising k, then the threads of a team.
 #include "ir/kernel/device.h"
 #include "passes/lower/ops/lstm_group.h"
-
-// --- values --------------------------------------------------------------------------------------
-
-static KRef unit_of(const Net *n, KRef block)
-{
-    return k_expr(n->k, "($ * # + $) * # + $", n->rank, n->s.blocks, block, n->s.teams, n->team);
-}
-
-static KRef real_unit(const Net *n, KRef unit)
-{
-    return units_of(&n->s) == n->m->hidden ? unit : k_expr(n->k, "min($, #)", unit, n->m->hidden - 1);
-}
-
-// Can PIECE elements of the last axis be read at once, wherever they begin?
-static bool has_pieces(const Net *n, NodeId id)
-{
-    const Node *node = lower_node(n->l, id);
-    const Loc *loc = lower_loc(n->l, id);
-    const uint32_t last = node->shape->rank - 1, bytes = dtype_info[node->dtype].bytes;
-    bool is_even = loc->stride[last] == 1 && node->shape->dim[last] % PIECE == 0 &&
-                   k_fetch_width(node->dtype) >= PIECE &&
-                   lower_alignment(n->l, loc, (DType)node->dtype) >= PIECE * bytes;
-    for (uint32_t i = 0; i < last; i++)
-        is_even = is_even && (node->shape->dim[i] == 1 || loc->stride[i] % PIECE == 0);
-    return is_even;
-}
-
-// PIECE elements of a row that begins at `base`, from `from` on, to[at ...] in the type of sums; zeros behind
-// the last one.
-static void fetch_piece(const Net *n, NodeId id, KRef base, KRef from, KRef to, KRef at)
-{
-    Kernel *k = n->k;
-    Lower *l = n->l;
-    const Node *node = lower_node(l, id);
-    const int64_t size = node->shape->dim[node->shape->rank - 1];
-    const int64_t step = lower_loc(l, id)->stride[node->shape->rank - 1];
-    const uint32_t param = lower_param(l, id, PARAM_READ);
-    const bool is_whole = has_pieces(n, id), may_end = size % (PIECE * n->s.lanes) != 0;
-    const KRef values = is_whole ? k_array(k, (int)k->params.data[param].dtype, PIECE) : 0;
-    const KRef zero = k_number(k, n->m->type, 0);
-    if (is_whole) {
-        const KRef first = may_end ? k_select(k, k_expr(k, "$ < #", from, size), from, k_index(k, 0)) : from;
-        k_fetch(k, param, k_add(k, base, first), values, k_index(k, 0), PIECE);
-    }
-    for (int64_t i = 0; i < PIECE; i++) {
-        const KRef place = k_expr(k, "$ + #", from, i), is_in = k_expr(k, "$ < #", place, size);
-        const KRef real = may_end ? k_select(k, is_in, place, k_index(k, 0)) : place;
-        const KRef v = is_whole ? k_cast(k, k_aload(k, values, k_index(k, i), 1), n->m->type)
-                                : operand_scalar(l, id, k_expr(k, "$ * # + $", real, step, base), n->m->type);
-        k_astore(k, to, k_expr(k, "$ + #", at, i), may_end ? k_select(k, is_in, v, zero) : v);
-    }
-}
-
-// Where a piece of the thread begins.
-static KRef piece_place(const Net *n, KRef piece)
-{
-    return k_expr(n->k, "($ * # + $) * #", piece, n->s.lanes, n->lane, PIECE);
-}
-
-// Of hidden values: has a sum of the phase the gate?
-static bool is_gate_of(const Net *n, int64_t gate, bool is_hidden)
-{
-    for (int64_t s = 0; s < n->m->cell->sums && is_hidden; s++)
-        if (lstm_gate(n->m, s, true) == gate)
-            return lstm_in_phase(n->m, s, n->at.phase) || n->at.phase == NO_PHASE;
-    return true;
-}
-
-// Weights of a unit for a piece of the thread: by gate.
-static void fetch_weights(const Net *n, NodeId id, KRef unit, KRef piece, KRef to, KRef at)
-{
-    Kernel *k = n->k;
-    for (int64_t g = 0; g < lstm_gates(n->m); g++) {
-        if (!is_gate_of(n, g, id == n->m->r))
-            continue;
-        const KRef row = k_expr(k, "# + $", g * n->m->hidden, real_unit(n, unit));
-        const KRef idx[3] = {n->at.dir, row, k_index(k, 0)};
-        fetch_piece(n, id, operand_index(n->l, id, idx), piece_place(n, piece), to,
-                    k_expr(k, "$ + #", at, g * PIECE));
-    }
-}
 
 // --- hidden values -------------------------------------------------------------------------------
 
@@ -238,13 +157,35 @@ static KRef ahead_index(const Net *n, KRef step, KRef entry, KRef unit)
     return k_expr(n->k, "($ * # + $) * #", row, units_of(&n->s), unit, n->m->cell->sums);
 }
 
+// `count` pieces of rows of inputs from `first` on; the weights of all are under way before one is used.
+static void add_inputs(const Net *n, const KRef *base, int64_t rows, KRef unit, KRef first, int64_t count,
+                       KRef sums)
+{
+    Kernel *k = n->k;
+    const int64_t each = lstm_gates(n->m) * PIECE;
+    const KRef values = k_array(k, n->m->type, PIECE), weights = k_array(k, n->m->type, count * each);
+    for (int64_t i = 0; i < count; i++)
+        net_fetch_weights(n, n->m->w, unit, k_expr(k, "$ + #", first, i), weights, k_index(k, i * each));
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t row = 0; row < rows; row++) {
+            const KRef place = net_piece_place(n, k_expr(k, "$ + #", first, i));
+            net_fetch_piece(n, n->m->x, base[row], place, values, k_index(k, 0));
+            add_piece(n, sums, &(Factors){values, weights, k_index(k, i * each), row, rows, false});
+        }
+}
+
+static int64_t most_rows(const Lstm *m)
+{
+    return ROW_SUMS / m->cell->sums;
+}
+
 // Sums over inputs of `rows` rows (steps of entries) of the chunk from `first` on, of one block of units.
 static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
 {
     Kernel *k = n->k;
     const Lstm *m = n->m;
-    KRef base[MOST_TOGETHER], row[MOST_TOGETHER], step[MOST_TOGETHER];
-    const KRef unit = unit_of(n, block);
+    KRef base[ROW_SUMS], row[ROW_SUMS], step[ROW_SUMS];
+    const KRef unit = net_unit_of(n, block);
     for (int64_t i = 0; i < rows; i++) {
         LstmStep at = n->at;
         row[i] = k_expr(k, "min($ + #, $ * # - 1)", first, i, at.end, n->entries);
@@ -252,15 +193,16 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
         at.entry = entry_of(n, k_expr(k, "$ % #", row[i], n->entries));
         base[i] = lstm_input_at(n->l, &at, lstm_time_of(n->l, &at, k_add(k, at.chunk, step[i])));
     }
-    const KRef sums = clear_sums(n, rows), zero = k_index(k, 0);
-    const KRef values = k_array(k, m->type, PIECE), weights = k_array(k, m->type, lstm_gates(m) * PIECE);
-    const KRef piece = k_loop(k, pieces_of(&n->s, m->input), KFOR_SERIAL, "piece");
-    fetch_weights(n, m->w, unit, piece, weights, zero);
-    for (int64_t i = 0; i < rows; i++) {
-        fetch_piece(n, m->x, base[i], piece_place(n, piece), values, zero);
-        add_piece(n, sums, &(Factors){values, weights, zero, i, rows, false});
+    const KRef sums = clear_sums(n, rows);
+    const int64_t pieces = pieces_of(&n->s, m->input), rest = pieces % ROW_FLIGHT;
+    if (pieces > rest) {
+        const KRef piece = k_for(k, k_index(k, 0), k_index(k, pieces - rest), ROW_FLIGHT, KFOR_SERIAL,
+                                 "piece");
+        add_inputs(n, base, rows, unit, piece, ROW_FLIGHT, sums);
+        k_end(k);
     }
-    k_end(k);
+    if (rest > 0)
+        add_inputs(n, base, rows, unit, k_index(k, pieces - rest), rest, sums);
     for (int64_t i = 0; i < rows; i++) {
         const KRef to = ahead_index(n, step[i], k_expr(k, "$ % #", row[i], n->entries), unit);
         KRef sum[GATES];
@@ -268,7 +210,7 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
             sum[g] = team_sum(n, k_aload(k, sums, k_index(k, g * rows + i), 1));
         k_if(k, k_expr(k, "$ == # & $ + # < $ * #", n->lane, i % n->s.lanes, first, i, n->at.end,
                        n->entries));
-        const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
+        const Units u = {.first = net_real_unit(n, unit), .vectors = 1, .last_count = 1};
         for (uint32_t g = 0; g < m->cell->sums; g++)
             k_store(k, n->ahead, k_expr(k, "$ + #", to, g),
                     m->b != 0 ? k_add(k, sum[g], lstm_row(n->l, &n->at, &u, m->b, g, 0)) : sum[g], 1);
@@ -280,7 +222,7 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
 static void sum_ahead(const Net *n)
 {
     Kernel *k = n->k;
-    const int64_t all = n->chunk * n->entries, rows = all < MOST_TOGETHER ? all : MOST_TOGETHER;
+    const int64_t all = n->chunk * n->entries, rows = all < most_rows(n->m) ? all : most_rows(n->m);
     const KRef end = k_expr(k, "$ * #", n->at.end, n->entries);
     const KRef first = k_for(k, k_index(k, 0), end, rows, KFOR_SERIAL, "row");
     const KRef block = k_loop(k, n->s.blocks, KFOR_SERIAL, "block");
@@ -299,7 +241,7 @@ static void add_hidden(const Net *n, KRef which, KRef first, int64_t count, KRef
     const KRef values = k_array(k, n->m->type, PIECE);
     const KRef i = k_loop(k, count, KFOR_UNROLL, "i");
     for (int64_t e = 0; e < n->entries; e++) {
-        get_hidden(n, which, e, piece_place(n, k_add(k, first, i)), values);
+        get_hidden(n, which, e, net_piece_place(n, k_add(k, first, i)), values);
         add_piece(n, sums, &(Factors){values, weights, k_expr(k, "$ * #", i, lstm_gates(n->m) * PIECE), e,
                                       n->entries, true});
     }
@@ -312,7 +254,7 @@ static void add_flight(const Net *n, KRef which, KRef first, int64_t count, KRef
     Kernel *k = n->k;
     const int64_t each = lstm_gates(n->m) * PIECE;
     const KRef weights = k_array(k, n->m->type, count * each), i = k_loop(k, count, KFOR_UNROLL, "i");
-    fetch_weights(n, n->m->r, unit, k_add(k, first, i), weights, k_expr(k, "$ * #", i, each));
+    net_fetch_weights(n, n->m->r, unit, k_add(k, first, i), weights, k_expr(k, "$ * #", i, each));
     k_end(k);
     add_hidden(n, which, first, count, weights, sums);
 }
@@ -381,7 +323,7 @@ static void fetch_ahead(const Net *n, KRef block, KRef step)
     Kernel *k = n->k;
     const uint8_t count = n->m->cell->sums;
     const KRef own = k_expr(k, "min($, #)", n->own, n->entries - 1);
-    const KRef from = ahead_index(n, step, own, unit_of(n, block)), to = k_expr(k, "$ * #", block, count);
+    const KRef from = ahead_index(n, step, own, net_unit_of(n, block)), to = k_expr(k, "$ * #", block, count);
     k_fetch(k, n->ahead, from, n->sums, to, count);
 }
 
@@ -409,9 +351,9 @@ static void step_block(const Net *n, KRef block, KRef t, KRef which)
 {
     Kernel *k = n->k;
     const Lstm *m = n->m;
-    const KRef unit = unit_of(n, block), next = k_expr(k, "1 - $", which);
+    const KRef unit = net_unit_of(n, block), next = k_expr(k, "1 - $", which);
     const KRef is_real = k_expr(k, "$ < #", unit, m->hidden), zero = k_number(k, m->type, 0);
-    const Units u = {.first = real_unit(n, unit), .vectors = 1, .last_count = 1};
+    const Units u = {.first = net_real_unit(n, unit), .vectors = 1, .last_count = 1};
     KRef sum[GATES];
     make_sums(n, which, block, unit, sum);
     if (!lstm_is_last(m, n->at.phase)) {
@@ -443,9 +385,8 @@ static void keep_weights(Net *n)
     n->kept = n->s.blocks == 1 && all <= KEPT ? k_array(k, n->m->type, all) : 0;
     if (n->kept == 0)
         return;
-    n->at.phase = NO_PHASE; // of all
     const KRef piece = k_loop(k, pieces_of(&n->s, n->m->hidden), KFOR_UNROLL, "piece");
-    fetch_weights(n, n->m->r, unit_of(n, k_index(k, 0)), piece, n->kept,
+    net_fetch_weights(n, n->m->r, net_unit_of(n, k_index(k, 0)), piece, n->kept,
                   k_expr(k, "$ * #", piece, lstm_gates(n->m) * PIECE));
     k_end(k);
 }
@@ -459,7 +400,7 @@ static void begin_states(Net *n)
     n->sums = k_array(k, n->m->type, n->s.blocks * n->m->cell->sums);
     n->waiting = n->m->cell->phases > 1 ? k_array(k, n->m->type, n->s.blocks) : 0;
     const KRef block = k_loop(k, n->s.blocks, (uint8_t)flags, "block");
-    const KRef unit = real_unit(n, unit_of(n, block));
+    const KRef unit = net_real_unit(n, net_unit_of(n, block));
     k_astore(k, n->cells, block, begin_value(n, n->m->c0, n->at.entry, unit));
     k_astore(k, n->hiddens, block, begin_value(n, n->m->h0, n->at.entry, unit));
     k_end(k);
@@ -473,7 +414,7 @@ static void end_state(const Net *n, NodeId id, KRef values)
     if (id == 0)
         return;
     const KRef block = k_loop(k, n->s.blocks, n->s.blocks == 1 ? KFOR_UNROLL : KFOR_SERIAL, "block");
-    const KRef unit = unit_of(n, block);
+    const KRef unit = net_unit_of(n, block);
     k_if(k, is_writer(n, unit));
     k_store(k, lower_param(n->l, id, PARAM_WRITE), lstm_state_index(n->l, &n->at, id, 0, unit),
             k_cast(k, k_aload(k, values, block, 1), lower_node(n->l, id)->dtype), 1);
@@ -489,7 +430,7 @@ static void clear_rest(const Net *n)
         return;
     const KRef time = k_for(k, n->at.steps, k_index(k, n->m->seq), 1, KFOR_SERIAL, "t");
     const KRef block = k_loop(k, n->s.blocks, KFOR_SERIAL, "block");
-    store_value(n, time, unit_of(n, block), k_number(k, n->m->type, 0));
+    store_value(n, time, net_unit_of(n, block), k_number(k, n->m->type, 0));
     k_end(k);
     k_end(k);
 }
@@ -522,7 +463,8 @@ static void emit_way(Net *n)
     n->lane = k_expr(k, "$ % #", n->thread, n->s.lanes);
     n->team = k_expr(k, "$ / #", n->thread, n->s.lanes);
     n->own = k_expr(k, "$ % #", n->lane, n->slots);
-    n->at = (LstmStep){.m = n->m, .entries = 1, .dir = k_expr(k, "$ / #", n->cluster, n->of_batch)};
+    n->at = (LstmStep){.m = n->m, .entries = 1, .phase = NO_PHASE};
+    n->at.dir = k_expr(k, "$ / #", n->cluster, n->of_batch);
     const OpId op = (OpId)lower_node(n->l, n->m->r)->op;
     const bool is_known = op == OP_const || op == OP_param;
     if (!is_known)
@@ -584,7 +526,8 @@ bool lstm_group(Lower *l, const Lstm *m)
         alone = (Shares){1, 2 * alone.lanes, threads / (2 * alone.lanes), 0};
     alone.blocks = ceil_div(m->hidden, alone.teams);
     const int64_t sums = units_of(&n.s) > units_of(&alone) ? units_of(&n.s) : units_of(&alone);
-    const int64_t fit = AHEAD_BYTES / (sums * n.entries * m->cell->sums * (int64_t)sizeof(float) * n.clusters);
+    const int64_t step = sums * n.entries * m->cell->sums * n.clusters;
+    const int64_t fit = AHEAD_BYTES / (step * (int64_t)sizeof(float));
     const int64_t row = row_of(m, &n.s), row_alone = row_of(m, &alone);
     n.chunk = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
     n.row = row > row_alone ? row : row_alone;
@@ -593,7 +536,7 @@ bool lstm_group(Lower *l, const Lstm *m)
     if (bytes > (n.is_grid ? GRID_BYTES : (int64_t)l->caps->shared_bytes))
         return false;
     n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type,
-                                  (uint64_t)(n.clusters * n.chunk * n.entries * sums * m->cell->sums));
+                                  (uint64_t)(step * n.chunk));
     const int64_t groups = n.clusters / n.sets * ranks;
     k_set_group(k, (uint32_t)threads);
     k->cluster = (uint8_t)(ranks > 1 && !n.is_grid && !n.is_apart ? ranks : 0);

@@ -13,7 +13,9 @@ enum {
     PIECE = 4,          // hidden values, or inputs, that a thread takes at once
     FLIGHT = 8,         // pieces whose weights are on their way at once, where they are not kept
     KEPT = 128,         // weights that a thread keeps
-    MOST_TOGETHER = 8,  // entries of a cluster, and rows whose sums over inputs are made together
+    MOST_ROWS = 8,      // entries of a cluster
+    ROW_SUMS = 32,      // over inputs that are made together
+    ROW_FLIGHT = 2,     // pieces of them whose weights are on their way at once
     MOST_RANKS = 8,
     AHEAD_BYTES = 1 << 23, // of sums over inputs
     UNITS_OF_GRID = 8,    // of a group, where all groups of the device share the units
@@ -79,6 +81,16 @@ static inline int64_t units_of(const Shares *s)
     return s->ranks * s->teams * s->blocks;
 }
 
+// A unit of the thread's team, by its block; the last one for those beyond it.
+KRef net_unit_of(const Net *n, KRef block);
+KRef net_real_unit(const Net *n, KRef unit);
+// PIECE elements of a row that begins at `base`, from `from` on, to[at ...] in the type of sums; zeros behind
+// the last one.
+void net_fetch_piece(const Net *n, NodeId id, KRef base, KRef from, KRef to, KRef at);
+// Where a piece of the thread begins.
+KRef net_piece_place(const Net *n, KRef piece);
+// Weights of a unit for a piece of the thread: by gate, those of the phase.
+void net_fetch_weights(const Net *n, NodeId id, KRef unit, KRef piece, KRef to, KRef at);
 Shares lstm_shares_of(const Lstm *m, int64_t ranks, int64_t threads);
 // Microseconds that a layer takes that is cut in this way, about.
 double lstm_group_time(Lower *l, const Lstm *m);

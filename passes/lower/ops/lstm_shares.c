@@ -40,7 +40,7 @@ void lstm_choose_entries(Net *n)
     const Lstm *m = n->m;
     const int64_t at_once = n->l->caps->gpu->clusters[__builtin_ctz((unsigned)n->s.ranks)];
     const int64_t places = at_once > m->dirs ? at_once / m->dirs : 1, all = ceil_div(m->batch, places);
-    const int64_t most = n->s.lanes < MOST_TOGETHER ? n->s.lanes : MOST_TOGETHER;
+    const int64_t most = n->s.lanes < MOST_ROWS ? n->s.lanes : MOST_ROWS;
     n->entries = all < most ? all : most;
     n->slots = power_for(n->entries);
     n->of_batch = ceil_div(m->batch, n->entries);
@@ -67,7 +67,7 @@ bool lstm_choose_grid(Net *n)
     n->is_grid = true;
     n->s = (Shares){.ranks = wanted < most ? wanted : most, .lanes = MOST_LANES, .teams = UNITS_OF_GRID};
     n->s.blocks = ceil_div(m->hidden, n->s.ranks * n->s.teams);
-    n->entries = m->batch < MOST_TOGETHER ? m->batch : MOST_TOGETHER;
+    n->entries = m->batch < MOST_ROWS ? m->batch : MOST_ROWS;
     n->units = units_of(&n->s);
     const int64_t row = row_of(m, &n->s) > n->units ? row_of(m, &n->s) : n->units;
     while (n->entries > 1 && hidden_bytes(power_for(n->entries), row) > GRID_BYTES)
@@ -87,7 +87,7 @@ bool lstm_choose_apart(Net *n)
         return false;
     n->is_apart = true;
     n->s = lstm_shares_of(m, wanted < processors ? wanted : processors, THREADS);
-    const int64_t most = n->s.lanes < MOST_TOGETHER ? n->s.lanes : MOST_TOGETHER;
+    const int64_t most = n->s.lanes < MOST_ROWS ? n->s.lanes : MOST_ROWS;
     n->entries = m->batch < most ? m->batch : most;
     n->slots = power_for(n->entries);
     n->of_batch = ceil_div(m->batch, n->entries);
@@ -109,7 +109,7 @@ double lstm_group_time(Lower *l, const Lstm *m)
     const double adds = (double)(weights * threads) * add_factor / gpu->f32_rate;
     const bool is_kept = n.s.blocks == 1 && weights <= KEPT;
     const double phases = m->cell->phases;
-    const double entry = phases * team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
+    const double entry = team_latencies * gpu->latency + adds * (is_kept ? 1 : read_factor);
     const double waits = n.is_grid ? grid_latencies : cluster_latencies;
     const double step = phases * waits * gpu->latency + entry * (double)n.entries;
     const int64_t at_once = gpu->clusters[n.is_grid || n.is_apart ? 0 : __builtin_ctz((unsigned)n.s.ranks)];

@@ -347,7 +347,8 @@ static void make_memory(Tiles *n)
     n->states = lower_param_scratch(l, "states", DTYPE_f32, (uint64_t)own);
     if (n->m->cell->phases > 1)
         n->waiting = lower_param_scratch(l, "waiting", DTYPE_f32, (uint64_t)own);
-    const int64_t step = own * n->m->cell->sums, room = l->caps->gpu->l2_bytes / 4 / (step * (int64_t)sizeof(float));
+    const int64_t step = own * n->m->cell->sums;
+    const int64_t room = l->caps->gpu->l2_bytes / 4 / (step * (int64_t)sizeof(float));
     const int64_t chunks = ceil_div(n->m->seq, room < 1 ? 1 : room);
     n->chunk = ceil_div(n->m->seq, chunks);
     n->ahead = lower_param_scratch(l, "sums ahead", DTYPE_f32, (uint64_t)(step * n->chunk));

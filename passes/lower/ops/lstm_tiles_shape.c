@@ -31,15 +31,9 @@ int64_t rnn_planes(const Lower *l, const Lstm *m)
 
 void rnn_tiles_of_phase(const Lstm *m, const TileShape *s, uint8_t phase, int64_t *first, int64_t *end)
 {
-    int64_t from = lstm_gates(m), until = 0;
-    for (int64_t i = 0; i < m->cell->sums; i++) {
-        const int64_t gate = lstm_gate(m, i, true);
-        if (gate < 0 || !lstm_in_phase(m, i, phase))
-            continue;
-        from = gate < from ? gate : from;
-        until = gate + 1 > until ? gate + 1 : until;
-    }
-    *first = from * s->units / TILE_ROWS;
+    int64_t gate = 0;
+    const int64_t until = lstm_phase_gates(m, phase, &gate) + gate;
+    *first = gate * s->units / TILE_ROWS;
     *end = until == lstm_gates(m) ? s->tiles : ceil_div(until * s->units, TILE_ROWS);
 }
 

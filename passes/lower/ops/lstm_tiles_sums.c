@@ -370,9 +370,11 @@ static void take_stage(const Tiles *n, const TileFactor *f, KRef stage, const Bl
     Kernel *k = n->k;
     const int64_t own = rows_staged(f);
     const KDevice get = n->pair > 1 ? KDEV_shared_get_words : KDEV_shared_get4;
-    for (int64_t i = 0; i < pieces_of(n, f); i++)
-        k_device(k, get, i < own ? to->weights : to->values,
-                 k_index(k, (i < own ? 2 * f->first_tile + i : i - own) * TILE_PIECE), stage_address(n, f, stage, i));
+    for (int64_t i = 0; i < pieces_of(n, f); i++) {
+        const int64_t row = i < own ? 2 * f->first_tile + i : i - own;
+        k_device(k, get, i < own ? to->weights : to->values, k_index(k, row * TILE_PIECE),
+                 stage_address(n, f, stage, i));
+    }
 }
 
 static void add_staged(const Tiles *n, const TileFactor *f, const KRef *base, KRef sums, int64_t stages)

@@ -7,31 +7,42 @@ static const float *const_data(const Lower *l, NodeId id)
     return id == 0 ? NULL : node_attr(lower_node(l, id), A_const_data)->u.blob;
 }
 
-// The weights of one block: all steps, then gates, vectors and lanes.
-static void pack_block(const Lower *l, const Lstm *m, int64_t dir, int64_t first, int64_t vectors, float *out)
+// Rows of one matrix of a block: its steps, then gates from `first` on, vectors and lanes. Returns where the
+// next ones go.
+static float *pack_steps(const Lstm *m, const float *from, int64_t size, int64_t first, int64_t gates,
+                         const int64_t *units, float *out)
 {
-    const int64_t gates = lstm_gates(m);
-    const float *w = const_data(l, m->w) + dir * gates * m->hidden * m->input,
-                *r = const_data(l, m->r) + dir * gates * m->hidden * m->hidden;
-    for (int64_t step = 0; step < lstm_steps(m); step++)
-        for (int64_t gate = 0; gate < gates; gate++)
-            for (int64_t i = 0; i < vectors * m->lanes; i++, out++) {
-                const int64_t unit = first * m->lanes + i, row = gate * m->hidden + unit;
-                if (unit < m->hidden)
-                    *out = step < m->input ? w[row * m->input + step] : r[row * m->hidden + step - m->input];
-            }
+    for (int64_t step = 0; step < size; step++)
+        for (int64_t gate = first; gate < first + gates; gate++)
+            for (int64_t i = 0; i < units[1]; i++, out++)
+                if (units[0] + i < m->hidden)
+                    *out = from[(gate * m->hidden + units[0] + i) * size + step];
+    return out;
+}
+
+// The weights of a phase, block after block. Returns where the next ones go.
+static float *pack_phase(const Lower *l, const Lstm *m, int64_t dir, uint8_t phase, float *out)
+{
+    int64_t first = 0;
+    const int64_t rows = dir * lstm_gates(m) * m->hidden, gates = lstm_phase_gates(m, phase, &first);
+    const float *w = const_data(l, m->w) + rows * m->input, *r = const_data(l, m->r) + rows * m->hidden;
+    for (int64_t v = 0, count; v < m->vectors; v += count) {
+        count = m->vectors - v < m->block[phase] ? m->vectors - v : m->block[phase];
+        const int64_t units[2] = {v * m->lanes, count * m->lanes};
+        out = pack_steps(m, w, m->input, first, gates, units, out);
+        out = pack_steps(m, r, m->hidden, first, gates, units, out);
+    }
+    return out;
 }
 
 static void pack_weights(Lower *l, Lstm *m)
 {
-    const int64_t each = lstm_steps(m) * lstm_gates(m) * m->lanes, total = m->dirs * m->vectors * each;
-    float *packed = ARENA_ARRAY(l->pass->perm, float, total);
+    const int64_t total = m->dirs * m->padded * lstm_steps(m) * lstm_gates(m);
+    float *packed = ARENA_ARRAY(l->pass->perm, float, total), *out = packed;
     for (int64_t dir = 0; dir < m->dirs; dir++)
-        for (int64_t v = 0; v < m->vectors; v += m->block) {
-            const int64_t left = m->vectors - v;
-            pack_block(l, m, dir, v, left < m->block ? left : m->block,
-                       packed + (dir * m->vectors + v) * each);
-        }
+        for (uint8_t phase = 0; phase < m->cell->phases; phase++)
+            out = pack_phase(l, m, dir, phase, out);
+    rlx_assert(out == packed + total);
     m->weights =
         lower_param_data(l, node_name(l->g, m->w), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
 }
@@ -84,10 +95,14 @@ KRef lstm_weight(Lower *l, const LstmStep *s, const Units *u, KRef step, bool is
     const int64_t v = gate_vector[1], width = (int64_t)u->vectors * m->lanes;
     rlx_assert(gate >= 0);
     if (m->is_packed) {
-        const KRef block = k_expr(k, "$ * # + $", s->dir, m->vectors, u->first);
-        const KRef base = k_expr(k, "$ * #", block, lstm_steps(m) * gates * m->lanes);
+        int64_t first = 0;
+        const int64_t count = lstm_phase_gates(m, s->phase, &first), steps = lstm_steps(m) * m->lanes;
+        const KRef dir = k_expr(k, "$ * # + #", s->dir, m->vectors * gates * steps,
+                                m->vectors * first * steps);
+        const KRef base = k_expr(k, "$ * # + $", u->first, count * steps, dir);
         const KRef row = k_expr(k, "$ + #", step, is_hidden ? m->input : 0);
-        const KRef index = k_expr(k, "$ * # + $ + #", row, gates * width, base, gate * width + v * m->lanes);
+        const KRef index = k_expr(k, "$ * # + $ + #", row, count * width, base,
+                                  (gate - first) * width + v * m->lanes);
         return k_load(k, m->weights, index, m->lanes, m->lanes);
     }
     const NodeId id = is_hidden ? m->r : m->w;

@@ -266,6 +266,7 @@ static const PlainOp *plain_op(const Rnn *r)
 static void import_plain(OnnxNode *n, const Rnn *r, const PlainOp *p)
 {
     const bool is_lstm = p->op == OP_lstm;
+    rlx_assert(r->dirs >= 1 && r->dirs <= 2 && r->cell->states == (is_lstm ? 2 : 1));
     const NodeId operands[] = {onnx_opt(n, 0), r->w, r->r, r->b, onnx_opt(n, 5), onnx_opt(n, 6), r->p};
     NodeBuild b = onnx_begin(n, p->op, NULL, 0);
     for (uint32_t i = 0; i < (is_lstm ? 7 : 5); i++)
@@ -285,9 +286,16 @@ static void import_plain(OnnxNode *n, const Rnn *r, const PlainOp *p)
         onnx_out(n, i, onnx_result(n, id, i));
 }
 
+// Products of whole matrices (on AMX of bf16) are faster on CPUs than what lower_lstm.c does with few sums.
+static bool stays_loop(const OnnxNode *n, const Rnn *r)
+{
+    return n->model->source->options.has_cpu &&
+           (r->cell == &rnn_cell_rnn || (r->cell == &rnn_cell_gru && !r->resets_after));
+}
+
 static void import_read(OnnxNode *n, const Rnn *r)
 {
-    const PlainOp *plain = plain_op(r);
+    const PlainOp *plain = stays_loop(n, r) ? NULL : plain_op(r);
     if (plain != NULL)
         import_plain(n, r, plain);
     else
