@@ -2,8 +2,8 @@
 // Rows on GPUs: a thread or up to a group of them a row, which take neighbouring vectors of it in turns. Rows
 // that are not too long are read once, into registers; of longer ones each pass reads its part again.
 // If elements of a row are not next to each other in memory, but those of neighbouring rows are (columns),
-// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory. What is neither
-// is taken element by element.
+// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory. What is
+// neither is taken element by element.
 #include "passes/lower/rows.h"
 #include "passes/lower/wide.h"
 

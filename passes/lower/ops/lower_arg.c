@@ -23,6 +23,7 @@ typedef struct Search {
     uint32_t axis;
     bool keeps_axis;
     bool finds_largest;
+    int64_t at_once; // elements that a thread fetches before it compares them
     KRef ramp; // of searches along the axis: an array of 0, 1 .. lanes - 1
 } Search;
 
@@ -36,11 +37,12 @@ static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
     return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
-// From the place that idx says on, every `step` elements, of which `n` are fetched at once. The last element
-// may be looked at again: it does not come before itself.
-static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, int64_t n, KRef *best, KRef *place)
+// From the place that idx says on, every `step` elements, of which `at_once` are fetched together. The last
+// element may be looked at again: it does not come before itself.
+static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
 {
     Kernel *k = l->k;
+    const int64_t n = s->at_once;
     const uint32_t param = lower_param(l, s->x, PARAM_READ);
     KRef v[SEARCH_AT_ONCE], at[SEARCH_AT_ONCE];
     rlx_assert(n >= 1 && n <= SEARCH_AT_ONCE);
@@ -83,7 +85,7 @@ static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     place_axes(l, s, &at, idx);
     KRef best, place;
-    search_part(l, s, idx, 1, 1, &best, &place);
+    search_part(l, s, idx, 1, &best, &place);
     return k_cast(k, place, DTYPE_i64);
 }
 
@@ -348,8 +350,10 @@ static bool search_in_groups(Lower *l, const Search *s)
         from += i == s->axis && !s->keeps_axis ? 0 : 1;
     }
     KRef best, place;
-    const int64_t at_once = n >= 2 * SEARCH_AT_ONCE * (int64_t)threads ? SEARCH_AT_ONCE : 1;
-    search_part(l, s, idx, threads, at_once, &best, &place);
+    Search part = *s;
+    if (n >= 2 * SEARCH_AT_ONCE * (int64_t)threads)
+        part.at_once = SEARCH_AT_ONCE;
+    search_part(l, &part, idx, threads, &best, &place);
     const KRef found = join_places(l, s, best, place, threads);
     k_if(k, k_expr(k, "$ == 0", k_thread(k)));
     pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));
@@ -364,7 +368,8 @@ static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_larg
     Search s = {.x = n->src[0],
                 .axis = (uint32_t)node_get_int(n, axis),
                 .keeps_axis = node_get_int(n, keepdims) != 0,
-                .finds_largest = finds_largest};
+                .finds_largest = finds_largest,
+                .at_once = 1};
     if (!search_in_groups(l, &s) && !search_in_vectors(l, &s))
         lower_map(l, search_point, &s, MAP_SCALAR);
 }
