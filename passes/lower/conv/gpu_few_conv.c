@@ -37,7 +37,8 @@ typedef struct FewTap {
     int64_t first, last;     // kernel columns that `column` is one of
 } FewTap;
 
-// A row of the input, or a plane of rows: the index of its first element, and whether it is there (0: always).
+// A row of the input, or a plane of rows: the index of its first element, and whether it is there (0: it
+// always is).
 typedef struct FewRow {
     KRef first, inside;
 } FewRow;

@@ -14,8 +14,7 @@ enum {
     SEARCH_LEAST = 64,
     SEARCH_THREADS = 256,
     SEARCH_FEW_ROWS = 2,    // rows of each processor
-    SEARCH_APART_ROWS = 32, // below that, even elements that lie apart are shared among threads
-    SEARCH_AT_ONCE = 4      // elements of a thread that are under way
+    SEARCH_APART_ROWS = 32  // below that, even elements that lie apart are shared among threads
 };
 
 typedef struct Search {
@@ -23,7 +22,6 @@ typedef struct Search {
     uint32_t axis;
     bool keeps_axis;
     bool finds_largest;
-    int64_t at_once; // elements that a thread fetches before it compares them
     KRef ramp; // of searches along the axis: an array of 0, 1 .. lanes - 1
 } Search;
 
@@ -37,32 +35,21 @@ static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
     return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
-// From the place that idx says on, every `step` elements, of which `at_once` are fetched together. The last
-// element may be looked at again: it does not come before itself.
+// From the place that idx says on, every `step` elements.
 static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
 {
     Kernel *k = l->k;
-    const int64_t n = s->at_once;
     const uint32_t param = lower_param(l, s->x, PARAM_READ);
-    KRef v[SEARCH_AT_ONCE], at[SEARCH_AT_ONCE];
-    rlx_assert(n >= 1 && n <= SEARCH_AT_ONCE);
     const KRef top = k_var(k, k_load(k, param, operand_index(l, s->x, idx), 1, 1), "best");
     const KRef where = k_var(k, idx[s->axis], "place");
     const KRef second = k_expr(k, "$ + #", idx[s->axis], step),
                end = k_index(k, lower_node(l, s->x)->shape->dim[s->axis]);
-    const KRef r = k_for(k, second, end, n * step, KFOR_SERIAL, "r");
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t last = lower_node(l, s->x)->shape->dim[s->axis] - 1;
-        idx[s->axis] = at[i] = i == 0 ? r : k_expr(k, "min($ + #, #)", r, i * step, last);
-        v[i] = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        k_if(k, is_better(k, s, v[i], k_get(k, top)));
-        k_set(k, top, v[i]);
-        k_set(k, where, at[i]);
-        k_end(k);
-    }
-    k_end(k);
+    idx[s->axis] = k_for(k, second, end, step, KFOR_SERIAL, "r");
+    const KRef v = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
+    k_if(k, is_better(k, s, v, k_get(k, top)));
+    k_set(k, top, v);
+    k_set(k, where, idx[s->axis]);
+    k_ends(k, 2);
     *best = k_get(k, top);
     *place = k_get(k, where);
 }
@@ -350,10 +337,7 @@ static bool search_in_groups(Lower *l, const Search *s)
         from += i == s->axis && !s->keeps_axis ? 0 : 1;
     }
     KRef best, place;
-    Search part = *s;
-    if (n >= 2 * SEARCH_AT_ONCE * (int64_t)threads)
-        part.at_once = SEARCH_AT_ONCE;
-    search_part(l, &part, idx, threads, &best, &place);
+    search_part(l, s, idx, threads, &best, &place);
     const KRef found = join_places(l, s, best, place, threads);
     k_if(k, k_expr(k, "$ == 0", k_thread(k)));
     pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));
@@ -368,8 +352,7 @@ static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_larg
     Search s = {.x = n->src[0],
                 .axis = (uint32_t)node_get_int(n, axis),
                 .keeps_axis = node_get_int(n, keepdims) != 0,
-                .finds_largest = finds_largest,
-                .at_once = 1};
+                .finds_largest = finds_largest};
     if (!search_in_groups(l, &s) && !search_in_vectors(l, &s))
         lower_map(l, search_point, &s, MAP_SCALAR);
 }
