@@ -2,8 +2,8 @@
 // Rows on GPUs: a thread or up to a group of them a row, which take neighbouring vectors of it in turns. Rows
 // that are not too long are read once, into registers; of longer ones each pass reads its part again.
 // If elements of a row are not next to each other in memory, but those of neighbouring rows are (columns),
-// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory. What is neither
-// is taken element by element.
+// neighbouring threads have neighbouring rows, and the threads of a row join in shared memory. What is
+// neither is taken element by element.
 #include "passes/lower/rows.h"
 #include "passes/lower/wide.h"
 
@@ -130,8 +130,10 @@ static bool use_columns(const Lower *l, RowsGroup *g, const Rows *r)
         return false;
     g->vectors = r->count;
     choose_columns(l, g);
-    // Passes over what is not held may write: no two threads may have the same row then.
-    return g->is_held || g->rows % g->columns == 0;
+    // Passes over what is not held may write: no two threads may have the same row then. Long rows that are
+    // no neighbours gain nothing by it, and get few threads.
+    const int64_t step = r->d.access.data[0].stride[axis];
+    return g->is_held || ((step == 1 || step == -1) && g->rows % g->columns == 0);
 }
 
 static bool use_neighbours(const Lower *l, RowsGroup *g, const Rows *r)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Maps of GPUs over axes that are taken as one, because the last axis alone has no vectors (7 x 7 pixels,
 // rows of 19): a thread has neighbouring elements of the result, wherever rows end in them. What lies as the
-// result does comes by vectors; everything else (a factor for each channel) is read at each element's place. Of
-// long results that are one axis as a whole, the last elements, which are no vector, are another thread's.
+// result does comes by vectors; everything else (a factor for each channel) is read at each element's place.
+// Of long results that are one axis as a whole, the last elements, which are no vector, are another thread's.
 #include "passes/lower/wide.h"
 
 typedef struct Flat {

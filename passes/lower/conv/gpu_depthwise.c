@@ -80,8 +80,8 @@ static bool is_depthwise(const Lower *l, const Conv *c)
            (c->bytes == NULL || frames_of(c) * c->s.kh * c->s.kw <= MOST_TAPS);
 }
 
-// As many as divide a row, as long as there are threads enough for the whole GPU: fewer of those that have many
-// taps, whose sums wait for each other less than for what they read.
+// As many as divide a row, as long as there are threads enough for the whole GPU: fewer of those that have
+// many taps, whose sums wait for each other less than for what they read.
 static int64_t pixels_of(const Lower *l, const Conv *c, uint32_t n)
 {
     const int64_t vectors = c->s.n * c->s.h * c->s.w * c->group * c->s.oc / n;

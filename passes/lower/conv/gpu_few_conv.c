@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of GPUs to up to three channels, of images with their channels last: a product would have a
-// tile of which most columns are empty. Neighbouring threads, a team, have neighbouring vectors of channels of
-// a few neighbouring pixels of a row, and add up what they have at the end. Inputs beyond the border are zeros
-// in registers, so that all fetches are under way at once. Accumulation: f32 fused multiply-adds by channel
-// vector, then tap, of each thread, joined by halves of the team; the bias is added last.
+// tile of which most columns are empty. Neighbouring threads, a team, have neighbouring vectors of channels
+// of a few neighbouring pixels of a row, and add up what they have at the end. Inputs beyond the border are
+// zeros in registers, so that all fetches are under way at once. Accumulation: f32 fused multiply-adds by
+// channel vector, then tap, of each thread, joined by halves of the team; the bias is added last.
 #include "ir/graph/tensor.h"
 #include "ir/machine/machine.h"
 #include "passes/lower/conv/conv.h"
@@ -11,7 +11,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_OUTPUTS = 3, LEAST_CHANNELS = 8, MOST_PIXELS = 4, TEAM = 32, UNROLLED_TAPS = 9, LEAST_STEPS = 32 };
+enum {
+    MOST_OUTPUTS = 3,
+    LEAST_CHANNELS = 8,
+    LEAST_STEPS = 32, // of k
+    MOST_PIXELS = 4,
+    MOST_TEAM = 32,
+    UNROLLED_TAPS = 9 // of a row
+};
 
 typedef struct FewConv {
     Lower *l;
@@ -29,6 +36,12 @@ typedef struct FewTap {
     KRef frame, row, column; // frame: 0: there is one
     int64_t first, last;     // kernel columns that `column` is one of
 } FewTap;
+
+// A row of the input, or a plane of rows: the index of its first element, and whether it is there (0: it
+// always is).
+typedef struct FewRow {
+    KRef first, inside;
+} FewRow;
 
 static bool is_finite(const Lower *l, NodeId id)
 {
@@ -64,7 +77,7 @@ static void choose(FewConv *s)
     enum { THREADS_OF_PROCESSOR = 512 };
     const int64_t wanted = (int64_t)s->l->caps->gpu->processors * THREADS_OF_PROCESSOR;
     s->team = 1;
-    while (s->team < TEAM && s->team * s->n < s->c->s.ic)
+    while (s->team < MOST_TEAM && s->team * s->n < s->c->s.ic)
         s->team *= 2;
     s->pixels = MOST_PIXELS;
     while (s->pixels > 1 && runs_of(s) * s->team < wanted)
@@ -114,14 +127,14 @@ static KRef and_inside(Kernel *k, KRef so_far, KRef at, int64_t lowest, int64_t 
 }
 
 // The input of a pixel at a tap: its vector of channels, zeros beyond the border.
-static void fetch_x(const FewConv *s, const FewTap *tap, int64_t pixel, KRef channel, KRef row, KRef row_inside)
+static void fetch_x(const FewConv *s, const FewTap *tap, int64_t pixel, KRef channel, FewRow row)
 {
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
     const KRef at = k_expr(k, "$ * # + ($ * # + #)", s->column, t->sw, tap->column, t->dw,
                            pixel * t->sw - t->pad_w);
     const int64_t last = (t->w + s->pixels - 1) / s->pixels * s->pixels - s->pixels + pixel;
-    const KRef inside = and_inside(k, row_inside, at, tap->first * t->dw + pixel * t->sw - t->pad_w,
+    const KRef inside = and_inside(k, row.inside, at, tap->first * t->dw + pixel * t->sw - t->pad_w,
                                    last * t->sw + tap->last * t->dw - t->pad_w, t->in_w);
     if (inside != 0) {
         const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j");
@@ -129,7 +142,7 @@ static void fetch_x(const FewConv *s, const FewTap *tap, int64_t pixel, KRef cha
         k_end(k);
         k_if(k, inside);
     }
-    const KRef index = k_expr(k, "$ + ($ * # + $)", row, at, s->c->stride_w, channel);
+    const KRef index = k_expr(k, "$ + ($ * # + $)", row.first, at, s->c->stride_w, channel);
     wide_load(s->l, s->x, index, s->of_x, 0, (WideSpan){.n = s->n, .piece = s->n});
     lower_close(s->l, inside != 0);
 }
@@ -139,12 +152,13 @@ static void add_product(const FewConv *s, int64_t place)
     Kernel *k = s->l->k;
     const KRef j = k_loop(k, s->n, KFOR_UNROLL, "j"), at = k_index(k, place);
     const KRef x = k_cast(k, k_aload(k, s->of_x, j, 1), DTYPE_f32);
-    const KRef w = k_cast(k, k_aload(k, s->of_w, k_expr(k, "$ + #", j, place % s->c->s.oc * s->n), 1), DTYPE_f32);
+    const KRef of_output = k_expr(k, "$ + #", j, place % s->c->s.oc * s->n);
+    const KRef w = k_cast(k, k_aload(k, s->of_w, of_output, 1), DTYPE_f32);
     k_astore(k, s->acc, at, k_fma(k, x, w, k_aload(k, s->acc, at, 1)));
     k_end(k);
 }
 
-static void add_tap(const FewConv *s, const FewTap *tap, KRef channel, KRef row, KRef row_inside)
+static void add_tap(const FewConv *s, const FewTap *tap, KRef channel, FewRow row)
 {
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
@@ -155,28 +169,28 @@ static void add_tap(const FewConv *s, const FewTap *tap, KRef channel, KRef row,
         wide_load(s->l, s->weights, index, s->of_w, o * s->n, (WideSpan){.n = s->n, .piece = s->n});
     }
     for (int64_t p = 0; p < s->pixels; p++) {
-        fetch_x(s, tap, p, channel, row, row_inside);
+        fetch_x(s, tap, p, channel, row);
         for (int64_t o = 0; o < t->oc; o++)
             add_product(s, p * t->oc + o);
     }
 }
 
-static void add_row(const FewConv *s, KRef frame, KRef kernel_row, KRef channel, KRef plane, KRef inside)
+static void add_row(const FewConv *s, KRef frame, KRef kernel_row, KRef channel, FewRow plane)
 {
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
     const KRef at = k_expr(k, "$ * # + ($ * # + #)", s->row, t->sh, kernel_row, t->dh, -t->pad_h);
-    const KRef both = and_inside(k, inside, at, -t->pad_h, (t->h - 1) * t->sh + (t->kh - 1) * t->dh - t->pad_h,
-                                 t->in_h);
-    const KRef row = k_expr(k, "$ * # + $", at, s->c->stride_h, plane);
+    const int64_t last = (t->h - 1) * t->sh + (t->kh - 1) * t->dh - t->pad_h;
+    const FewRow row = {k_expr(k, "$ * # + $", at, s->c->stride_h, plane.first),
+                        and_inside(k, plane.inside, at, -t->pad_h, last, t->in_h)};
     if (t->kw > UNROLLED_TAPS) {
         const KRef i = k_loop(k, t->kw, KFOR_SERIAL, "tap");
-        add_tap(s, &(FewTap){frame, kernel_row, i, 0, t->kw - 1}, channel, row, both);
+        add_tap(s, &(FewTap){frame, kernel_row, i, 0, t->kw - 1}, channel, row);
         k_end(k);
         return;
     }
     for (int64_t i = 0; i < t->kw; i++)
-        add_tap(s, &(FewTap){frame, kernel_row, k_index(k, i), i, i}, channel, row, both);
+        add_tap(s, &(FewTap){frame, kernel_row, k_index(k, i), i, i}, channel, row);
 }
 
 // All taps of a vector of channels.
@@ -184,17 +198,18 @@ static void add_vector(const FewConv *s, KRef channel)
 {
     Kernel *k = s->l->k;
     const TileShape *t = &s->c->s;
-    KRef plane = k_expr(k, "$ * # + $", s->image, s->c->stride_n, lower_base(s->l, s->c->x));
-    KRef frame = 0, inside = 0;
+    FewRow plane = {k_expr(k, "$ * # + $", s->image, s->c->stride_n, lower_base(s->l, s->c->x)), 0};
+    KRef frame = 0;
     if (t->n_outer != 0) {
         const TileAxis *x = &t->outer[0];
         frame = k_loop(k, x->kernel, KFOR_SERIAL, "frame");
         const KRef at = k_expr(k, "$ * # + ($ * # + #)", s->frame, x->stride, frame, x->dilation, -x->pad);
-        inside = and_inside(k, 0, at, -x->pad, (x->out - 1) * x->stride + (x->kernel - 1) * x->dilation - x->pad,
-                            x->in);
-        plane = k_expr(k, "$ * # + $", at, s->c->stride_outer[0], plane);
+        const int64_t last = (x->out - 1) * x->stride + (x->kernel - 1) * x->dilation - x->pad;
+        plane.inside = and_inside(k, 0, at, -x->pad, last, x->in);
+        plane.first = k_expr(k, "$ * # + $", at, s->c->stride_outer[0], plane.first);
     }
-    add_row(s, frame, t->kh > 1 ? k_loop(k, t->kh, KFOR_SERIAL, "row") : k_index(k, 0), channel, plane, inside);
+    const KRef row = t->kh > 1 ? k_loop(k, t->kh, KFOR_SERIAL, "row") : k_index(k, 0);
+    add_row(s, frame, row, channel, plane);
     lower_close(s->l, (t->kh > 1 ? 1u : 0u) + (t->n_outer != 0 ? 1u : 0u));
 }
 
@@ -222,15 +237,17 @@ static void store_sum(const FewConv *s, int64_t place, KRef is_run)
     Kernel *k = s->l->k;
     const int64_t pixel = place / s->c->s.oc, output = place % s->c->s.oc;
     KRef sum = k_team(k, KOP_add, k_aload(k, s->acc, k_index(k, place), 1), (uint32_t)s->team);
-    const KRef column = k_expr(k, "$ + #", s->column, pixel), is_own = k_expr(k, "$ == #", s->lane, place % s->team);
+    const KRef column = k_expr(k, "$ + #", s->column, pixel);
+    const KRef is_own = k_expr(k, "$ == #", s->lane, place % s->team);
     k_if(k, k_and(k, k_and(k, is_run, is_own), k_expr(k, "$ < #", column, s->c->s.w)));
     Point at = conv_point(s->d, s->image, k_index(k, output), s->row, column);
     if (s->c->s.n_outer != 0)
         at.idx[2] = s->frame;
-    if (s->c->bias != 0)
-        sum = k_add(k, sum, k_cast(k, k_load(k, lower_param(s->l, s->c->bias, PARAM_READ),
-                                             k_index(k, output * lower_loc(s->l, s->c->bias)->stride[0]), 1, 1),
-                                   DTYPE_f32));
+    if (s->c->bias != 0) {
+        const KRef index = k_index(k, output * lower_loc(s->l, s->c->bias)->stride[0]);
+        const KRef bias = k_load(k, lower_param(s->l, s->c->bias, PARAM_READ), index, 1, 1);
+        sum = k_add(k, sum, k_cast(k, bias, DTYPE_f32));
+    }
     pull_store_root(s->l, s->d, at, k_cast(k, sum, lower_node(s->l, s->l->anchor)->dtype));
     k_end(k);
 }

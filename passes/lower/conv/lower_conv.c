@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions over any number of spatial axes (1-D as 2-D with one row): dense and grouped ones through
 // the register-tiled core, depthwise ones with a vector of channels, those of GPUs as products
-// (gpu_conv.c, gpu_few_conv.c, gpu_window_conv.c), 1x1 ones between rows as products of CPUs (conv_rows.c), all
-// else as plain loops. Weights that are not constant are packed by a kernel of their own. Accumulation:
-// f32 fused multiply-adds in the order of taps, then channels, starting from the bias; convolutions to few
-// channels by lanes of input channels that are joined pairwise, then the bias. Products of GPUs have
-// orders of their own.
+// (gpu_conv.c, gpu_window_conv.c; not those to few channels, gpu_few_conv.c), 1x1 ones between rows as
+// products of CPUs (conv_rows.c), everything else as plain loops. Weights that are not constant are packed by
+// a kernel of their own. Accumulation: f32 fused multiply-adds in the order of taps, then channels, starting
+// from the bias; convolutions to few channels by lanes of input channels that are joined pairwise, then the
+// bias. Products of GPUs have orders of their own.
 #include "passes/lower/conv/conv.h"
 #include "ir/shape/forms.h"
 #include "passes/lower/amx/matrix.h"

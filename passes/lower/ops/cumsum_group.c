@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums on GPUs: a group has a row, of which it takes as many elements at once as all its threads hold.
+// Running sums on GPUs: a group has a row, of which it takes as many elements at once as its threads hold.
 // Each thread adds up its own, which are neighbours; what those before it have comes from shared memory, in
 // two steps: of the threads of its segment, and of the segments before that.
 #include "passes/lower/ops/cumsum.h"

@@ -18,8 +18,7 @@ enum {
     SEARCH_LEAST = 64,
     SEARCH_THREADS = 256,
     SEARCH_FEW_ROWS = 2,    // rows of each processor
-    SEARCH_APART_ROWS = 32, // below that, even elements that lie apart are shared among threads
-    SEARCH_AT_ONCE = 4      // elements of a thread that are under way
+    SEARCH_APART_ROWS = 32  // below that, even elements that lie apart are shared among threads
 };
 
 typedef struct Search {
@@ -40,31 +39,21 @@ static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
     return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
-// From the place that idx says on, every `step` elements, of which `n` are fetched at once. The last element
-// may be looked at again: it does not come before itself.
-static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, int64_t n, KRef *best, KRef *place)
+// From the place that idx says on, every `step` elements.
+static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
 {
     Kernel *k = l->k;
     const uint32_t param = lower_param(l, s->x, PARAM_READ);
-    KRef v[SEARCH_AT_ONCE], at[SEARCH_AT_ONCE];
-    rlx_assert(n >= 1 && n <= SEARCH_AT_ONCE);
     const KRef top = k_var(k, k_load(k, param, operand_index(l, s->x, idx), 1, 1), "best");
     const KRef where = k_var(k, idx[s->axis], "place");
     const KRef second = k_expr(k, "$ + #", idx[s->axis], step),
                end = k_index(k, lower_node(l, s->x)->shape->dim[s->axis]);
-    const KRef r = k_for(k, second, end, n * step, KFOR_SERIAL, "r");
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t last = lower_node(l, s->x)->shape->dim[s->axis] - 1;
-        idx[s->axis] = at[i] = i == 0 ? r : k_expr(k, "min($ + #, #)", r, i * step, last);
-        v[i] = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        k_if(k, is_better(k, s, v[i], k_get(k, top)));
-        k_set(k, top, v[i]);
-        k_set(k, where, at[i]);
-        k_end(k);
-    }
-    k_end(k);
+    idx[s->axis] = k_for(k, second, end, step, KFOR_SERIAL, "r");
+    const KRef v = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
+    k_if(k, is_better(k, s, v, k_get(k, top)));
+    k_set(k, top, v);
+    k_set(k, where, idx[s->axis]);
+    k_ends(k, 2);
     *best = k_get(k, top);
     *place = k_get(k, where);
 }
@@ -87,7 +76,7 @@ static KRef search_point(Lower *l, const Domain *d, Point at, void *ctx)
     (void)d;
     place_axes(l, s, &at, idx);
     KRef best, place;
-    search_part(l, s, idx, 1, 1, &best, &place);
+    search_part(l, s, idx, 1, &best, &place);
     return k_cast(k, place, DTYPE_i64);
 }
 
@@ -458,8 +447,7 @@ static bool search_in_groups(Lower *l, const Search *s)
         from += i == s->axis && !s->keeps_axis ? 0 : 1;
     }
     KRef best, place;
-    const int64_t at_once = n >= 2 * SEARCH_AT_ONCE * (int64_t)threads ? SEARCH_AT_ONCE : 1;
-    search_part(l, s, idx, threads, at_once, &best, &place);
+    search_part(l, s, idx, threads, &best, &place);
     const KRef found = join_places(l, s, best, place, threads);
     k_if(k, k_expr(k, "$ == 0", k_thread(k)));
     pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));

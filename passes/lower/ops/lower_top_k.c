@@ -3,8 +3,8 @@
 // and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
 // compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into
 // a short list for few, or a merge sort of all positions. On GPUs a group searches a line for a few best, one
-// after the other. For more of them a thread has an element and counts those that come before it, unless lines
-// are so long, or so many, that a thread for each of these is faster.
+// after the other. For more of them a thread has an element and counts those that come before it, unless
+// lines are so long, or so many, that a thread for each of these is faster.
 #include "ir/machine/machine.h"
 #include "passes/lower/ops/sort.h"
 #include <math.h>
@@ -286,7 +286,13 @@ static void emit_counting(Lower *l, TopK *t, const Domain *elements)
 
 // --- by rounds -----------------------------------------------------------------------------------
 
-enum { ROUNDS_MOST = 32, ROUNDS_LEAST = 64, ROUND_THREADS = 256, FEW_LINES = 2 /* of each processor */, TEAM_OF_LINE = 32 };
+enum {
+    ROUNDS_MOST = 32,    // best ones
+    ROUNDS_LEAST = 64,   // elements of a line
+    ROUND_THREADS = 256, // where there are lines for all processors
+    LEAST_THREADS = 32,
+    FEW_LINES = 2 // of each processor
+};
 
 static bool takes_rounds(const Lower *l, const TopK *t)
 {
@@ -298,7 +304,7 @@ static uint32_t round_threads(const Lower *l, const TopK *t, int64_t lines)
 {
     const uint32_t most =
         lines < FEW_LINES * l->caps->gpu->processors ? l->caps->group_threads : ROUND_THREADS;
-    uint32_t threads = TEAM_OF_LINE;
+    uint32_t threads = LEAST_THREADS;
     while (2 * threads <= most && 2 * threads <= t->n)
         threads *= 2;
     return threads;
@@ -341,7 +347,8 @@ static void emit_rounds(Lower *l, TopK *t, const Domain *lines, int64_t n_lines)
     const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
     const Found best = search_line(l, t, &last, threads);
     const KRef rank = k_get(k, best.rank), top = k_team(k, KOP_min, rank, threads);
-    const KRef own = k_select(k, k_eq(k, rank, top), k_get(k, best.place), k_integer(k, DTYPE_i32, INT32_MAX));
+    const KRef nowhere = k_integer(k, DTYPE_i32, INT32_MAX);
+    const KRef own = k_select(k, k_eq(k, rank, top), k_get(k, best.place), nowhere);
     const KRef first = k_team(k, KOP_min, own, threads);
     k_set(k, last.rank, top);
     k_set(k, last.place, first);

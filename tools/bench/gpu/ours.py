@@ -52,7 +52,7 @@ def result(graph, value, dtype, shape):
 
 
 def compiled(graph, folder, name="m", rlxc=None, gpu="sm_90a", options=(), target="cuda", files=()):
-    """Makes NAME.so in a folder; returns what `rlxc compile --json` says. files: those that the graph names."""
+    """Makes NAME.so in a folder; returns what `rlxc compile --json` says. files: what the graph names."""
     rlxc = rlxc or os.environ.get("RLXC") or ROOT / "build" / "rlxc"
     for path in files:
         shutil.copy(path, folder)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of ONNX as functions of torch: peers of tools/bench/gpu_odd. A function gets the operands (tensors on the
-device; constants of the model as arrays; None where one is left out) and the attributes of its node."""
+"""Nodes of ONNX as functions of torch: peers of tools/bench/gpu_odd. A function gets the operands (tensors on
+the device; constants of the model as arrays; None where one is left out) and the attributes of its node."""
 
 import torch
 from torch.nn import functional as F

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of tools/bench/gpu_odd: operators in shapes that no network of the sweep has. A case is a node of ONNX,
-as a model for rlxc, and the facts that a peer needs to compute the same. Only `model` needs onnx, so that cases
-can be run where it is not installed."""
+"""Cases of tools/bench/gpu_odd: operators in shapes that no network of the sweep has. A case is a node of
+ONNX, as a model for rlxc, and the facts that a peer needs to compute the same. Only `model` needs onnx, so
+that cases can be run where it is not installed."""
 
 import math
 
@@ -23,10 +23,10 @@ class Scalar(Fixed):
 
 
 class Given:
-    """An operand by shape: `kind` is "data" (what a run is for), "const" (a weight of the model) or "param" (one
-    that is set before the first run). Its values are normally distributed, or whole numbers from 0 to `below`,
-    or spread from low to high by `span`; those of constants repeat, so that libraries of many cases are small
-    when they are compressed."""
+    """An operand by shape: `kind` is "data" (what a run is for), "const" (a weight of the model) or "param"
+    (one that is set before the first run). Its values are normally distributed, or whole numbers from 0 to
+    `below`, or spread from low to high by `span`; those of constants repeat, so that libraries of many
+    cases are small when they are compressed."""
 
     def __init__(self, *shape, kind="data", below=None, span=None, scale=1.0, values=None, dtype=None):
         self.shape, self.kind, self.below, self.span = list(shape), kind, below, span
@@ -107,9 +107,7 @@ def conv(name, x, w, batch=1, bias=True, **attrs):
         family = "depthwise"
     more = [Given(w[0], kind="const")] if bias else []
     name = f"{name}, batch {batch}" if batch > 1 else name
-    return Case(
-        *(family, name, "Conv", Given(batch, *x), weight(*w), *more), is_image=rank == 2, **attrs
-    )
+    return Case(*(family, name, "Conv", Given(batch, *x), weight(*w), *more), is_image=rank == 2, **attrs)
 
 
 def deconv(name, x, w, batch=1, **attrs):
@@ -122,7 +120,14 @@ def deconv(name, x, w, batch=1, **attrs):
 
 def long_kernels():
     for batch in (1, 8):
-        yield conv("wav2vec positions, 128 taps, 16 groups", [768, 499], [768, 48, 128], batch, pads=[64, 64], group=16)
+        yield conv(
+            "wav2vec positions, 128 taps, 16 groups",
+            [768, 499],
+            [768, 48, 128],
+            batch,
+            pads=[64, 64],
+            group=16,
+        )
     yield conv("1x65", [64, 56, 56], [64, 64, 1, 65], pads=[0, 32, 0, 32])
     yield conv("3x39", [32, 64, 128], [64, 32, 3, 39], pads=[1, 19, 1, 19])
     yield conv("35x35", [16, 96, 96], [16, 16, 35, 35], pads=[17] * 4)
@@ -177,16 +182,22 @@ def groups():
 
 
 def transposed():
-    yield deconv("64x64 depthwise, stride 32", [21, 16, 16], [21, 1, 64, 64], strides=[32, 32], pads=[16] * 4, group=21)
+    yield deconv(
+        "64x64 depthwise, stride 32", [21, 16, 16], [21, 1, 64, 64], strides=[32, 32], pads=[16] * 4, group=21
+    )
     yield deconv("64x64, stride 32", [21, 16, 16], [21, 21, 64, 64], strides=[32, 32], pads=[16] * 4)
     yield deconv("Conv-TasNet's decoder", [512, 3999], [512, 1, 16], strides=[8])
     yield deconv("16 taps, stride 8", [512, 128], [512, 256, 16], strides=[8], pads=[4, 4])
     yield deconv("4 taps, stride 2", [128, 8192], [128, 64, 4], strides=[2], pads=[1, 1])
     for batch in (1, 8):
         yield deconv("2x2, stride 2", [128, 64, 64], [128, 64, 2, 2], batch, strides=[2, 2])
-    yield deconv("3x3, stride 2", [65, 33, 33], [65, 31, 3, 3], 8, strides=[2, 2], pads=[1] * 4, output_padding=[1, 1])
+    yield deconv(
+        "3x3, stride 2", [65, 33, 33], [65, 31, 3, 3], 8, strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]
+    )
     yield deconv("4x4, stride 2, to 3", [64, 64, 64], [64, 3, 4, 4], 8, strides=[2, 2], pads=[1] * 4)
-    yield deconv("4x4 depthwise, stride 2", [64, 28, 28], [64, 1, 4, 4], 8, strides=[2, 2], pads=[1] * 4, group=64)
+    yield deconv(
+        "4x4 depthwise, stride 2", [64, 28, 28], [64, 1, 4, 4], 8, strides=[2, 2], pads=[1] * 4, group=64
+    )
     yield deconv("2x2x2, stride 2", [64, 16, 16, 16], [64, 32, 2, 2, 2], strides=[2, 2, 2])
 
 
@@ -262,7 +273,8 @@ def norms():
 def products():
     for a, b in (
         ([1000, 1001], [1001, 999]), ([50000, 3], [3, 64]), ([1, 4096], [4096, 1001]), ([7, 1000], [1000, 7]),
-        ([4000, 37], [37, 4000]), ([50000, 64], [64, 3]), ([1, 100000], [100000, 1]), ([33, 2047], [2047, 65]),
+        ([4000, 37], [37, 4000]), ([50000, 64], [64, 3]), ([1, 100000], [100000, 1]),
+        ([33, 2047], [2047, 65]),
         ([50000, 96], [96, 288]), ([129, 129], [129, 129]), ([12, 9216], [9216, 4096]),
     ):  # fmt: skip
         name = f"{sizes(a)} by {sizes(b)}"
@@ -298,10 +310,13 @@ def products():
 
 def transposes():
     for x, perm in (
-        ([100000, 3], [1, 0]), ([3, 1000000], [1, 0]), ([1000, 1001], [1, 0]), ([8, 197, 12, 64], [0, 2, 1, 3]),
-        ([8, 3, 224, 224], [0, 2, 3, 1]), ([64, 64, 64, 64], [3, 2, 1, 0]), ([2, 3, 4, 5, 6, 1000], [5, 4, 3, 2, 1, 0]),
+        ([100000, 3], [1, 0]), ([3, 1000000], [1, 0]), ([1000, 1001], [1, 0]),
+        ([8, 197, 12, 64], [0, 2, 1, 3]),
+        ([8, 3, 224, 224], [0, 2, 3, 1]), ([64, 64, 64, 64], [3, 2, 1, 0]),
+        ([2, 3, 4, 5, 6, 1000], [5, 4, 3, 2, 1, 0]),
         ([1000000, 2], [1, 0]), ([7, 1000, 9, 11], [2, 0, 3, 1]), ([2, 8, 16, 16, 8, 8], [0, 1, 4, 2, 5, 3]),
-        ([8, 8, 7, 8, 7, 96], [0, 1, 3, 2, 4, 5]), ([8, 12, 197, 64], [0, 1, 3, 2]), ([127, 129, 131], [2, 1, 0]),
+        ([8, 8, 7, 8, 7, 96], [0, 1, 3, 2, 4, 5]), ([8, 12, 197, 64], [0, 1, 3, 2]),
+        ([127, 129, 131], [2, 1, 0]),
         ([127, 129, 131], [1, 0, 2]), ([5, 100000, 2], [2, 1, 0]), ([300, 5, 300], [2, 1, 0]),
         ([16, 64, 3, 3, 64], [4, 1, 2, 3, 0]),
     ):  # fmt: skip
@@ -333,10 +348,14 @@ def moves():
 
 
 def lookups():
-    yield Case("gather", "512 rows of 50257x768", "Gather", Given(50257, 768, kind="param"), Given(512, below=50257))
+    yield Case(
+        "gather", "512 rows of 50257x768", "Gather", Given(50257, 768, kind="param"), Given(512, below=50257)
+    )
     yield Case("gather", "100000 rows of 1000x3", "Gather", Given(1000, 3), Given(100000, below=1000))
     yield Case("gather", "300 of 64x1000x64", "Gather", Given(64, 1000, 64), Given(300, below=1000), axis=1)
-    yield Case("gather", "37 columns of 1000x1000", "Gather", Given(1000, 1000), Given(37, below=1000), axis=1)
+    yield Case(
+        "gather", "37 columns of 1000x1000", "Gather", Given(1000, 1000), Given(37, below=1000), axis=1
+    )
     for axis in (0, 1):
         places = Given(1000, 999, below=999)
         yield Case("gather", f"elements along {axis}", "GatherElements", Given(1000, 999), places, axis=axis)
@@ -346,7 +365,9 @@ def lookups():
     yield Case("scatter", "elements", "ScatterElements", Given(1000, 999), order, Given(1000, 999), axis=1)
     places = Given(10000, below=1000)
     added = Given(10000, 1, below=1000), Given(10000, 1)
-    yield Case("scatter", "sums of 10000 in 1000", "ScatterElements", Given(1000, 1), *added, axis=0, reduction="add")
+    yield Case(
+        "scatter", "sums of 10000 in 1000", "ScatterElements", Given(1000, 1), *added, axis=0, reduction="add"
+    )
     rows = Given(500, 1, values=lambda rng: rng.permutation(1000)[:500, None])
     yield Case("scatter", "500 rows of 1000x257", "ScatterND", Given(1000, 257), rows, Given(500, 257))
     places = Given(20000, 1, below=1000)
@@ -360,10 +381,18 @@ def lookups():
 def broadcasts():
     truth = Given(1000, 1, 50, below=2, dtype=bool)
     yield Case("broadcast", "Where", "Where", truth, Given(1, 200, 50), Given(1000, 200, 1))
-    yield Case("broadcast", "Where of rows", "Where", Given(1000, 1001, below=2, dtype=bool), Given(1000, 1001), Given(1))
+    yield Case(
+        "broadcast",
+        "Where of rows",
+        "Where",
+        Given(1000, 1001, below=2, dtype=bool),
+        Given(1000, 1001),
+        Given(1),
+    )
     for x, y in (
         ([1000, 1], [1, 1001]), ([64, 1, 1000], [1, 64, 1]), ([100000, 3], [3]), ([100000, 3], [100000, 1]),
-        ([8, 33, 61, 61], [33, 1, 1]), ([8, 33, 61, 61], [8, 33, 1, 1]), ([1000003], [1000003]), ([1000003], [1]),
+        ([8, 33, 61, 61], [33, 1, 1]), ([8, 33, 61, 61], [8, 33, 1, 1]), ([1000003], [1000003]),
+        ([1000003], [1]),
         ([4, 1, 128, 128], [1, 12, 128, 128]),
     ):  # fmt: skip
         yield Case("broadcast", f"{sizes(x)} + {sizes(y)}", "Add", Given(*x), Given(*y))
@@ -381,12 +410,25 @@ def images():
     x = [8, 32, 61, 61]
     for k in ([13, 1], [1, 9], [5, 5], [13, 13]):
         pads = [n // 2 for n in k] * 2
-        yield Case("pool", f"MaxPool {sizes(k)}", "MaxPool", Given(*x), kernel_shape=k, pads=pads, is_image=True)
+        yield Case(
+            "pool", f"MaxPool {sizes(k)}", "MaxPool", Given(*x), kernel_shape=k, pads=pads, is_image=True
+        )
     same = {"kernel_shape": [3, 3], "pads": [1] * 4, "is_image": True}
     yield Case("pool", "AveragePool 3x3", "AveragePool", Given(*x), **same, count_include_pad=1)
-    yield Case("pool", "AveragePool 7x7, stride 7", "AveragePool", Given(8, 64, 63, 63), kernel_shape=[7, 7], strides=[7, 7])
-    yield Case("pool", "MaxPool of 3, 8x64x10000", "MaxPool", Given(8, 64, 10000), kernel_shape=[3], strides=[3])
-    yield Case("pool", "MaxPool 2x2x2", "MaxPool", Given(2, 64, 16, 56, 56), kernel_shape=[2] * 3, strides=[2] * 3)
+    yield Case(
+        "pool",
+        "AveragePool 7x7, stride 7",
+        "AveragePool",
+        Given(8, 64, 63, 63),
+        kernel_shape=[7, 7],
+        strides=[7, 7],
+    )
+    yield Case(
+        "pool", "MaxPool of 3, 8x64x10000", "MaxPool", Given(8, 64, 10000), kernel_shape=[3], strides=[3]
+    )
+    yield Case(
+        "pool", "MaxPool 2x2x2", "MaxPool", Given(2, 64, 16, 56, 56), kernel_shape=[2] * 3, strides=[2] * 3
+    )
     yield Case("pool", "global, 8x1000x7x7", "GlobalAveragePool", Given(8, 1000, 7, 7))
     yield Case("pool", "global maximum, 1x64x256x256", "GlobalMaxPool", Given(1, 64, 256, 256))
     for to, mode, form in (
@@ -402,7 +444,9 @@ def images():
         size = Fixed(8, 32, *to)
         yield Case("resize", f"{mode} to {sizes(to)}, {form}", "Resize", Given(*x), None, None, size, **facts)
     size = Fixed(2, 16, 32, 64, 64)
-    yield Case("resize", "linear of volumes", "Resize", Given(2, 16, 16, 32, 32), None, None, size, mode="linear")
+    yield Case(
+        "resize", "linear of volumes", "Resize", Given(2, 16, 16, 32, 32), None, None, size, mode="linear"
+    )
     grid = Given(8, 64, 64, 2, span=(-1, 1))
     yield Case("sample", "GridSample 8x32x64x64", "GridSample", Given(8, 32, 64, 64), grid, opset=20)
     grid = Given(1, 512, 512, 2, span=(-1, 1))
