@@ -58,12 +58,18 @@ static inline rlx_status rlx_check_links(const rlx_ctx *ctx)
     return RLX_OK;
 }
 
-// What is under way the device copies itself.
+// What is under way the device copies itself. Once there are rows of an input, all has been given with the
+// first one.
 static inline rlx_status rlx_give_links(rlx_ctx *ctx)
 {
     const rlx_handle *h = ctx->handles;
-    const rlx_status status = rlx_check_links(ctx);
+    rlx_status status;
     uint32_t i;
+#if RLX_HAS_ROWS
+    if (ctx->n_fed != 0)
+        return RLX_OK;
+#endif
+    status = rlx_check_links(ctx);
     for (i = 0; i < ctx->n_handles && status == RLX_OK; i++, h = h->next)
         if (h->input != RLX_NO_SLOT && !rlx_follows(ctx, h) && rlx_own_bytes(h, h->shape) != 0)
             rlx_bring_input(ctx, h->input, h->data, rlx_own_bytes(h, h->shape));

@@ -190,7 +190,7 @@ static void step_wrong(void)
     const rlx_model *m = sub.ctx.model;
     const uint32_t slot = (uint32_t)pick((int64_t)output_count() + 2);
     const size_t bytes = (size_t)pick(65);
-    const char *name = m->n_inputs != 0 && pick(2) == 0 ? m->inputs[0].name : m->outputs[0].name;
+    const char *name = m->n_inputs != 0 && pick(2) == 0 ? m->inputs[0].name : output_tensor(m, 0)->name;
     float data[16] = {0};
     doing = "wrong";
     forget_errors();
