@@ -41,6 +41,18 @@ static bool keeps_axes(const Node *n, const Shape *input)
     return n->shape->rank == input->rank && !op_is_view_of_rows((OpId)n->op);
 }
 
+// The first of several axes that a mean or a sum goes over, as those of images do; 0: it is no such node.
+static uint32_t summed_axis(const Node *n)
+{
+    if (n->op != OP_reduce_mean && n->op != OP_reduce_sum)
+        return 0;
+    const AttrVal *axes = node_attr(n, n->op == OP_reduce_mean ? A_reduce_mean_axes : A_reduce_sum_axes);
+    int64_t least = SHAPE_MAX_RANK;
+    for (uint64_t i = 0; axes->len > 1 && i < axes->len; i++)
+        least = axes->u.ints[i] < least ? axes->u.ints[i] : least;
+    return least >= 1 && least < SHAPE_MAX_RANK ? (uint32_t)least : 0;
+}
+
 uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
 {
     const bool *is_live = graph_mark_live(g, scratch);
@@ -56,6 +68,8 @@ uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
             return (uint32_t)node_attr(n, A_transpose_perm)->u.ints[ROW_AXIS];
         if (reads && op_info[n->op].layout == OPLAYOUT_IMAGE)
             break;
+        if (reads && summed_axis(n) != 0)
+            return summed_axis(n);
         is_alike[id] = reads && keeps_axes(n, s);
     }
     return ROW_AXIS;
