@@ -209,6 +209,21 @@ const char *host_emit_bank_weights(HostEmit *e, const EmittedFile *weights, Str 
 
 // --- the linker ----------------------------------------------------------------------------------
 
+// Models of a program may have the same bank: the first section of that name has what all of them put into
+// it, and ADDR and SIZEOF mean that one.
+static void put_copied(const char *bank, const char *section, Str *out)
+{
+    str_printf(out,
+               "/* Start-up code copies rlx_%s_begin .. rlx_%s_end from rlx_%s_load; rlx_load is the region\n"
+               "   of flash that has it until then. */\n",
+               bank, bank, bank);
+    str_printf(out, ".rlx.%s : ALIGN(64) { *(%s%s); . = ALIGN(8); } > %s AT > rlx_load\n", bank, section,
+               bank, bank);
+    str_printf(out, "rlx_%s_begin = ADDR(.rlx.%s);\nrlx_%s_end = ADDR(.rlx.%s) + SIZEOF(.rlx.%s);\n", bank,
+               bank, bank, bank, bank);
+    str_printf(out, "rlx_%s_load = LOADADDR(.rlx.%s);\n", bank, bank);
+}
+
 const char *host_linker_lines(const HostEmit *e)
 {
     const Plan *p = e->plan;
@@ -222,13 +237,7 @@ const char *host_linker_lines(const HostEmit *e)
     for (uint32_t i = 0; i < p->banks.len; i++) {
         const PlanBank *b = &p->banks.data[i];
         if (b->is_copied)
-            str_printf(&out,
-                       "/* Start-up code copies rlx_%s_begin .. rlx_%s_end from rlx_%s_load; rlx_load is "
-                       "the region\n   of flash that has it until then. */\n.rlx.%s : ALIGN(64) {\n"
-                       "    rlx_%s_begin = .; *(%s%s); . = ALIGN(8); rlx_%s_end = .;\n} > %s AT > rlx_load\n"
-                       "rlx_%s_load = LOADADDR(.rlx.%s);\n",
-                       b->name, b->name, b->name, b->name, b->name, SECTION(b), b->name, b->name, b->name,
-                       b->name, b->name);
+            put_copied(b->name, SECTION(b), &out);
         else
             str_printf(&out, ".rlx.%s%s : ALIGN(64) { *(%s%s) } > %s\n", b->name,
                        b->is_weights ? "" : " (NOLOAD)", SECTION(b), b->name, b->name);

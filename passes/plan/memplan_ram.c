@@ -213,7 +213,7 @@ static uint64_t macs_of(const Plan *p)
     return macs;
 }
 
-// Without a limit: the plan with the least memory whose time grows by a few per cent, by estimate, if that
+// Without --ram: the plan with the least memory whose time grows by a few per cent, by estimate, if that
 // saves much. Estimates must be good for that: where device functions do nearly all, or as measured.
 static bool is_estimate_good(const TargetCaps *caps)
 {
@@ -246,7 +246,7 @@ static void spare(Pass *p, const Saved *saved, LeadMemo *known)
     }
     if (high <= enough) {
         run_rows(p, saved, &rows, high);
-        if (p->plan->region_bytes[REGION_ARENA] <= enough)
+        if (p->plan->region_bytes[REGION_ARENA] <= enough && excess(p) == 0)
             return;
         restore(p->plan, saved);
     }
@@ -264,7 +264,7 @@ bool memplan_fit(Pass *p)
     const Saved saved = may_choose ? save(p) : (Saved){0};
     if (!rows_input_check(p) || !run_plainly(p, &known))
         return false;
-    if (may_spare(p) && !is_limited)
+    if (may_spare(p) && (!is_limited || p->options->ram == 0))
         spare(p, &saved, &known);
     const bool fits = !is_limited || excess(p) == 0 || (may_choose && fit_rows(p, &saved, &known));
     rows_input_end(p->plan);

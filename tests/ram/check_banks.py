@@ -68,8 +68,8 @@ int main(void)
 """
 
 
-def linker_script():
-    """That of examples/firmware, with the regions and the lines of the network."""
+def linker_script(names=("net",)):
+    """That of examples/firmware, with the regions and the lines of networks."""
     text = (FIRMWARE / "board.ld").read_text()
     rows = "".join(f"    {name} (rwx) : ORIGIN = {at:#x}, LENGTH = {size:#x}\n"
                    for name, at, size, _ in REGIONS)
@@ -80,7 +80,7 @@ def linker_script():
         '\n}\nREGION_ALIAS("rlx_load", FLASH)\nSECTIONS'))
     vectors = "KEEP(*(.vectors)) } > FLASH\n"
     assert vectors in text
-    text = text.replace(vectors, f"{vectors}    INCLUDE net.ld\n").rstrip()
+    text = text.replace(vectors, vectors + "".join(f"    INCLUDE {name}.ld\n" for name in names)).rstrip()
     return text.removesuffix("}") + symbols + "}\n"
 
 
@@ -128,6 +128,43 @@ def check_board(seed):
         found = bytes(int(v) & 255 for v in (done.stdout + done.stderr).split())
         assert done.returncode == 0 and found == wanted, (done.returncode, len(found), len(wanted))
         return ", ".join(used)
+
+
+TWO_MAIN = """#include "one.h"
+#include "two.h"
+int main(void)
+{
+    return rlx_run(one_static()) != RLX_OK || rlx_run(two_static()) != RLX_OK;
+}
+"""
+
+
+def check_two():
+    """Two networks of a program share all banks: what start-up code copies has the arrays of both."""
+    for tool in ("arm-none-eabi-gcc", "arm-none-eabi-nm"):
+        if shutil.which(tool) is None:
+            raise tap.Skipped(f"no {tool} here")
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        banks = [f"--bank={name}={size},{words}" for name, _, size, words in REGIONS]
+        for seed, name in ((2, "one"), (9, "two")):
+            (work / f"{name}.rlx").write_text(Net(seed).build()[0])
+            checked([RLXC, "compile", work / f"{name}.rlx", f"--cpu={CPU}", "-o", work, "--name", name,
+                     "--no-validate", "--arena=static", "--api=core", f"--cc-flags={work}/flags", *banks])
+        (work / "main.c").write_text(TWO_MAIN)
+        script = linker_script(("one", "two"))
+        (work / "board.ld").write_text(script.replace("LENGTH = 0x", "LENGTH = 2 * 0x"))
+        memory = "flash_at=0,--defsym=flash_bytes=1M,--defsym=ram_at=0x20000000,--defsym=ram_bytes=64K"
+        checked(["arm-none-eabi-gcc", f"@{work}/flags", "-O1", "-I.", f"-I{FIRMWARE.resolve()}", "main.c",
+                 "one.c", "two.c", FIRMWARE.resolve() / "start.c", "-nostartfiles", "--specs=nano.specs",
+                 "-T", "board.ld", f"-Wl,--defsym={memory}", "-o", "net.elf"], cwd=work)
+        text = checked(["arm-none-eabi-nm", "-S", work / "net.elf"]).decode()
+        arrays = [(int(at, 16), int(size, 16))
+                  for at, size in re.findall(r"^(\w+) (\w+) \w weights_itcm$", text, re.M)]
+        begin, end = (int(re.search(rf"^(\w+) \w rlx_itcm_{which}$", text, re.M)[1], 16)
+                      for which in ("begin", "end"))
+        assert len(arrays) == 2 and all(begin <= at and at + size <= end for at, size in arrays), text
+        return f"{end - begin} bytes for {len(arrays)} arrays"
 
 
 # --- on this machine ------------------------------------------------------------------------------
@@ -241,6 +278,19 @@ def check_bound():
     return f"{arena} bytes in two banks, {bound} at least"
 
 
+def check_spared():
+    """A bank that has room changes nothing of which schedule is chosen, and --spare-ram counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "net.rlx"
+        model.write_text(Net(1).build()[0])
+        command = [RLXC, "inspect", model, "--json", "--no-code", f"--cpu={CPU}"]
+        takes = {(spare, bank): json.loads(checked([*command, f"--spare-ram={spare}", *bank]))["arena_bytes"]
+                 for spare in (0, 60) for bank in ((), ("--bank=ram=64K",))}
+        assert takes[0, ()] == takes[0, ("--bank=ram=64K",)], takes
+        assert takes[60, ()] == takes[60, ("--bank=ram=64K",)] < takes[0, ()], takes
+        return f"{takes[60, ()]} bytes, or {takes[0, ()]}"
+
+
 def check_cycles():
     """Cycles are said to be the least only where they equal the bound: all in the fast bank, or as much as
     fits. Where large buffers leave some of it, the gap is said."""
@@ -333,7 +383,8 @@ def check_refused():
 
 def main():
     checks = [("blocks of the caller and a state", check_state, ()), ("inspect", check_facts, ()),
-              ("lower bound", check_bound, ()), ("least cycles", check_cycles, ()),
+              ("lower bound", check_bound, ()), ("spared", check_spared, ()),
+              ("two networks", check_two, ()), ("least cycles", check_cycles, ()),
               ("least instructions", check_schedule, ()),
               ("certificate", check_certificate, ()), ("one bank", check_one, ()),
               ("what is refused", check_refused, ())]

@@ -28,7 +28,7 @@ RLXC = os.path.abspath(sys.argv[1])
 CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imc", "rv32imafcv", "cortex-m3", "cortex-m33",
         "cortex-m7", "rv32imafc", "esp32-s3")
 TIME_LIMIT = 120
-FOUND = (10149,)  # the least by the estimates was more than it takes without a limit
+FOUND = (10149, 710260)  # of least bytes that were more than without a limit; of rows along the wrong axis
 RUNS = 2
 # Where it is included: the code of one variant, which runs all inputs and writes all outputs.
 VARIANT = """#include "%(name)s.h"

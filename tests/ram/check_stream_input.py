@@ -313,6 +313,28 @@ def check_messages():
         return f"{len(MESSAGES)} messages"
 
 
+MEAN = """graph "mean" {
+  %1 = input "x" : f32[SHAPE]
+  %2 = relu(%1)
+  %3 = reduce_mean(%2) {axes = [AXES]}
+  output "y" = %3
+}
+"""
+
+
+def check_mean():
+    """Where no convolution says what rows are, a mean over the image does."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "net.rlx"
+        for shape, axes in (("1, 5, 4, 3", "1, 2"), ("1, 3, 5, 4", "2, 3")):
+            model.write_text(MEAN.replace("SHAPE", shape).replace("AXES", axes))
+            options = [model, "--cpu=generic", "--stream-input=x"]
+            checked([RLXC, "verify", *options])
+            said = checked([RLXC, "inspect", *options, "--no-code"]).decode()
+            assert "input x comes in 5 rows, and" in said, said
+        return "5 rows"
+
+
 def check_commands():
     """run, verify, bench and inspect compile the model as well, and give it all rows."""
     with tempfile.TemporaryDirectory() as folder:
@@ -344,7 +366,7 @@ def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 6
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 40 * count
     checks = [("wrong use", check_wrong, ()), ("messages", check_messages, ()),
-              ("commands", check_commands, ())]
+              ("a mean", check_mean, ()), ("commands", check_commands, ())]
     if NETWORKS.is_dir():
         checks.append(("person detection", check_person, ()))
     for seed in range(first, first + count):

@@ -41,6 +41,20 @@ static bool keeps_axes(const Node *n, const Shape *input)
     return n->shape->rank == input->rank && !op_is_view_of_rows((OpId)n->op);
 }
 
+// The first of several axes that a reduction such as a mean goes over, as those of images do; 0: it is no
+// such node.
+static uint32_t reduced_axis(const Node *n)
+{
+    const AttrId id = attr_find((OpId)n->op, "axes");
+    int64_t least = SHAPE_MAX_RANK;
+    if (id == ATTR_COUNT || attr_find((OpId)n->op, "keepdims") == ATTR_COUNT)
+        return 0;
+    const AttrVal *axes = node_attr(n, id);
+    for (uint64_t i = 0; axes->len > 1 && i < axes->len; i++)
+        least = axes->u.ints[i] < least ? axes->u.ints[i] : least;
+    return least >= 1 && least < SHAPE_MAX_RANK ? (uint32_t)least : 0;
+}
+
 uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
 {
     const bool *is_live = graph_mark_live(g, scratch);
@@ -56,6 +70,8 @@ uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
             return (uint32_t)node_attr(n, A_transpose_perm)->u.ints[ROW_AXIS];
         if (reads && op_info[n->op].layout == OPLAYOUT_IMAGE)
             break;
+        if (reads && reduced_axis(n) != 0)
+            return reduced_axis(n);
         is_alike[id] = reads && keeps_axes(n, s);
     }
     return ROW_AXIS;

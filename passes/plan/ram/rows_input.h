@@ -7,7 +7,8 @@
 #include "passes/plan/ram/rows.h"
 
 // The axis of an input that is the first spatial one of the first node behind it with such axes: the third
-// one, or where that comes from if elementwise nodes and a transpose lead there.
+// one, or where that comes from if elementwise nodes and a transpose lead there. If a mean or another
+// reduction over several axes comes first, it is the first of these.
 uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch);
 // What kernels read of an input of this graph; 0: it has no rows. They are along the third axis of a view of
 // the input, and along `axis` of the input itself.
