@@ -263,9 +263,9 @@ static inline void rlx_candidate_sort(rlx_candidate *list, size_t n)
 // were found.
 static inline int32_t rlx_sample_best(rlx_sampling *s, rlx_candidate *list, size_t n)
 {
-    rlx_candidate best = list[0];
     if (n < RLX_SAMPLE_FEW)
         rlx_candidate_sort(list, n);
+    rlx_candidate best = list[0];
     for (size_t i = 1; i < n; i++)
         best = rlx_is_better(list[i], best) ? list[i] : best;
     if (s->temperature == 0.0f)

@@ -35,6 +35,7 @@ SETTINGS = {
     "top-k": {"k": 5},
     "top-p": {"top_p": 0.7},
     "min-p": {"min_p": 0.1},
+    "top-k and min-p": {"k": 12, "min_p": 0.15},
     "all filters": {"k": 12, "top_p": 0.9, "min_p": 0.05, "temperature": 0.8},
     "top-p before temperature": {"top_p": 0.8, "temperature": 2.5},
     "repeat penalty": {"repeat": 1.5, "last": [0, 3, 3, 7]},

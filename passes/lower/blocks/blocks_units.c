@@ -380,6 +380,8 @@ static bool find_units(Units *u)
     t->digits = team_digits(t);
     t->chunk = t->p->inner;
     u->blocks = t->p->inner / t->f->elements;
+    if (u->blocks < 2) // there is nothing that warps could share
+        return false;
     u->block_words = t->f->bytes / WORD;
     u->parts = u->blocks < WARPS ? u->blocks : WARPS;
     u->chunks = ceil_div(u->blocks, u->parts);

@@ -7,19 +7,12 @@
 
 enum { MOST_SEGMENTS = 1 << 24, MOST_BUCKETS = 1 << 16 };
 
-// Row ids[i] of `base` [rows, ...] becomes `parts[i]`, or what `reduction` makes of the two. Ids below 0 are
-// skipped.
-static NodeId scatter_rows(TflNode *n, NodeId base, NodeId ids, NodeId parts, const char *reduction)
+// Row places[i] of `base` [rows, ...] becomes `parts[i]`, or what `reduction` makes of the two.
+static NodeId scatter_rows(TflNode *n, NodeId base, NodeId places, NodeId parts, const char *reduction)
 {
     if (n->failed)
         return 0;
-    rlx_assert(tfl_rank(n, base) >= 1 && tfl_rank(n, ids) == 1);
-    const NodeId wide = tfl_cast(n, ids, DTYPE_i64);
-    const NodeId beyond = tfl_dim_value(n, tfl_shape(n, base)->dim[0], DTYPE_i64);
-    const NodeId is_none = tfl_op2(n, OP_lt, wide, tfl_number(n, DTYPE_i64, 0));
-    const NodeId places = tfl_op3(n, OP_where, is_none, beyond, wide);
-    if (n->failed)
-        return 0;
+    rlx_assert(tfl_rank(n, base) >= 1 && tfl_rank(n, places) == 1);
     NodeBuild b = tfl_begin(n, OP_scatter);
     node_src(&b, base);
     node_src(&b, places);
@@ -30,7 +23,15 @@ static NodeId scatter_rows(TflNode *n, NodeId base, NodeId ids, NodeId parts, co
 
 // --- segments ---
 
-// x [ids..., row...] as rows of `segments` results: those with the same id become one.
+// Ids of segments: those below 0, whose rows are skipped, are that of one more segment.
+static NodeId known_ids(TflNode *n, NodeId ids, int64_t count)
+{
+    const NodeId all = tfl_reshape(n, tfl_cast(n, ids, DTYPE_i64), (const Dim[]){-1}, 1);
+    const NodeId is_none = tfl_op2(n, OP_lt, all, tfl_number(n, DTYPE_i64, 0));
+    return tfl_op3(n, OP_where, is_none, tfl_number(n, DTYPE_i64, (double)count), all);
+}
+
+// x [ids..., row...] as rows of `count` results: those with the same id become one.
 static void segments(TflNode *n, int64_t count, double start, const char *reduction)
 {
     const NodeId x = tfl_src(n, 0), ids = tfl_src(n, 1);
@@ -46,9 +47,10 @@ static void segments(TflNode *n, int64_t count, double start, const char *reduct
     for (uint32_t i = axes; i < s.rank; i++)
         out.dim[i - axes + 1] = s.dim[i];
     const NodeId parts = tfl_reshape(n, x, out.dim, out.rank);
-    out.dim[0] = count;
+    out.dim[0] = count + 1;
     const NodeId base = tfl_expand(n, tfl_number(n, tfl_type(n, x), start), out.dim, out.rank);
-    tfl_out(n, 0, scatter_rows(n, base, tfl_reshape(n, ids, (const Dim[]){-1}, 1), parts, reduction));
+    const NodeId rows = scatter_rows(n, base, known_ids(n, ids, count), parts, reduction);
+    tfl_out(n, 0, tfl_slice(n, rows, 0, 0, count, 1));
 }
 
 void tfl_import_segment_sum(TflNode *n)
