@@ -213,8 +213,9 @@ def is_valid(value, schema, root):
     if isinstance(value, str):
         ok = ok and schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", 1e9)
     if is_type(value, "number"):
-        ok = ok and schema.get("minimum", -1e99) <= value <= schema.get("maximum", 1e99)
-        ok = ok and schema.get("exclusiveMinimum", -1e99) < value < schema.get("exclusiveMaximum", 1e99)
+        ok = ok and schema.get("minimum", value) <= value <= schema.get("maximum", value)
+        low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+        ok = ok and (low is None or value > low) and (high is None or value < high)
     if isinstance(value, list):
         first = schema.get("prefixItems", [])
         ok = ok and schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 1e9)
