@@ -3,8 +3,6 @@
 // buckets.
 #include "compiler/import/tflite/tfl_import.h"
 
-#include <math.h>
-
 enum { MOST_SEGMENTS = 1 << 24, MOST_BUCKETS = 1 << 16 };
 
 // Row ids[i] of `base` [rows, ...] becomes `parts[i]`, or what `reduction` makes of the two. Ids below 0 are
@@ -53,11 +51,13 @@ static void segments(TflNode *n, int64_t count, double start, const char *reduct
 
 void tfl_import_segment_sum(TflNode *n)
 {
-    int64_t ids[TFL_MAX_LIST];
-    uint32_t count = 0;
-    if (tfl_src_ints(n, 1, ids, &count) && count == 0)
-        tfl_fail(n, E0204, "there are no ids");
-    segments(n, n->failed ? 0 : ids[count - 1] + 1, 0, "add"); // ids rise
+    const NodeId ids = tfl_src(n, 1);
+    const Tensor t = n->failed ? (Tensor){0} : tensor_if_const(n->graph, ids);
+    if (!n->failed && (t.data == NULL || t.numel == 0))
+        tfl_fail(n, E0206, "operand 1 ('%s') must have ids that are known when the model is compiled",
+                 tfl_in(n, 1)->name);
+    const int64_t last = n->failed ? 0 : tensor_get_i64(&t, t.numel - 1); // ids rise
+    segments(n, last < MOST_SEGMENTS ? last + 1 : last, 0, "add");
 }
 
 void tfl_import_unsorted_sum(TflNode *n)
@@ -163,15 +163,23 @@ void tfl_import_matrix_set_diag(TflNode *n)
         tfl_fail(n, E0204, "a diagonal of rank %u for rank %u", tfl_rank(n, d), rank);
     const int64_t rows = n->failed ? 1 : tfl_size(n, x, rank - 2);
     const int64_t columns = n->failed ? 1 : tfl_size(n, x, rank - 1);
+    Shape s = *tfl_shape(n, x);
+    if (!n->failed) {
+        s.rank--;
+        s.dim[s.rank - 1] = rows < columns ? rows : columns;
+    }
+    if (!n->failed && !shape_equal(&s, tfl_shape(n, d)))
+        tfl_fail(n, E0204, "expected a diagonal of %lld elements for each matrix",
+                 (long long)s.dim[s.rank - 1]);
     if (n->failed)
         return;
-    const Shape s = *tfl_shape(n, d), side = shape_insert(&s, rows <= columns ? s.rank : s.rank - 1, 1);
+    const Shape side = shape_insert(&s, rows <= columns ? s.rank : s.rank - 1, 1);
     tfl_out(n, 0, tfl_op3(n, OP_where, diagonal(n, rows, columns), tfl_reshape_like(n, d, &side), x));
 }
 
 // --- BUCKETIZE ---
 
-// How many of the boundaries, which rise, are at most x.
+// How many of the boundaries, which rise, x is not below.
 void tfl_import_bucketize(TflNode *n)
 {
     uint32_t count = 0;
@@ -183,14 +191,16 @@ void tfl_import_bucketize(TflNode *n)
         tfl_fail(n, E0203, "%u boundaries for rank %u", count, s.rank);
     if (n->failed || !tfl_spend(n, count))
         return;
-    // Integers are compared with the least one that is as large as the boundary.
-    const DType type = tfl_type(n, x);
+    // Integers are compared as floats. A NaN is below none.
+    const DType type = tfl_type(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
     const int64_t size = count;
     Tensor t = tensor_new(n->model->arena, type, 1, &size);
     for (uint32_t i = 0; i < count; i++)
-        tensor_set_f64(&t, i, dtype_info[type].cls == DCLASS_FLOAT ? (double)v[i] : ceil((double)v[i]));
+        tensor_set_f64(&t, i, (double)v[i]);
     const Shape list = shape_of(1, &size);
     s = shape_insert(&s, s.rank, 1);
-    const NodeId is_above = tfl_op2(n, OP_ge, tfl_reshape_like(n, x, &s), tfl_const(n, type, &list, t.data));
-    tfl_out(n, 0, tfl_reduce(n, OP_reduce_sum, tfl_cast(n, is_above, DTYPE_i32), &last, 1, false));
+    const NodeId real = tfl_reshape_like(n, tfl_cast(n, x, type), &s);
+    const NodeId is_below = tfl_op2(n, OP_lt, real, tfl_const(n, type, &list, t.data));
+    const NodeId below = tfl_reduce(n, OP_reduce_sum, tfl_cast(n, is_below, DTYPE_i32), &last, 1, false);
+    tfl_out(n, 0, tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i32, count), below));
 }
