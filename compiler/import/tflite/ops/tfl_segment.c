@@ -179,28 +179,56 @@ void tfl_import_matrix_set_diag(TflNode *n)
 
 // --- BUCKETIZE ---
 
-// How many of the boundaries, which rise, x is not below.
+// The least number of an integer type that is not below a boundary, as floats compare them. False: all are.
+static bool least_above(DType t, float boundary, int64_t *out)
+{
+    int64_t lo = tensor_saturate(t, -0x1p64), hi = tensor_saturate(t, 0x1p64);
+    rlx_assert(dtype_info[t].cls == DCLASS_INT);
+    while (lo < hi) {
+        const int64_t middle = (int64_t)((uint64_t)lo + ((uint64_t)hi - (uint64_t)lo) / 2);
+        if ((float)middle < boundary)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    *out = lo;
+    return (float)lo >= boundary;
+}
+
+// The boundaries that numbers of a type can reach.
+static Tensor boundaries_of(TflNode *n, DType t, const float *v, uint32_t count)
+{
+    int64_t size = count, least = 0;
+    Tensor list = tensor_new(n->model->arena, t, 1, &size);
+    size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (dtype_info[t].cls == DCLASS_FLOAT)
+            tensor_set_f64(&list, size++, (double)v[i]);
+        else if (least_above(t, v[i], &least))
+            tensor_set_i64(&list, size++, least);
+    list.dim[0] = list.numel = size;
+    return list;
+}
+
+// How many of the boundaries, which rise, x is not below. A NaN is below none.
 void tfl_import_bucketize(TflNode *n)
 {
     uint32_t count = 0;
     const float *v = tfl_option_floats(n, 0, &count);
-    const NodeId x = tfl_src(n, 0);
+    NodeId x = tfl_src(n, 0);
     Shape s = *tfl_shape(n, x);
     const int64_t last = s.rank;
     if (!n->failed && (count > MOST_BUCKETS || s.rank == SHAPE_MAX_RANK))
         tfl_fail(n, E0203, "%u boundaries for rank %u", count, s.rank);
     if (n->failed || !tfl_spend(n, count))
         return;
-    // Integers are compared as floats. A NaN is below none.
-    const DType type = tfl_type(n, x) == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
-    const int64_t size = count;
-    Tensor t = tensor_new(n->model->arena, type, 1, &size);
-    for (uint32_t i = 0; i < count; i++)
-        tensor_set_f64(&t, i, (double)v[i]);
-    const Shape list = shape_of(1, &size);
+    if (dtype_info[tfl_type(n, x)].cls != DCLASS_INT && tfl_type(n, x) != DTYPE_f64)
+        x = tfl_cast(n, x, DTYPE_f32);
+    const Tensor t = boundaries_of(n, tfl_type(n, x), v, count);
+    const Shape list = shape_of(1, t.dim);
     s = shape_insert(&s, s.rank, 1);
-    const NodeId real = tfl_reshape_like(n, tfl_cast(n, x, type), &s);
-    const NodeId is_below = tfl_op2(n, OP_lt, real, tfl_const(n, type, &list, t.data));
+    const NodeId is_below =
+        tfl_op2(n, OP_lt, tfl_reshape_like(n, x, &s), tfl_const(n, t.dtype, &list, t.data));
     const NodeId below = tfl_reduce(n, OP_reduce_sum, tfl_cast(n, is_below, DTYPE_i32), &last, 1, false);
-    tfl_out(n, 0, tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i32, count), below));
+    tfl_out(n, 0, tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i32, (double)t.numel), below));
 }
