@@ -50,6 +50,13 @@ static bool line_floor(Line *l, const double *k)
     return true;
 }
 
+static bool line_shift(Line *l, const double *k)
+{
+    l->slope = ldexp(l->slope, -(int)k[0]);
+    l->offset = ldexp(l->offset, -(int)k[0]) - 0.5;
+    return k[0] >= 0 && k[0] < 63;
+}
+
 static bool line_ceil(Line *l, const double *k)
 {
     (void)k;
@@ -59,16 +66,25 @@ static bool line_ceil(Line *l, const double *k)
 
 static const struct {
     LineFn line;
-    bool takes_any; // the chain may come in as any operand
-    bool is_float;  // only of floats: integers could wrap
+    bool takes_any;     // the chain may come in as any operand
+    bool is_float;      // only of floats
+    bool is_arithmetic; // of floats, or of i32 and i64, where it could wrap
 } rules[OP_COUNT] = {
-    [OP_cast] = {line_keep, false, false},  [OP_add] = {line_add, true, true},
-    [OP_sub] = {line_sub, false, true},     [OP_mul] = {line_mul, true, true},
-    [OP_div] = {line_div, false, true},     [OP_round] = {line_keep, false, true},
-    [OP_floor] = {line_floor, false, true}, [OP_ceil] = {line_ceil, false, true},
-    [OP_trunc] = {line_keep, false, true},  [OP_min] = {line_keep, true, false},
-    [OP_max] = {line_keep, true, false},    [OP_clamp] = {line_keep, false, false},
-    [OP_relu] = {line_keep, false, false},  [OP_relu6] = {line_keep, false, false},
+    [OP_cast] = {line_keep},
+    [OP_add] = {line_add, .takes_any = true, .is_arithmetic = true},
+    [OP_sub] = {line_sub, .is_arithmetic = true},
+    [OP_mul] = {line_mul, .takes_any = true, .is_arithmetic = true},
+    [OP_shift_right] = {line_shift, .is_arithmetic = true},
+    [OP_div] = {line_div, .is_float = true},
+    [OP_round] = {line_keep, .is_float = true},
+    [OP_floor] = {line_floor, .is_float = true},
+    [OP_ceil] = {line_ceil, .is_float = true},
+    [OP_trunc] = {line_keep, .is_float = true},
+    [OP_min] = {line_keep, .takes_any = true},
+    [OP_max] = {line_keep, .takes_any = true},
+    [OP_clamp] = {line_keep},
+    [OP_relu] = {line_keep},
+    [OP_relu6] = {line_keep},
 };
 
 bool line_behind(OpId op, uint32_t operand, const double *k, Line *l)
@@ -81,9 +97,14 @@ static bool is_view(const Node *n)
     return n->op == OP_reshape || n->op == OP_transpose;
 }
 
-static bool is_float(const Graph *g, NodeId id)
+static bool is_float(const Node *n)
 {
-    return dtype_info[graph_node(g, id)->dtype].cls == DCLASS_FLOAT;
+    return dtype_info[n->dtype].cls == DCLASS_FLOAT;
+}
+
+static bool has_integers(const Node *n)
+{
+    return rules[n->op].is_arithmetic && (n->dtype == DTYPE_i32 || n->dtype == DTYPE_i64);
 }
 
 // The operand that continues the chain; n_src: the node is no part of one.
@@ -101,7 +122,8 @@ static uint32_t next_operand(const Graph *g, const Node *n)
         }
     const bool fits = others == 1 && (found == 0 || rules[n->op].takes_any) &&
                       graph_node(g, n->src[found])->shape == n->shape &&
-                      (!rules[n->op].is_float || dtype_info[n->dtype].cls == DCLASS_FLOAT);
+                      (is_float(n) || has_integers(n) ||
+                       (!rules[n->op].is_float && !rules[n->op].is_arithmetic));
     return fits ? found : n->n_src;
 }
 
@@ -113,7 +135,8 @@ bool chain_find(const Graph *g, NodeId end, Chain *out)
     for (NodeId id = end;;) {
         const Node *n = graph_node(g, id);
         const uint32_t i = next_operand(g, n);
-        if (i == n->n_src || !shape_is_const(n->shape)) {
+        if (i == n->n_src || !shape_is_const(n->shape) || (out->has_floats && has_integers(n)) ||
+            (out->has_arithmetic && is_float(n))) {
             out->source = id;
             break;
         }
@@ -121,7 +144,9 @@ bool chain_find(const Graph *g, NodeId end, Chain *out)
             return false;
         back[out->n] = id;
         operand[out->n++] = (uint8_t)i;
-        out->has_floats = out->has_floats || is_float(g, id);
+        out->has_floats = out->has_floats || is_float(n);
+        out->has_arithmetic = out->has_arithmetic || has_integers(n);
+        out->n_shifts += n->op == OP_shift_right && n->dtype == DTYPE_i64;
         id = n->src[i];
     }
     for (uint32_t i = 0; i < out->n; i++) {
@@ -189,17 +214,24 @@ static int64_t element_of(const Tensor *t, uint32_t channel)
     return t->numel == 1 ? 0 : channel;
 }
 
+// The constant operands of a node.
+static void constants_of(const Chain *c, uint32_t i, uint32_t channel, double *k)
+{
+    const Node *n = graph_node(c->g, c->node[i]);
+    for (uint32_t s = 0, at = 0; s < n->n_src && !is_view(n); s++)
+        if (s != c->value[i]) {
+            const Tensor t = tensor_of_const(c->g, n->src[s]);
+            k[at++] = tensor_get_f64(&t, element_of(&t, channel));
+        }
+}
+
 bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
 {
     Line l = {1, 0};
     for (uint32_t i = 0; i < c->n; i++) {
         const Node *n = graph_node(c->g, c->node[i]);
         double k[2] = {0};
-        for (uint32_t s = 0, at = 0; s < n->n_src && !is_view(n); s++)
-            if (s != c->value[i]) {
-                const Tensor t = tensor_of_const(c->g, n->src[s]);
-                k[at++] = tensor_get_f64(&t, element_of(&t, channel));
-            }
+        constants_of(c, i, channel, k);
         if (!is_view(n) && (!line_behind((OpId)n->op, c->value[i], k, &l) || l.slope < 0))
             return false;
     }
@@ -260,11 +292,27 @@ void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, 
     arena_free(&a);
 }
 
-static bool is_kept(const Tensor *from, const Tensor *to, int64_t i)
+// Is what arithmetic of integers makes of a number far from where it wraps?
+static bool has_room(const Chain *c, uint32_t i, uint32_t channel, double x)
 {
-    if (dtype_info[to->dtype].cls == DCLASS_FLOAT)
-        return !isnan(tensor_get_f64(to, i));
-    return dtype_info[from->dtype].cls == DCLASS_FLOAT || tensor_get_i64(from, i) == tensor_get_i64(to, i);
+    const Node *n = graph_node(c->g, c->node[i]);
+    double k[2] = {0};
+    Line l = {0, x};
+    constants_of(c, i, channel, k);
+    return rules[n->op].line(&l, k) && fabs(l.offset) < ldexp(1, (int)dtype_info[n->dtype].bits - 2);
+}
+
+// Does node i make a number of number `at` that is no NaN, and that has not wrapped?
+static bool is_kept(const Chain *c, uint32_t i, uint32_t channel, const Tensor *from, const Tensor *to,
+                    int64_t at)
+{
+    const Node *n = graph_node(c->g, c->node[i]);
+    if (is_float(n))
+        return !isnan(tensor_get_f64(to, at));
+    if (n->op == OP_cast)
+        return dtype_info[from->dtype].cls == DCLASS_FLOAT ||
+               tensor_get_i64(from, at) == tensor_get_i64(to, at);
+    return !has_integers(n) || has_room(c, i, channel, tensor_get_f64(from, at));
 }
 
 bool chain_never_breaks(const Chain *c, uint32_t channel, int64_t lo, int64_t hi)
@@ -274,7 +322,7 @@ bool chain_never_breaks(const Chain *c, uint32_t channel, int64_t lo, int64_t hi
     Tensor t = sums_of(c, (const int64_t[]){lo, hi}, 2, &a);
     for (uint32_t i = 0; i < c->n && is_sound; i++) {
         const Tensor y = eval_one(c, i, channel, t, &a);
-        is_sound = is_kept(&t, &y, 0) && is_kept(&t, &y, 1);
+        is_sound = is_kept(c, i, channel, &t, &y, 0) && is_kept(c, i, channel, &t, &y, 1);
         t = y;
     }
     arena_free(&a);

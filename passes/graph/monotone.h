@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of elementwise nodes that never fall as their one operand rises: what exporters write behind an
-// integer sum. All other operands are constants, with one element or one a channel; views may stand in
-// between.
+// integer sum, in floats or in integers alone. All other operands are constants, with one element or one a
+// channel; views may stand in between.
 #ifndef PASSES_GRAPH_MONOTONE_H
 #define PASSES_GRAPH_MONOTONE_H
 
@@ -17,7 +17,8 @@ typedef struct Chain {
     uint32_t axis[CHAIN_MAX]; // of the channels, by node
     uint32_t n;
     int64_t channels;
-    bool has_floats;
+    bool has_floats, has_arithmetic; // never both: of integers
+    uint32_t n_shifts;               // of i64
 } Chain;
 
 typedef struct Line {
@@ -38,8 +39,8 @@ bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
 
 // y[i] of x[i], of a channel, by the evaluator.
 void chain_eval(const Chain *c, uint32_t channel, const int64_t *x, uint32_t n, int64_t *y);
-// Between the two, no cast from integers to narrower ones wraps, and no float is NaN (as an infinity times 0
-// is): values that rise do either at an end, if at all.
+// Between the two, no integer wraps, and no float is NaN (as an infinity times 0 is): values that rise do
+// either at an end, if at all.
 bool chain_never_breaks(const Chain *c, uint32_t channel, int64_t lo, int64_t hi);
 
 #endif

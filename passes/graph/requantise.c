@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where integers are cheap and floats are not: what brings an integer sum back to a byte (casts, a scale for
-// each channel, rounding, a zero point, clamps, in whatever order exporters write them) becomes a product of
-// integers, an addition and a shift, if that gives the same for every sum that can occur (requantiser.h).
+// each channel, rounding, a zero point, clamps, in whatever order exporters write them, or two roundings of
+// integers that round halves up) becomes a product of integers, an addition and a shift, if that gives the
+// same for every sum that can occur (requantiser.h).
 // What makes bytes of bytes through floats becomes a table, or a sum of two products (byte_map.h).
 #include "passes/graph/requantise.h"
 #include "ir/graph/tensor.h"
@@ -362,7 +363,9 @@ static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
     Arena a = {0};
     Chain c;
     Requant r;
-    if (!chain_find(g, id, &c) || !c.has_floats || !shape_is_const(graph_node(g, c.source)->shape))
+    enum { ROUNDING_SHIFTS = 2 }; // of i64 in two roundings; what this pass has made has one
+    if (!chain_find(g, id, &c) || (!c.has_floats && c.n_shifts < ROUNDING_SHIFTS) ||
+        !shape_is_const(graph_node(g, c.source)->shape))
         return id;
     const OpId op = graph_node(g, c.source)->op;
     if ((op != OP_int_conv && op != OP_reduce_sum && op != OP_mul && op != OP_matmul) ||

@@ -40,15 +40,22 @@ static void store_copied(Lower *l, const Domain *d, Point at, NodeId from, KRef 
     lower_store(l, param_of_copy(l, from), pull_index(&p, 0), value, &at);
 }
 
+// Neighbours, or one element for all lanes.
+static KRef copied_bytes(Lower *l, const Domain *d, Pull *p, NodeId from)
+{
+    const Point *at = &p->at;
+    const bool is_vector = at->lanes > 1 && domain_access(d, from, SPACE_IN)->stride[at->vec_axis] != 0;
+    return operand_load_moved(l, from, pull_index(p, from), is_vector ? at->lanes : 1,
+                              is_vector ? at->count : 1);
+}
+
 static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const NodeId from = l->pk->copy.src;
     Pull p = pull_at(l, d, at);
     (void)ctx;
     const bool is_plain = (int)operand_moved_type(l, from) == (int)lower_node(l, from)->dtype;
-    const KRef value = is_plain ? pull_value(&p, from)
-                                : operand_load_moved(l, from, pull_index(&p, from), at.lanes, at.count);
-    store_copied(l, d, at, from, value);
+    store_copied(l, d, at, from, is_plain ? pull_value(&p, from) : copied_bytes(l, d, &p, from));
 }
 
 void lower_strided_copy(Lower *l)

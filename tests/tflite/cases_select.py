@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of operators that choose among boxes, put elements at places of an operand, and of volumes."""
 
+import math
+
 from case import FLOAT, case, i8, i32
 from flatbuffer import flex_map
 
@@ -48,11 +50,17 @@ case("detection_keypoints_f32", 4e-6)(
 case("detection_few_f32", 4e-6)(
     lambda c: detector(c, 20, 5, use_regular_nms=1, nms_score_threshold=0.93, max_detections=12)
 )
+# Each box is a detection for several classes: two of three, and five though there are only three.
+for most in (2, 5):
+    case(f"detection_{most}_classes_a_box_f32", 4e-6)(
+        lambda c, most=most: detector(c, 24, 4, use_regular_nms=0, max_classes_per_detection=most)
+    )
 CODES = [{"scale": 0.03, "zero": 120}, {"scale": 1 / 256, "zero": 0}, {"scale": 0.01, "zero": 10}]
 case("detection_u8", 4e-6)(lambda c: detector(c, 24, 4, q=CODES, use_regular_nms=0))
 case("detection_by_class_u8", 4e-6)(lambda c: detector(c, 24, 4, q=CODES, use_regular_nms=1))
 
-for name, most, iou, score in (("", 4, 0.5, 0.1), ("_all", 12, 0.3, 0.0), ("_none", 3, 0.5, 0.99)):
+NMS = (("", 4, 0.5, 0.1), ("_all", 12, 0.3, 0.0), ("_none", 3, 0.5, 0.99), ("_no_overlap", 5, 0.0, 0.1))
+for name, most, iou, score in NMS:
     for version in (4, 5):
 
         @case(f"nms_v{version}{name}_f32", FLOAT)
@@ -77,6 +85,11 @@ for t in ("f32", "i32"):
     def _(c, t=t):
         ids = c.c("i32", [5], [0, 0, 1, 2, 2])
         c.op(125, [c.x(t, [5, 3]), ids], [c.y(t, [3, 3])], 100)
+
+    @case("segment_sum_of_many_" + t, FLOAT)
+    def _(c, t=t):
+        ids = c.c("i32", [100], [i // 7 for i in range(100)])
+        c.op(125, [c.x(t, [100, 3]), ids], [c.y(t, [15, 3])], 100)
 
     for kind, number, options in UNSORTED:
 
@@ -111,6 +124,12 @@ for t in ("f32", "i32"):
     def _(c, t=t):
         bounds = ("list", "f32", [-1.5, 0.0, 0.25, 1.0])
         c.op(147, [c.x(t, [3, 7], low=-2, high=2)], [c.y("i32", [3, 7])], 115, {0: bounds})
+
+    @case("bucketize_far_" + t)
+    def _(c, t=t):
+        special = {"f32": [math.nan, -math.inf, math.inf, 0.0], "i32": [-(2**31), 2**31 - 64, 2**31 - 1, 0]}
+        bounds = ("list", "f32", [-3e9, 0.5, 2.0**31, 1e20])
+        c.op(147, [c.x(t, [4], values=special[t])], [c.y("i32", [4])], 115, {0: bounds})
 
     for time, batch, shape in ((1, 0, [3, 5, 2]), (0, 2, [5, 2, 3]), (2, 1, [2, 3, 4]), (3, 0, [3, 2, 2, 5])):
 

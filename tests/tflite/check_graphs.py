@@ -115,6 +115,18 @@ REFUSED = {
     "detector without scales": (detector(DETECTOR | {"h_scale": 0.0}), "'h_scale' is 0, not a number above"),
     "detector of other classes": (detector(DETECTOR, columns=5), "5 scores of each box for 2 classes"),
     "soft suppression": (suppression(0.5), "a sigma (of soft suppression) of 0.5 is not supported"),
+    "diagonal of another size": (
+        one_operator(115, [("f32", [3, 4], {}), ("f32", [1], {}), ("f32", [3, 4], {})], 90),
+        "expected a diagonal of 3 elements for each matrix",
+    ),
+    "ids of the run": (
+        one_operator(125, [("f32", [2, 3], {}), ("i32", [2], {}), ("f32", [2, 3], {})], 100),
+        "ids that are known when the model is compiled",
+    ),
+    "too many segments": (
+        one_operator(125, [F2, ("i64", [2], {"data": [0, 2**63 - 1]}), F2], 100),
+        "9223372036854775807 segments",
+    ),
     "too many operands": (one_operator(8, [F2, F2, F2]), "operand 1 is not supported"),
     "missing operand": (one_operator(0, [F2, F2]), "operand 1 is missing"),
     "wrong type": (one_operator(8, [F2, ("i32", [2], {})]), "is of type f32, but the file says INT32"),

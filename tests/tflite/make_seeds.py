@@ -37,6 +37,18 @@ GROUPS = {
         "tile_i32",
         "one_hot_f32",
     ),
+    "select": (
+        "detection_2_classes_a_box_f32",
+        "detection_by_class_u8",
+        "nms_v5_f32",
+        "unsorted_segment_max_f32",
+        "segment_sum_f32",
+        "sparse_to_dense_f32",
+        "matrix_set_diag_3x5_f32",
+        "bucketize_f32",
+        "reverse_sequence_1_0_f32",
+        "conv_3d_same_f32",
+    ),
     "signals": ("rfft2d_filled_abs", "rfft2d_frames", "densify_f32", "densify_f16_blocks"),
 }
 
@@ -48,7 +60,7 @@ def main():
         for name in names:
             cases.make(name, functions[name], model)
         (SEEDS / f"{group}.tflite").write_bytes(model.encode())
-    for name in ("if_then", "while", "variable", "open_size_range", "signature"):
+    for name in ("composite", "if_then", "while", "variable", "open_size_range", "signature"):
         (SEEDS / f"{name}.tflite").write_bytes(GRAPHS[name]()[0].encode())
 
 

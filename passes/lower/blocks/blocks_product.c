@@ -67,7 +67,20 @@ void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column,
     Point at = {.vec_axis = last, .lanes = p->packed.lanes, .count = count};
     block_product_row(l, p, row, at.idx);
     at.idx[last] = column;
+    if (p->stored)
+        k_if(k, k_expr(k, "$ <= $", p->stored, row));
     pull_store_root(l, &p->d, at, k_cast(k, value, lower_node(l, l->anchor)->dtype));
+    if (p->stored)
+        k_end(k);
+}
+
+KRef block_product_tile(Lower *l, BlockProduct *p, KRef tile, int64_t rows)
+{
+    rlx_assert(rows >= 1 && rows <= p->rows);
+    Kernel *k = l->k;
+    const KRef begin = k_expr(k, "$ * #", tile, rows);
+    p->stored = p->rows % rows != 0 ? begin : 0;
+    return k_expr(k, "min($, #)", begin, p->rows - rows);
 }
 
 // --- few rows ------------------------------------------------------------------------------------
@@ -309,10 +322,10 @@ static void emit_tiles(Lower *l, const BlockProduct *p, KRef record, int64_t rea
     Kernel *k = l->k;
     BlockProduct tile = *p;
     const KRef live = block_product_live(l, p), rows = live ? live : k_index(k, p->rows);
+    const KRef end = k_expr(k, "($ + #) / #", rows, BLOCK_MAX_ROWS - 1, BLOCK_MAX_ROWS);
+    const KRef number = k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t");
+    tile.first = block_product_tile(l, &tile, number, BLOCK_MAX_ROWS);
     tile.rows = BLOCK_MAX_ROWS;
-    const KRef end = k_expr(k, "($ + #) / #", rows, tile.rows - 1, tile.rows);
-    tile.first = k_expr(k, "min($ * #, #)", k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t"), tile.rows,
-                        p->rows - tile.rows);
     emit_columns(l, &tile, record, real);
     k_end(k);
 }

@@ -25,6 +25,7 @@ typedef struct BlockProduct {
     uint32_t digits, steps, sums; // params of these
     bool has_starts;              // sums are those of integers, times the bias of bytes: i32
     KRef first;                   // the row of x that is computed first, where rows are those of a tile
+    KRef stored; // rows before it are stored already, so that what lies there may be a result; 0: none
 } BlockProduct;
 
 // Vectors of columns that are computed together, those of a record.
@@ -54,6 +55,9 @@ PackedUnit block_product_unit(Lower *l, const BlockColumns *c, int64_t v, KRef b
                               int64_t turn);
 // Stores a vector of columns of row `row`.
 void block_product_store(Lower *l, const BlockProduct *p, KRef row, KRef column, uint8_t count, KRef value);
+// The first row of tile number `tile` of so many rows. The last tile may have rows of the one before, which
+// are not stored again.
+KRef block_product_tile(Lower *l, BlockProduct *p, KRef tile, int64_t rows);
 // Is a product of one row, the second of which may be computed in the same kernel, as blocks_stream.c says? A
 // plan asks before there are kernels; where it is wrong, plain sums do it.
 bool block_stream_takes(Pass *pass, NodeId product);

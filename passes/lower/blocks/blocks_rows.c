@@ -197,7 +197,8 @@ void block_rows_emit(Lower *l, const BlockProduct *p, KRef record, int64_t real)
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
     const int64_t units = units_of(p);
-    Panel s = {.p = p, .n = ceil_div(real, b->lanes), .groups = BLOCK_UNIT / b->step};
+    BlockProduct own = *p;
+    Panel s = {.p = &own, .n = ceil_div(real, b->lanes), .groups = BLOCK_UNIT / b->step};
     s.bytes = take(l, "panel", DTYPE_i32, units * QUADS * s.n, p, &s.bytes_base);
     s.scales = take(l, "scales", DTYPE_f32, units * s.groups * s.n, p, &s.scales_base);
     if (p->f->min.sign)
@@ -206,8 +207,8 @@ void block_rows_emit(Lower *l, const BlockProduct *p, KRef record, int64_t real)
     Tile tile = {.s = &s, .rows = rows_of_tile(l, p, s.n)};
     const KRef live = block_product_live(l, p), rows = live ? live : k_index(k, p->rows);
     const KRef end = k_expr(k, "($ + #) / #", rows, tile.rows - 1, tile.rows);
-    tile.first = k_expr(k, "min($ * #, #)", k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t"), tile.rows,
-                        p->rows - tile.rows);
+    const KRef number = k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t");
+    tile.first = block_product_tile(l, &own, number, tile.rows);
     const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), b->lanes);
     for (int64_t i = 0; i < tile.rows * s.n; i++)
         tile.acc[i] = k_var(k, zero, "acc");

@@ -56,14 +56,14 @@ static NodeId live_rows(TflNode *n, NodeId x, int64_t rows, NodeId count)
     return tfl_op3(n, OP_where, mask, x, tfl_number(n, tfl_type(n, x), 0));
 }
 
-// Zeros behind the rows of x, up to `wanted` of them.
-static NodeId more_rows(TflNode *n, NodeId x, int64_t wanted)
+// Zeros behind what x has along an axis, up to `wanted` elements.
+static NodeId filled(TflNode *n, NodeId x, uint32_t axis, int64_t wanted)
 {
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
-    const int64_t rows = tfl_size(n, x, 0);
-    rlx_assert(n->failed || rows <= wanted);
-    pads[tfl_rank(n, x)] = wanted - rows;
-    return n->failed || wanted == rows ? x
+    const int64_t have = tfl_size(n, x, axis);
+    rlx_assert(n->failed || have <= wanted);
+    pads[tfl_rank(n, x) + axis] = wanted - have;
+    return n->failed || wanted == have ? x
                                        : tfl_pad(n, x, pads, "constant", tfl_number(n, tfl_type(n, x), 0));
 }
 
@@ -85,6 +85,9 @@ static void suppress_one_class(TflNode *n, bool has_scores)
         tfl_fail(n, E0206, "a sigma (of soft suppression) of %g is not supported", limit[2]);
     if (n->failed)
         return;
+    const int64_t size = s.most;
+    if (limit[0] <= 0 && s.most > 1)
+        s.most = 1; // all boxes have that much in common
     s.iou = nextafterf((float)limit[0], -INFINITY); // the op keeps a box with that much in common
     s.score = nextafterf((float)limit[1], INFINITY);
     s.rows = s.most < boxes ? s.most : boxes;
@@ -92,9 +95,9 @@ static void suppress_one_class(TflNode *n, bool has_scores)
     s.scores = tfl_reshape(n, s.scores, (const Dim[]){1, 1, boxes}, 3);
     NodeId count = 0;
     const NodeId box = column(n, suppress(n, &s, &count), 2);
-    tfl_out(n, 0, tfl_cast(n, more_rows(n, live_rows(n, box, s.rows, count), s.most), DTYPE_i32));
+    tfl_out(n, 0, tfl_cast(n, filled(n, live_rows(n, box, s.rows, count), 0, size), DTYPE_i32));
     if (has_scores)
-        tfl_out(n, 1, more_rows(n, live_rows(n, tfl_gather(n, scores, box, 0), s.rows, count), s.most));
+        tfl_out(n, 1, filled(n, live_rows(n, tfl_gather(n, scores, box, 0), s.rows, count), 0, size));
     tfl_out(n, has_scores ? 2 : 1, tfl_cast(n, count, DTYPE_i32));
 }
 
@@ -211,19 +214,21 @@ static NodeId best(TflNode *n, NodeId x, int64_t axis, int64_t k)
     return tfl_end(n, &b);
 }
 
-// boxes [rows, 4], classes and scores [rows], of which `count` are there, as the operator's results.
-static void put_detections(TflNode *n, const Detection *d, const NodeId *list, int64_t rows, NodeId count)
+// boxes [rows, 4], classes and scores [rows], of which `live` are there, as the operator's results; count:
+// the number of boxes.
+static void put_detections(TflNode *n, const Detection *d, const NodeId *list, int64_t rows, NodeId live,
+                           NodeId count)
 {
     const int64_t all = d->most * d->per_box;
     for (uint32_t i = 0; i < 3; i++) {
-        const NodeId x = more_rows(n, live_rows(n, tfl_cast(n, list[i], DTYPE_f32), rows, count), all);
+        const NodeId x = filled(n, live_rows(n, tfl_cast(n, list[i], DTYPE_f32), rows, live), 0, all);
         tfl_out(n, i, tfl_reshape(n, x, (const Dim[]){1, all, 4}, i == 0 ? 3 : 2));
     }
     tfl_out(n, 3, tfl_reshape(n, tfl_cast(n, count, DTYPE_f32), (const Dim[]){1}, 1));
 }
 
-// All classes at once: boxes compete by their best score, and each that is left is a detection for each of
-// its best classes.
+// All classes at once: boxes compete by their best score, and each that is left has a row for each of its
+// best classes, with zeros where it asks for more classes than there are.
 static void detect_boxes(TflNode *n, const Detection *d)
 {
     const int64_t kept = d->most < d->boxes ? d->most : d->boxes;
@@ -238,11 +243,12 @@ static void detect_boxes(TflNode *n, const Detection *d)
     NodeId count = 0;
     const NodeId box = column(n, suppress(n, &s, &count), 2);
     const NodeId boxes = tfl_reshape(n, tfl_gather(n, d->decoded, box, 0), (const Dim[]){kept, one, 4}, 3);
-    const NodeId list[] = {
-        tfl_reshape(n, tfl_expand(n, boxes, (const Dim[]){kept, each, 4}, 3), (const Dim[]){-1, 4}, 2),
-        tfl_reshape(n, tfl_gather(n, tfl_result(n, top, 1), box, 0), (const Dim[]){-1}, 1),
-        tfl_reshape(n, tfl_gather(n, top, box, 0), (const Dim[]){-1}, 1)};
-    put_detections(n, d, list, kept * each, tfl_op_number(n, OP_mul, count, (double)each));
+    NodeId list[] = {tfl_expand(n, boxes, (const Dim[]){kept, each, 4}, 3),
+                     tfl_gather(n, tfl_result(n, top, 1), box, 0), tfl_gather(n, top, box, 0)};
+    for (uint32_t i = 0; i < 3; i++)
+        list[i] = tfl_reshape(n, filled(n, list[i], 1, d->per_box), (const Dim[]){-1, 4}, i == 0 ? 2 : 1);
+    const NodeId live = tfl_op_number(n, OP_mul, count, (double)d->per_box);
+    put_detections(n, d, list, kept * d->per_box, live, count);
 }
 
 // Each class by itself, then the best of all.
@@ -269,7 +275,8 @@ static void detect_by_class(TflNode *n, const Detection *d)
     const NodeId places = tfl_result(n, top, 1);
     const NodeId list[] = {tfl_gather(n, d->decoded, tfl_gather(n, box, places, 0), 0),
                            tfl_gather(n, class_of, places, 0), top};
-    put_detections(n, d, list, kept, tfl_op2(n, OP_min, count, tfl_number(n, DTYPE_i64, (double)kept)));
+    const NodeId live = tfl_op2(n, OP_min, count, tfl_number(n, DTYPE_i64, (double)kept));
+    put_detections(n, d, list, kept, live, live);
 }
 
 void tfl_import_detection(TflNode *n)

@@ -3,8 +3,6 @@
 // buckets.
 #include "compiler/import/tflite/tfl_import.h"
 
-#include <math.h>
-
 enum { MOST_SEGMENTS = 1 << 24, MOST_BUCKETS = 1 << 16 };
 
 // Row places[i] of `base` [rows, ...] becomes `parts[i]`, or what `reduction` makes of the two.
@@ -55,11 +53,13 @@ static void segments(TflNode *n, int64_t count, double start, const char *reduct
 
 void tfl_import_segment_sum(TflNode *n)
 {
-    int64_t ids[TFL_MAX_LIST];
-    uint32_t count = 0;
-    if (tfl_src_ints(n, 1, ids, &count) && count == 0)
-        tfl_fail(n, E0204, "there are no ids");
-    segments(n, n->failed ? 0 : ids[count - 1] + 1, 0, "add"); // ids rise
+    const NodeId ids = tfl_src(n, 1);
+    const Tensor t = n->failed ? (Tensor){0} : tensor_if_const(n->graph, ids);
+    if (!n->failed && (t.data == NULL || t.numel == 0))
+        tfl_fail(n, E0206, "operand 1 ('%s') must have ids that are known when the model is compiled",
+                 tfl_in(n, 1)->name);
+    const int64_t last = n->failed ? 0 : tensor_get_i64(&t, t.numel - 1); // ids rise
+    segments(n, last < MOST_SEGMENTS ? last + 1 : last, 0, "add");
 }
 
 void tfl_import_unsorted_sum(TflNode *n)
@@ -165,34 +165,72 @@ void tfl_import_matrix_set_diag(TflNode *n)
         tfl_fail(n, E0204, "a diagonal of rank %u for rank %u", tfl_rank(n, d), rank);
     const int64_t rows = n->failed ? 1 : tfl_size(n, x, rank - 2);
     const int64_t columns = n->failed ? 1 : tfl_size(n, x, rank - 1);
+    Shape s = *tfl_shape(n, x);
+    if (!n->failed) {
+        s.rank--;
+        s.dim[s.rank - 1] = rows < columns ? rows : columns;
+    }
+    if (!n->failed && !shape_equal(&s, tfl_shape(n, d)))
+        tfl_fail(n, E0204, "expected a diagonal of %lld elements for each matrix",
+                 (long long)s.dim[s.rank - 1]);
     if (n->failed)
         return;
-    const Shape s = *tfl_shape(n, d), side = shape_insert(&s, rows <= columns ? s.rank : s.rank - 1, 1);
+    const Shape side = shape_insert(&s, rows <= columns ? s.rank : s.rank - 1, 1);
     tfl_out(n, 0, tfl_op3(n, OP_where, diagonal(n, rows, columns), tfl_reshape_like(n, d, &side), x));
 }
 
 // --- BUCKETIZE ---
 
-// How many of the boundaries, which rise, are at most x.
+// The least number of an integer type that is not below a boundary, as floats compare them. False: all are.
+static bool least_above(DType t, float boundary, int64_t *out)
+{
+    int64_t lo = tensor_saturate(t, -0x1p64), hi = tensor_saturate(t, 0x1p64);
+    rlx_assert(dtype_info[t].cls == DCLASS_INT);
+    while (lo < hi) {
+        const int64_t middle = (int64_t)((uint64_t)lo + ((uint64_t)hi - (uint64_t)lo) / 2);
+        if ((float)middle < boundary)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    *out = lo;
+    return (float)lo >= boundary;
+}
+
+// The boundaries that numbers of a type can reach.
+static Tensor boundaries_of(TflNode *n, DType t, const float *v, uint32_t count)
+{
+    int64_t size = count, least = 0;
+    Tensor list = tensor_new(n->model->arena, t, 1, &size);
+    size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (dtype_info[t].cls == DCLASS_FLOAT)
+            tensor_set_f64(&list, size++, (double)v[i]);
+        else if (least_above(t, v[i], &least))
+            tensor_set_i64(&list, size++, least);
+    list.dim[0] = list.numel = size;
+    return list;
+}
+
+// How many of the boundaries, which rise, x is not below. A NaN is below none.
 void tfl_import_bucketize(TflNode *n)
 {
     uint32_t count = 0;
     const float *v = tfl_option_floats(n, 0, &count);
-    const NodeId x = tfl_src(n, 0);
+    NodeId x = tfl_src(n, 0);
     Shape s = *tfl_shape(n, x);
     const int64_t last = s.rank;
     if (!n->failed && (count > MOST_BUCKETS || s.rank == SHAPE_MAX_RANK))
         tfl_fail(n, E0203, "%u boundaries for rank %u", count, s.rank);
     if (n->failed || !tfl_spend(n, count))
         return;
-    // Integers are compared with the least one that is as large as the boundary.
-    const DType type = tfl_type(n, x);
-    const int64_t size = count;
-    Tensor t = tensor_new(n->model->arena, type, 1, &size);
-    for (uint32_t i = 0; i < count; i++)
-        tensor_set_f64(&t, i, dtype_info[type].cls == DCLASS_FLOAT ? (double)v[i] : ceil((double)v[i]));
-    const Shape list = shape_of(1, &size);
+    if (dtype_info[tfl_type(n, x)].cls != DCLASS_INT && tfl_type(n, x) != DTYPE_f64)
+        x = tfl_cast(n, x, DTYPE_f32);
+    const Tensor t = boundaries_of(n, tfl_type(n, x), v, count);
+    const Shape list = shape_of(1, t.dim);
     s = shape_insert(&s, s.rank, 1);
-    const NodeId is_above = tfl_op2(n, OP_ge, tfl_reshape_like(n, x, &s), tfl_const(n, type, &list, t.data));
-    tfl_out(n, 0, tfl_reduce(n, OP_reduce_sum, tfl_cast(n, is_above, DTYPE_i32), &last, 1, false));
+    const NodeId is_below =
+        tfl_op2(n, OP_lt, tfl_reshape_like(n, x, &s), tfl_const(n, t.dtype, &list, t.data));
+    const NodeId below = tfl_reduce(n, OP_reduce_sum, tfl_cast(n, is_below, DTYPE_i32), &last, 1, false);
+    tfl_out(n, 0, tfl_op2(n, OP_sub, tfl_number(n, DTYPE_i32, (double)t.numel), below));
 }
