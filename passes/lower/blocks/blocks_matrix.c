@@ -2,8 +2,9 @@
 // Many rows by blocks on matrix registers (KMatrix). Rows of x become tiles of bf16 once, in scratch memory
 // that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded
 // to f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for
-// an element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three
-// products are added up, all but that of the rests. Accumulation: as the registers do it within the steps of
+// an element. Else it is the sum of two or three: the rounded element, and what is left of it, rounded. Of
+// the products of parts those are added up that count, three or six: not those of two rests, or of a rest
+// and a rest of the rest, which are less than what is rounded. Three hold all bits of an f32. Accumulation: as the registers do it within the steps of
 // a turn, and turns are added in f32, in rising k. A row that is not finite gives nothing finite.
 #include "passes/lower/blocks/blocks_product.h"
 
@@ -15,13 +16,14 @@ enum {
     TILE_WORDS = TILE_ELEMENTS / 2,
     TILE_SUMS = BLOCK * BLOCK,
     PANEL_RECORDS = 8, // of a thread at a time, at most
-    TURN_UNITS = 8,    // of k, at least
     LEAST_ROWS = SIDE,
-    MOST_PARTS = 2
+    MOST_PARTS = 3
 };
-// What --accuracy must allow for one part and for two. Products of random numbers are off by 2.4e-3 and
-// 4.6e-6 of their norm, and logits of whole models by up to 4e-5 with two.
-static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 2e-5};
+// What --accuracy must allow for so many parts. Products of random numbers are off by 2.4e-3, 4.6e-6 and
+// 4e-7 of their norm (f32: 1e-6), and logits of whole models by up to 4e-5 with two.
+static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 2e-5, 1e-6};
+// Units of a turn, at least: x and the sums stay in the first cache.
+static const int64_t turn_units[MOST_PARTS + 1] = {0, 8, 8, 4};
 
 typedef struct Grid {
     Lower *l;
@@ -58,11 +60,11 @@ static int64_t units_of(const BlockProduct *p)
 }
 
 // Whole blocks, of equal turns.
-static int64_t units_of_turn(const BlockProduct *p)
+static int64_t units_of_turn(const BlockProduct *p, uint8_t parts)
 {
     const int64_t all = units_of(p);
     for (int64_t n = p->packed.units; n < all; n += p->packed.units)
-        if (n >= TURN_UNITS && all % n == 0)
+        if (n >= turn_units[parts] && all % n == 0)
             return n;
     return all;
 }
@@ -92,10 +94,15 @@ static KRef row_place(const Grid *g, KRef tile, KRef unit)
 static void store_parts(const Grid *g, KRef to, KRef value)
 {
     Kernel *k = g->l->k;
-    if (g->parts == 1)
-        k_store(k, g->rows, to, k_cast(k, value, DTYPE_bf16), SIDE);
-    else
-        k_matrix_split(k, g->rows, to, k_index(k, g->part_step), value);
+    const KRef step = k_index(k, g->part_step);
+    if (g->parts == 2) {
+        k_matrix_split(k, g->rows, to, step, value);
+        return;
+    }
+    const KRef first = k_cast(k, value, DTYPE_bf16);
+    k_store(k, g->rows, to, first, SIDE);
+    if (g->parts == 3)
+        k_matrix_split(k, g->rows, k_add(k, to, step), step, k_sub(k, value, k_cast(k, first, DTYPE_f32)));
 }
 
 // Row `from` of x, to number `row`.
@@ -202,17 +209,20 @@ static void store_words(const Grid *g, KRef to, int64_t part, KRef low, KRef hig
             k_bitcast(k, k_pair_bf16(k, low, high), DTYPE_i32), SIDE);
 }
 
-// Two elements of the columns of a vector.
+// Two elements of the columns of a vector. What is left of them at last is cut off: with one part, see
+// open_group; with two it is rounded first; three leave nothing.
 static void store_pair(const Grid *g, KRef to, KRef low, KRef high)
 {
     Kernel *k = g->l->k;
-    if (g->parts == 1) {
-        store_words(g, to, 0, low, high);
-        return;
+    for (uint8_t part = 0; part + 1 < g->parts; part++) {
+        const KRef a = cut(k, rounded(k, low)), b = cut(k, rounded(k, high));
+        store_words(g, to, part, a, b);
+        low = k_sub(k, low, a);
+        high = k_sub(k, high, b);
     }
-    const KRef a = cut(k, rounded(k, low)), b = cut(k, rounded(k, high));
-    store_words(g, to, 0, a, b);
-    store_words(g, to, 1, rounded(k, k_sub(k, low, a)), rounded(k, k_sub(k, high, b)));
+    const bool is_rounded = g->parts == 2;
+    store_words(g, to, g->parts - 1, is_rounded ? rounded(k, low) : low,
+                is_rounded ? rounded(k, high) : high);
 }
 
 static void decode_unit(const Grid *g, const PackedNumbers *numbers, const PackedUnit *u, KRef to)
@@ -275,10 +285,18 @@ static void decode_record(const Grid *g, KRef record, KRef i, KRef turn)
 
 // --- products ------------------------------------------------------------------------------------
 
-enum { KEPT = 255 };
+enum { KEPT = 255, MOST_PHASES = 6 };
 typedef struct Phase {
     uint8_t rows, weights; // part that is loaded, or KEPT: what is there already
 } Phase;
+typedef struct Phases {
+    uint8_t n;
+    Phase of[MOST_PHASES];
+} Phases;
+static const Phases phases_of_parts[MOST_PARTS + 1] = {
+    [1] = {1, {{0, 0}}},
+    [2] = {3, {{0, 1}, {KEPT, 0}, {1, KEPT}}},
+    [3] = {6, {{0, 2}, {KEPT, 1}, {1, KEPT}, {KEPT, 0}, {2, KEPT}, {0, KEPT}}}};
 
 // Products of n tiles of x by two of weights, which are loaded right before their first use.
 static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
@@ -302,18 +320,15 @@ static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
 // number `i` of the panel.
 static void multiply_tiles(const Grid *g, KRef turn, KRef first, uint8_t n, KRef i, KRef sums)
 {
-    static const Phase two_parts[] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
     Kernel *k = g->l->k;
+    const Phases *phases = &phases_of_parts[g->parts];
     for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_zero(k, SUMS + r);
     const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
     const KRef x = row_place(g, first, k_expr(k, "$ * # + $", turn, g->units, unit));
     const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
-    if (g->parts == 1)
-        emit_phase(g, whole, n, x, w);
-    else
-        for (int phase = 0; phase < 3; phase++)
-            emit_phase(g, two_parts[phase], n, x, w);
+    for (uint8_t phase = 0; phase < phases->n; phase++)
+        emit_phase(g, phases->of[phase], n, x, w);
     k_end(k);
     for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_store(k, SUMS + r, sums, k_index(k, r / 2 * SIDE * BLOCK + r % 2 * SIDE), k_index(k, BLOCK));
@@ -436,8 +451,8 @@ static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
               .p = p,
               .parts = parts_for(l->pass->options->accuracy),
               .records = records_of_panel(l, p),
-              .units = units_of_turn(p),
               .row_tiles = ceil_div(rows, BLOCK) * 2};
+    g.units = units_of_turn(p, g.parts);
     g.turns = units_of(p) / g.units;
     g.next_tile = g.units * g.parts * TILE_ELEMENTS;
     g.part_step = TILE_ELEMENTS;
