@@ -28,13 +28,15 @@ static const int64_t turn_units[MOST_PARTS + 1] = {0, 8, 8, 4};
 typedef struct Grid {
     Lower *l;
     const BlockProduct *p;
-    uint8_t parts;
+    uint8_t parts, weight_parts; // of elements of x, and of weights
+    bool is_whole;               // weights are whole numbers, whose sums of a unit are scaled
     int64_t records;      // of a panel, at most
     int64_t units, turns; // of a turn; of k
     int64_t row_tiles;            // 16 rows each
     int64_t next_tile, part_step; // elements of x from one to the next
-    uint32_t rows, panel, tiles, partial; // params: x, weights as words and as they are read, sums of turns
-    KRef panel_base, partial_base;
+    uint32_t rows, panel, partial; // params: x, weights as words, sums of turns
+    uint32_t row_sums, scales;     // params: sums of x by unit and row; scales of weights, and what is added
+    KRef panel_base, partial_base, scales_base;
     KRef live; // rows that exist in a run
     KRef begin, expert; // experts: the place of the first row, and whose it is
 } Grid;
@@ -91,6 +93,17 @@ static KRef row_place(const Grid *g, KRef tile, KRef unit)
     return k_expr(k, "($ * # + $) * #", of_tile, g->units, rest, g->parts * TILE_ELEMENTS);
 }
 
+// Of the sum of a unit of x, see Grid.row_sums.
+static KRef row_sum_place(const Grid *g, KRef unit, KRef row)
+{
+    return k_expr(g->l->k, "$ * # + $", unit, g->row_tiles * SIDE, row);
+}
+
+static bool has_row_sums(const Grid *g)
+{
+    return g->is_whole && g->p->f->min.sign != 0;
+}
+
 static void store_parts(const Grid *g, KRef to, KRef value)
 {
     Kernel *k = g->l->k;
@@ -113,11 +126,15 @@ static void split_row(const Grid *g, KRef from_row, KRef row, bool is_real)
     const KRef unit = k_loop(k, units_of(g->p), KFOR_SERIAL, "u");
     const KRef to = k_add(k, row_place(g, tile, unit), line);
     const KRef from = k_expr(k, "$ * # + $ * # + $", from_row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
+    KRef sum = 0;
     for (int64_t i = 0; i < BLOCK_UNIT; i += SIDE) {
         const KRef value = is_real ? k_load(k, g->p->x_rows, k_expr(k, "$ + #", from, i), SIDE, SIDE)
                                    : k_splat(k, k_number(k, DTYPE_f32, 0), SIDE);
         store_parts(g, k_expr(k, "$ + #", to, i), value);
+        sum = i == 0 ? value : k_add(k, sum, value);
     }
+    if (has_row_sums(g))
+        k_store(k, g->row_sums, row_sum_place(g, unit, row), k_hreduce(k, KOP_add, sum), 1);
     k_end(k);
 }
 
@@ -140,7 +157,15 @@ static void split_rows(const Grid *g)
 // Words of a unit of a record: [part][vector][pair][column].
 static int64_t unit_words(const Grid *g)
 {
-    return g->parts * 2 * TILE_WORDS;
+    return g->weight_parts * 2 * TILE_WORDS;
+}
+
+// Of a unit of a record: [scale, what is added][vector][column].
+enum { UNIT_SCALES = 2 * BLOCK };
+
+static KRef scales_place(const Grid *g, KRef i, KRef unit)
+{
+    return k_expr(g->l->k, "($ * # + $) * # + $", i, g->units, unit, UNIT_SCALES, g->scales_base);
 }
 
 // Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number
@@ -174,6 +199,12 @@ static void open_group(const Grid *g, const PackedGroup *group, Decoding *d)
     const PackedBlocks *b = &g->p->packed;
     // Cut off instead of rounded, numbers are too small by half of what the last bit counts, about so much.
     const double more = g->parts == 1 ? 1 + 0.7 / 256 : 1;
+    if (g->is_whole) {
+        const int one = 1 << (b->low + b->high);
+        d->scale = number(k, one);
+        d->add = number(k, (b->f->min.sign ? 0 : b->bias) - one);
+        return;
+    }
     d->scale = k_mul(k, group->scale, number(k, more * (1 << (b->low + b->high))));
     const KRef zero = k_neg(k, d->scale);
     d->add = group->add ? k_fma(k, group->add, number(k, more), zero) : zero;
@@ -214,18 +245,20 @@ static void store_words(const Grid *g, KRef to, int64_t part, KRef low, KRef hig
 static void store_pair(const Grid *g, KRef to, KRef low, KRef high)
 {
     Kernel *k = g->l->k;
-    for (uint8_t part = 0; part + 1 < g->parts; part++) {
+    for (uint8_t part = 0; part + 1 < g->weight_parts; part++) {
         const KRef a = cut(k, rounded(k, low)), b = cut(k, rounded(k, high));
         store_words(g, to, part, a, b);
         low = k_sub(k, low, a);
         high = k_sub(k, high, b);
     }
-    const bool is_rounded = g->parts == 2;
-    store_words(g, to, g->parts - 1, is_rounded ? rounded(k, low) : low,
+    const bool is_rounded = g->weight_parts == 2;
+    store_words(g, to, g->weight_parts - 1, is_rounded ? rounded(k, low) : low,
                 is_rounded ? rounded(k, high) : high);
 }
 
-static void decode_unit(const Grid *g, const PackedNumbers *numbers, const PackedUnit *u, KRef to)
+// scales: where those of whole numbers go, see scales_place.
+static void decode_unit(const Grid *g, const PackedNumbers *numbers, const PackedUnit *u, KRef to,
+                        KRef scales)
 {
     Kernel *k = g->l->k;
     const PackedBlocks *b = &g->p->packed;
@@ -237,6 +270,10 @@ static void decode_unit(const Grid *g, const PackedNumbers *numbers, const Packe
         if (e == group.end) {
             group = blocks_packed_group(k, b, numbers, u, e);
             open_group(g, &group, &d);
+            if (g->is_whole)
+                k_store(k, g->scales, scales, group.scale, SIDE);
+            if (has_row_sums(g))
+                k_store(k, g->scales, k_expr(k, "$ + #", scales, BLOCK), group.add, SIDE);
         }
         const KRef value = decoded(g, &d, e);
         if (e % 2 == 0)
@@ -275,9 +312,11 @@ static void decode_record(const Grid *g, KRef record, KRef i, KRef turn)
         const KRef unit = blocks_packed_open(k, b, t);
         const PackedUnit u = {.at = at, .unit = unit, .turn = t};
         fetch_ahead(g, turn, at.record, unit);
-        const KRef of_turn = k_expr(k, "$ * # + ($ * # + $)", i, g->units, done, b->units, unit);
+        const KRef own = k_expr(k, "$ * # + $", done, b->units, unit);
+        const KRef of_turn = k_expr(k, "$ * # + $", i, g->units, own);
         decode_unit(g, &numbers, &u,
-                    k_expr(k, "$ * # + ($ * # + $)", of_turn, unit_words(g), v, TILE_WORDS, g->panel_base));
+                    k_expr(k, "$ * # + ($ * # + $)", of_turn, unit_words(g), v, TILE_WORDS, g->panel_base),
+                    g->is_whole ? k_expr(k, "$ + $ * #", scales_place(g, i, own), v, SIDE) : 0);
         blocks_packed_close(k, b);
     }
     k_ends(k, 2);
@@ -293,6 +332,8 @@ typedef struct Phases {
     uint8_t n;
     Phase of[MOST_PHASES];
 } Phases;
+// By whole numbers, which have one part; else by as many parts as x has.
+static const Phases whole_phases = {3, {{2, 0}, {1, KEPT}, {0, KEPT}}};
 static const Phases phases_of_parts[MOST_PARTS + 1] = {
     [1] = {1, {{0, 0}}},
     [2] = {3, {{0, 1}, {KEPT, 0}, {1, KEPT}}},
@@ -316,22 +357,82 @@ static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
     }
 }
 
-// The sums of a turn for n tiles of rows, two at most, from number `first` on, and the columns of record
-// number `i` of the panel.
-static void multiply_tiles(const Grid *g, KRef turn, KRef first, uint8_t n, KRef i, KRef sums)
+static void zero_sums(const Grid *g, uint8_t n)
+{
+    for (uint8_t r = 0; r < 2 * n; r++)
+        k_matrix_zero(g->l->k, SUMS + r);
+}
+
+static void store_sums(const Grid *g, uint8_t n, KRef sums)
 {
     Kernel *k = g->l->k;
-    const Phases *phases = &phases_of_parts[g->parts];
-    for (uint8_t r = 0; r < 2 * n; r++)
-        k_matrix_zero(k, SUMS + r);
-    const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
-    const KRef x = row_place(g, first, k_expr(k, "$ * # + $", turn, g->units, unit));
-    const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
-    for (uint8_t phase = 0; phase < phases->n; phase++)
-        emit_phase(g, phases->of[phase], n, x, w);
-    k_end(k);
     for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_store(k, SUMS + r, sums, k_index(k, r / 2 * SIDE * BLOCK + r % 2 * SIDE), k_index(k, BLOCK));
+}
+
+// Sums of tiles: where those of a turn go, and those of a unit where they are scaled.
+typedef struct TileSums {
+    KRef all, unit;
+} TileSums;
+
+static void clear_sums(const Grid *g, uint8_t n, KRef sums)
+{
+    Kernel *k = g->l->k;
+    const KRef at = k_for(k, k_index(k, 0), k_index(k, n * SIDE * BLOCK), SIDE, KFOR_SERIAL, "i");
+    k_astore(k, sums, at, number(k, 0));
+    k_end(k);
+}
+
+// Adds scaled sums of unit `unit` of x, number `own` of the turn, for n tiles of rows from row `row` on.
+static void add_scaled(const Grid *g, KRef unit, KRef own, KRef row, uint8_t n, KRef i, const TileSums *sums)
+{
+    Kernel *k = g->l->k;
+    const KRef scales = scales_place(g, i, own);
+    KRef scale[2], add[2] = {0};
+    for (int64_t v = 0; v < 2; v++) {
+        scale[v] = k_load(k, g->scales, k_expr(k, "$ + #", scales, v * SIDE), SIDE, SIDE);
+        if (has_row_sums(g))
+            add[v] = k_load(k, g->scales, k_expr(k, "$ + #", scales, BLOCK + v * SIDE), SIDE, SIDE);
+    }
+    const KRef line = k_loop(k, n * SIDE, KFOR_SERIAL, "i");
+    KRef of_row = 0;
+    if (has_row_sums(g))
+        of_row = k_splat(k, k_load(k, g->row_sums, row_sum_place(g, unit, k_add(k, row, line)), 1, 1), SIDE);
+    for (int64_t v = 0; v < 2; v++) {
+        const KRef at = k_expr(k, "$ * # + #", line, BLOCK, v * SIDE);
+        const KRef sum = k_fma(k, k_aload(k, sums->unit, at, SIDE), scale[v], k_aload(k, sums->all, at, SIDE));
+        k_astore(k, sums->all, at, add[v] ? k_fma(k, of_row, add[v], sum) : sum);
+    }
+    k_end(k);
+}
+
+// The sums of a turn for n tiles of rows, two at most, from number `first` on, and the columns of record
+// number `i` of the panel.
+static void multiply_tiles(const Grid *g, KRef turn, KRef first, uint8_t n, KRef i, const TileSums *sums)
+{
+    Kernel *k = g->l->k;
+    const Phases *phases = g->is_whole ? &whole_phases : &phases_of_parts[g->parts];
+    if (g->is_whole)
+        clear_sums(g, n, sums->all);
+    else
+        zero_sums(g, n);
+    const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
+    const KRef of_x = k_expr(k, "$ * # + $", turn, g->units, unit), x = row_place(g, first, of_x);
+    const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
+    if (g->is_whole)
+        zero_sums(g, n);
+    for (uint8_t phase = 0; phase < phases->n; phase++)
+        emit_phase(g, phases->of[phase], n, x, w);
+    if (g->is_whole) {
+        store_sums(g, n, sums->unit);
+        KRef row = k_expr(k, "$ * #", first, SIDE);
+        if (g->p->index)
+            row = k_add(k, row, g->begin);
+        add_scaled(g, of_x, unit, row, n, i, sums);
+    }
+    k_end(k);
+    if (!g->is_whole)
+        store_sums(g, n, sums->all);
 }
 
 // Vector v of line `line` of a tile: what earlier turns have given, and this one's sums.
@@ -360,7 +461,8 @@ static void store_line(const Grid *g, KRef row, KRef column, int64_t real, const
 
 // Rows [32 tile, 32 tile + 32), as far as they exist, by record number `i` of a panel, which has `real`
 // columns from `column` on.
-static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real, KRef sums)
+static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real,
+                      const TileSums *sums)
 {
     Kernel *k = g->l->k;
     KRef sum[2];
@@ -374,7 +476,7 @@ static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, 
     const KRef place = k_expr(k, "($ * # + $) * #", tile, g->records, i, TILE_SUMS);
     const KRef held = g->turns == 1 ? 0 : k_expr(k, "$ + $ * # + $", place, line, BLOCK, g->partial_base);
     for (int64_t v = 0; v < 2; v++)
-        sum[v] = sum_so_far(g, turn, sums, line, held, v);
+        sum[v] = sum_so_far(g, turn, sums->all, line, held, v);
     KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
     if (g->p->index)
         row = experts_entry(g->l, g->p->of.order, k_add(k, g->begin, row));
@@ -392,7 +494,7 @@ static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, 
 }
 
 // All rows by a panel of n records, each of `real` columns, from number `first` on.
-static void multiply_panel(const Grid *g, KRef first, KRef n, int64_t real, KRef sums)
+static void multiply_panel(const Grid *g, KRef first, KRef n, int64_t real, const TileSums *sums)
 {
     Kernel *k = g->l->k;
     const int64_t records = g->p->columns / BLOCK;
@@ -413,7 +515,8 @@ static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
     Kernel *k = g->l->k;
     Grid own = *g;
     k_matrix_begin(k, SIDE, SIDE);
-    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    const TileSums sums = {k_array(k, DTYPE_f32, TILE_SUMS),
+                           g->is_whole ? k_array(k, DTYPE_f32, TILE_SUMS) : 0};
     if (g->p->index) { // of each that has rows
         const Experts *x = &g->p->of;
         const KRef groups = experts_entry(g->l, x->groups, k_index(k, x->n_experts));
@@ -423,7 +526,7 @@ static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
         if (x->is_placed)
             blocks_packed_point(k, &g->p->packed, own.expert);
     }
-    multiply_panel(&own, first, n, real, sums);
+    multiply_panel(&own, first, n, real, &sums);
     if (g->p->index)
         k_end(k);
     k_matrix_end(k);
@@ -454,6 +557,8 @@ static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
               .row_tiles = ceil_div(rows, BLOCK) * 2};
     g.units = units_of_turn(p, g.parts);
     g.turns = units_of(p) / g.units;
+    g.is_whole = g.parts == MOST_PARTS && p->packed.step == BLOCK_UNIT;
+    g.weight_parts = g.is_whole ? 1 : g.parts;
     g.next_tile = g.units * g.parts * TILE_ELEMENTS;
     g.part_step = TILE_ELEMENTS;
     if (p->index) { // a tile that begins at the last row reads so far
@@ -465,6 +570,12 @@ static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
                                  (uint64_t)(g.row_tiles * units_of(p) * g.parts * TILE_ELEMENTS));
     g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32,
                                          (uint64_t)(g.records * g.units * unit_words(&g)), &g.panel_base);
+    if (g.is_whole)
+        g.scales = lower_param_thread_scratch(l, "scales", DTYPE_f32,
+                                              (uint64_t)(g.records * g.units * UNIT_SCALES), &g.scales_base);
+    if (has_row_sums(&g))
+        g.row_sums = lower_param_scratch(l, "sums of rows", DTYPE_f32,
+                                         (uint64_t)(g.row_tiles * SIDE * units_of(p)));
     if (g.turns > 1)
         g.partial = lower_param_thread_scratch(l, "sums", DTYPE_f32,
                                                (uint64_t)(g.row_tiles / 2 * g.records * TILE_SUMS),
