@@ -1,41 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many rows by blocks on matrix registers (KMatrix). Rows of x become tiles of bf16 once, in scratch memory
 // that all threads share. A thread takes a panel of columns, some steps of k at a time: weights are decoded
-// to f32 and rounded to tiles of bf16, which all rows meet. Where --accuracy allows it, one bf16 stands for
-// an element. Else it is the sum of two, the rounded element and what is left of it, rounded, and three
-// products are added up, all but that of the rests. Accumulation: as the registers do it within the steps of
-// a turn, and turns are added in f32, in rising k. A row that is not finite gives nothing finite.
-#include "passes/lower/blocks/blocks_product.h"
+// to tiles of bf16 (blocks_panel.c), which all rows meet. Where --accuracy allows it, one bf16 stands for an
+// element. Else it is the sum of two or three: the rounded element, and what is left of it, rounded; three
+// hold all bits of an f32. Of the products of parts those are added up that count, three or six: the others
+// are less than what is rounded. With three, weights whose group has a scale for all elements of a unit stay
+// whole numbers of one part, so that three products are all: their sums of a unit are scaled, in f32.
+// Accumulation: as the registers do it within the steps of a turn, or of a unit if its sums are scaled, and
+// those are added in f32, in rising k. A row that is not finite gives nothing finite.
+#include "passes/lower/blocks/blocks_panel.h"
 
 enum {
-    SIDE = 16,                    // rows and columns of a register
     SUMS = 0, ROWS = 4, WEIGHTS = 6, // registers: four of sums, two of x, two of weights
-    BLOCK = 2 * SIDE,             // rows of a tile, and columns of a record
     TILE_ELEMENTS = SIDE * BLOCK_UNIT,
-    TILE_WORDS = TILE_ELEMENTS / 2,
     TILE_SUMS = BLOCK * BLOCK,
     PANEL_RECORDS = 8, // of a thread at a time, at most
-    TURN_UNITS = 8,    // of k, at least
-    LEAST_ROWS = SIDE,
-    MOST_PARTS = 2
+    MOST_PARTS = 3
 };
-// What --accuracy must allow for one part and for two. Products of random numbers are off by 2.4e-3 and
-// 4.6e-6 of their norm, and logits of whole models by up to 4e-5 with two.
-static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 2e-5};
-
-typedef struct Grid {
-    Lower *l;
-    const BlockProduct *p;
-    uint8_t parts;
-    int64_t records;      // of a panel, at most
-    int64_t units, turns; // of a turn; of k
-    int64_t row_tiles;            // 16 rows each
-    int64_t next_tile, part_step; // elements of x from one to the next
-    uint32_t rows, panel, tiles, partial; // params: x, weights as words and as they are read, sums of turns
-    KRef panel_base, partial_base;
-    KRef live; // rows that exist in a run
-    KRef begin, expert; // experts: the place of the first row, and whose it is
-} Grid;
+// What --accuracy must allow for so many parts. Products of random numbers are off by 2.4e-3, 4.6e-6 and
+// 4e-7 of their norm (f32: 1e-6), and logits of whole models by up to 4e-5 with two.
+static const double error_of_parts[MOST_PARTS + 1] = {0, 4e-3, 2e-5, 1e-6};
+// Units of a turn, at least: x and the sums stay in the first cache.
+static const int64_t turn_units[MOST_PARTS + 1] = {0, 8, 8, 4};
 
 static uint8_t parts_for(double accuracy)
 {
@@ -45,10 +31,22 @@ static uint8_t parts_for(double accuracy)
     return 0;
 }
 
+// Do weights stay whole numbers? A scale must be that of a unit, at least.
+static bool is_whole(const Lower *l, const BlockProduct *p)
+{
+    return parts_for(l->pass->options->accuracy) == MOST_PARTS && p->packed.step == BLOCK_UNIT;
+}
+
+// These are decoded so cheaply that fewer rows pay, but not those that f32 vectors have in registers.
+static int64_t least_rows(const Lower *l, const BlockProduct *p)
+{
+    return is_whole(l, p) ? BLOCK_MAX_ROWS + 1 : SIDE;
+}
+
 bool block_matrix_fit(const Lower *l, const BlockProduct *p)
 {
     return l->caps->has_matrix && l->caps->f32_lanes == SIDE && p->packed.lanes == SIDE &&
-           p->packed.beside * SIDE == BLOCK && p->rows >= LEAST_ROWS &&
+           p->packed.beside * SIDE == BLOCK && p->rows >= least_rows(l, p) &&
            parts_for(l->pass->options->accuracy) > 0;
 }
 
@@ -58,11 +56,11 @@ static int64_t units_of(const BlockProduct *p)
 }
 
 // Whole blocks, of equal turns.
-static int64_t units_of_turn(const BlockProduct *p)
+static int64_t units_of_turn(const BlockProduct *p, uint8_t parts)
 {
     const int64_t all = units_of(p);
     for (int64_t n = p->packed.units; n < all; n += p->packed.units)
-        if (n >= TURN_UNITS && all % n == 0)
+        if (n >= turn_units[parts] && all % n == 0)
             return n;
     return all;
 }
@@ -78,7 +76,7 @@ static int64_t records_of_panel(const Lower *l, const BlockProduct *p)
 
 // Index of an element of the first part: tiles of a turn follow each other, with all parts of a unit. Tiles
 // of experts begin at any row, so that rows of a part of a unit follow each other.
-static KRef row_place(const Grid *g, KRef tile, KRef unit)
+static KRef row_place(const BlockGrid *g, KRef tile, KRef unit)
 {
     Kernel *k = g->l->k;
     if (g->p->index)
@@ -89,33 +87,48 @@ static KRef row_place(const Grid *g, KRef tile, KRef unit)
     return k_expr(k, "($ * # + $) * #", of_tile, g->units, rest, g->parts * TILE_ELEMENTS);
 }
 
-static void store_parts(const Grid *g, KRef to, KRef value)
+// Of the sum of a unit of x, see BlockGrid.row_sums.
+static KRef row_sum_place(const BlockGrid *g, KRef unit, KRef row)
+{
+    return k_expr(g->l->k, "$ * # + $", unit, g->row_tiles * SIDE, row);
+}
+
+static void store_parts(const BlockGrid *g, KRef to, KRef value)
 {
     Kernel *k = g->l->k;
-    if (g->parts == 1)
-        k_store(k, g->rows, to, k_cast(k, value, DTYPE_bf16), SIDE);
-    else
-        k_matrix_split(k, g->rows, to, k_index(k, g->part_step), value);
+    const KRef step = k_index(k, g->part_step);
+    if (g->parts == 2) {
+        k_matrix_split(k, g->rows, to, step, value);
+        return;
+    }
+    const KRef first = k_cast(k, value, DTYPE_bf16);
+    k_store(k, g->rows, to, first, SIDE);
+    if (g->parts == 3)
+        k_matrix_split(k, g->rows, k_add(k, to, step), step, k_sub(k, value, k_cast(k, first, DTYPE_f32)));
 }
 
 // Row `from` of x, to number `row`.
-static void split_row(const Grid *g, KRef from_row, KRef row, bool is_real)
+static void split_row(const BlockGrid *g, KRef from_row, KRef row, bool is_real)
 {
     Kernel *k = g->l->k;
     const KRef tile = k_expr(k, "$ / #", row, SIDE), line = k_expr(k, "$ % # * #", row, SIDE, BLOCK_UNIT);
     const KRef unit = k_loop(k, units_of(g->p), KFOR_SERIAL, "u");
     const KRef to = k_add(k, row_place(g, tile, unit), line);
     const KRef from = k_expr(k, "$ * # + $ * # + $", from_row, g->p->inner, unit, BLOCK_UNIT, g->p->x_base);
+    KRef sum = 0;
     for (int64_t i = 0; i < BLOCK_UNIT; i += SIDE) {
         const KRef value = is_real ? k_load(k, g->p->x_rows, k_expr(k, "$ + #", from, i), SIDE, SIDE)
                                    : k_splat(k, k_number(k, DTYPE_f32, 0), SIDE);
         store_parts(g, k_expr(k, "$ + #", to, i), value);
+        sum = i == 0 ? value : k_add(k, sum, value);
     }
+    if (block_panel_has_sums(g))
+        k_store(k, g->row_sums, row_sum_place(g, unit, row), k_hreduce(k, KOP_add, sum), 1);
     k_end(k);
 }
 
 // Rows behind the last one are zeros, up to the end of a tile.
-static void split_rows(const Grid *g)
+static void split_rows(const BlockGrid *g)
 {
     Kernel *k = g->l->k;
     const KRef end = k_expr(k, "($ + #) / # * #", g->live, SIDE - 1, SIDE, SIDE);
@@ -128,160 +141,25 @@ static void split_rows(const Grid *g)
     k_barrier(k);
 }
 
-// --- weights -------------------------------------------------------------------------------------
-
-// Words of a unit of a record: [part][vector][pair][column].
-static int64_t unit_words(const Grid *g)
-{
-    return g->parts * 2 * TILE_WORDS;
-}
-
-// Decodes the elements of a group in three instructions each: bits become a part of the mantissa of a number
-// in [1, 2), which a multiply-add brings to its place, up to 2^-16 of the scale.
-typedef struct Decoding {
-    KRef words[BLOCK_MAX_WORDS], scale, add;
-} Decoding;
-
-enum { MANTISSA = 23, HALF = 1 << 15, ONE_BITS = 127 << MANTISSA };
-
-static KRef whole(Kernel *k, int64_t v)
-{
-    return k_splat(k, k_integer(k, DTYPE_i32, v), SIDE);
-}
-
-static KRef number(Kernel *k, double v)
-{
-    return k_splat(k, k_number(k, DTYPE_f32, v), SIDE);
-}
-
-// A NaN whose bits do not overflow when they are rounded.
-static KRef plain_nan(Kernel *k, KRef value)
-{
-    const KRef nan = k_bitcast(k, whole(k, 0x7fc00000), DTYPE_f32);
-    return k_select(k, k_op(k, KOP_ne, value, value, 0), nan, value);
-}
-
-static void open_group(const Grid *g, const PackedGroup *group, Decoding *d)
-{
-    Kernel *k = g->l->k;
-    const PackedBlocks *b = &g->p->packed;
-    // Cut off instead of rounded, numbers are too small by half of what the last bit counts, about so much.
-    const double more = g->parts == 1 ? 1 + 0.7 / 256 : 1;
-    d->scale = k_mul(k, group->scale, number(k, more * (1 << (b->low + b->high))));
-    const KRef zero = k_neg(k, d->scale);
-    d->add = group->add ? k_fma(k, group->add, number(k, more), zero) : zero;
-    if (g->parts > 1) {
-        d->scale = plain_nan(k, d->scale);
-        d->add = plain_nan(k, d->add);
-    }
-}
-
-static KRef decoded(const Grid *g, const Decoding *d, int64_t e)
-{
-    Kernel *k = g->l->k;
-    const PackedBlocks *b = &g->p->packed;
-    const KRef bits = blocks_packed_bits(k, b, d->words, e, MANTISSA - (b->low + b->high));
-    return k_fma(k, k_bitcast(k, k_or(k, bits, whole(k, ONE_BITS)), DTYPE_f32), d->scale, d->add);
-}
-
-// Numbers whose upper halves are those of the rounded ones; ties go away from zero.
-static KRef rounded(Kernel *k, KRef value)
-{
-    return k_bitcast(k, k_add(k, k_bitcast(k, value, DTYPE_i32), whole(k, HALF)), DTYPE_f32);
-}
-
-static KRef cut(Kernel *k, KRef value)
-{
-    return k_bitcast(k, k_and(k, k_bitcast(k, value, DTYPE_i32), whole(k, -2 * HALF)), DTYPE_f32);
-}
-
-static void store_words(const Grid *g, KRef to, int64_t part, KRef low, KRef high)
-{
-    Kernel *k = g->l->k;
-    k_store(k, g->panel, k_expr(k, "$ + #", to, part * 2 * TILE_WORDS),
-            k_bitcast(k, k_pair_bf16(k, low, high), DTYPE_i32), SIDE);
-}
-
-// Two elements of the columns of a vector.
-static void store_pair(const Grid *g, KRef to, KRef low, KRef high)
-{
-    Kernel *k = g->l->k;
-    if (g->parts == 1) {
-        store_words(g, to, 0, low, high);
-        return;
-    }
-    const KRef a = cut(k, rounded(k, low)), b = cut(k, rounded(k, high));
-    store_words(g, to, 0, a, b);
-    store_words(g, to, 1, rounded(k, k_sub(k, low, a)), rounded(k, k_sub(k, high, b)));
-}
-
-static void decode_unit(const Grid *g, const PackedNumbers *numbers, const PackedUnit *u, KRef to)
-{
-    Kernel *k = g->l->k;
-    const PackedBlocks *b = &g->p->packed;
-    Decoding d = {0};
-    PackedGroup group = {0};
-    KRef low = 0;
-    blocks_packed_words(k, b, u, d.words);
-    for (int64_t e = 0; e < BLOCK_UNIT; e++) {
-        if (e == group.end) {
-            group = blocks_packed_group(k, b, numbers, u, e);
-            open_group(g, &group, &d);
-        }
-        const KRef value = decoded(g, &d, e);
-        if (e % 2 == 0)
-            low = value;
-        else
-            store_pair(g, k_expr(k, "$ + #", to, e / 2 * SIDE), low, value);
-    }
-}
-
-// Fetches a share of what the next turn reads of a record, or the first turn of the next panel.
-static void fetch_ahead(const Grid *g, KRef turn, KRef block, KRef unit)
-{
-    Kernel *k = g->l->k;
-    const PackedBlocks *b = &g->p->packed;
-    const int64_t word = 4, share = b->record / b->units, here = g->units / b->units;
-    if (g->l->caps->cpu.ahead_bytes == 0 || g->l->constant_bytes <= g->l->caps->cpu.l2_bytes)
-        return;
-    const KRef is_last = g->turns > 1 ? k_expr(k, "$ / #", turn, g->turns - 1) : k_index(k, 1);
-    const KRef next = k_expr(k, "$ + ($ * # + #)", block, is_last, (g->records - 1) * b->blocks, here);
-    const KRef first = k_expr(k, "$ * # + $ * #", next, b->record / word, unit, share / word);
-    for (int64_t i = 0; i < share; i += CACHE_LINE)
-        k_prefetch(k, b->param[BLOCK_WORDS], k_expr(k, "$ + #", first, i / word));
-}
-
-// The units of a turn of record `record`, number `i` of the panel.
-static void decode_record(const Grid *g, KRef record, KRef i, KRef turn)
-{
-    Kernel *k = g->l->k;
-    const PackedBlocks *b = &g->p->packed;
-    const KRef v = k_loop(k, b->beside, KFOR_SERIAL, "v");
-    const int64_t blocks = g->units / b->units;
-    const KRef done = k_loop(k, blocks, KFOR_SERIAL, "b"), block = k_expr(k, "$ * # + $", turn, blocks, done);
-    const PackedPlace at = blocks_packed_place(k, b, k_expr(k, "$ * # + $", record, b->beside, v), block);
-    const PackedNumbers numbers = blocks_packed_numbers(k, b, &at);
-    for (int64_t t = 0; t < blocks_packed_turns(b); t++) {
-        const KRef unit = blocks_packed_open(k, b, t);
-        const PackedUnit u = {.at = at, .unit = unit, .turn = t};
-        fetch_ahead(g, turn, at.record, unit);
-        const KRef of_turn = k_expr(k, "$ * # + ($ * # + $)", i, g->units, done, b->units, unit);
-        decode_unit(g, &numbers, &u,
-                    k_expr(k, "$ * # + ($ * # + $)", of_turn, unit_words(g), v, TILE_WORDS, g->panel_base));
-        blocks_packed_close(k, b);
-    }
-    k_ends(k, 2);
-}
-
 // --- products ------------------------------------------------------------------------------------
 
-enum { KEPT = 255 };
+enum { KEPT = 255, MOST_PHASES = 6 };
 typedef struct Phase {
     uint8_t rows, weights; // part that is loaded, or KEPT: what is there already
 } Phase;
+typedef struct Phases {
+    uint8_t n;
+    Phase of[MOST_PHASES];
+} Phases;
+// By whole numbers, which have one part; else by as many parts as x has.
+static const Phases whole_phases = {3, {{2, 0}, {1, KEPT}, {0, KEPT}}};
+static const Phases phases_of_parts[MOST_PARTS + 1] = {
+    [1] = {1, {{0, 0}}},
+    [2] = {3, {{0, 1}, {KEPT, 0}, {1, KEPT}}},
+    [3] = {6, {{0, 2}, {KEPT, 1}, {1, KEPT}, {KEPT, 0}, {2, KEPT}, {0, KEPT}}}};
 
 // Products of n tiles of x by two of weights, which are loaded right before their first use.
-static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
+static void emit_phase(const BlockGrid *g, Phase phase, uint8_t n, KRef x, KRef w)
 {
     Kernel *k = g->l->k;
     for (uint8_t i = 0; i < n; i++) {
@@ -298,29 +176,90 @@ static void emit_phase(const Grid *g, Phase phase, uint8_t n, KRef x, KRef w)
     }
 }
 
-// The sums of a turn for n tiles of rows, two at most, from number `first` on, and the columns of record
-// number `i` of the panel.
-static void multiply_tiles(const Grid *g, KRef turn, KRef first, uint8_t n, KRef i, KRef sums)
+static void zero_sums(const BlockGrid *g, uint8_t n)
 {
-    static const Phase two_parts[] = {{0, 1}, {KEPT, 0}, {1, KEPT}}, whole = {0, 0};
-    Kernel *k = g->l->k;
     for (uint8_t r = 0; r < 2 * n; r++)
-        k_matrix_zero(k, SUMS + r);
-    const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
-    const KRef x = row_place(g, first, k_expr(k, "$ * # + $", turn, g->units, unit));
-    const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, unit_words(g), g->panel_base);
-    if (g->parts == 1)
-        emit_phase(g, whole, n, x, w);
-    else
-        for (int phase = 0; phase < 3; phase++)
-            emit_phase(g, two_parts[phase], n, x, w);
-    k_end(k);
+        k_matrix_zero(g->l->k, SUMS + r);
+}
+
+static void store_sums(const BlockGrid *g, uint8_t n, KRef sums)
+{
+    Kernel *k = g->l->k;
     for (uint8_t r = 0; r < 2 * n; r++)
         k_matrix_store(k, SUMS + r, sums, k_index(k, r / 2 * SIDE * BLOCK + r % 2 * SIDE), k_index(k, BLOCK));
 }
 
+// Sums of tiles: where those of a turn go, and those of a unit where they are scaled.
+typedef struct TileSums {
+    KRef all, unit;
+} TileSums;
+
+static void clear_sums(const BlockGrid *g, KRef lines, KRef sums)
+{
+    Kernel *k = g->l->k;
+    const KRef line = k_for(k, k_index(k, 0), lines, 1, KFOR_SERIAL, "i");
+    for (int64_t v = 0; v < 2; v++)
+        k_astore(k, sums, k_expr(k, "$ * # + #", line, BLOCK, v * SIDE), block_panel_number(k, 0));
+    k_end(k);
+}
+
+// Adds scaled sums of unit `unit` of x, number `own` of the turn, to those of the lines from row `row` on.
+static void add_scaled(const BlockGrid *g, KRef unit, KRef own, KRef row, KRef lines, KRef i,
+                       const TileSums *sums)
+{
+    Kernel *k = g->l->k;
+    const KRef scales = block_panel_scales(g, i, own);
+    KRef scale[2], add[2] = {0};
+    for (int64_t v = 0; v < 2; v++) {
+        scale[v] = k_load(k, g->scales, k_expr(k, "$ + #", scales, v * SIDE), SIDE, SIDE);
+        if (block_panel_has_sums(g))
+            add[v] = k_load(k, g->scales, k_expr(k, "$ + #", scales, BLOCK + v * SIDE), SIDE, SIDE);
+    }
+    const KRef line = k_for(k, k_index(k, 0), lines, 1, KFOR_SERIAL, "i");
+    KRef of_row = 0;
+    if (block_panel_has_sums(g))
+        of_row = k_splat(k, k_load(k, g->row_sums, row_sum_place(g, unit, k_add(k, row, line)), 1, 1), SIDE);
+    for (int64_t v = 0; v < 2; v++) {
+        const KRef at = k_expr(k, "$ * # + #", line, BLOCK, v * SIDE);
+        const KRef so_far = k_aload(k, sums->all, at, SIDE);
+        const KRef sum = k_fma(k, k_aload(k, sums->unit, at, SIDE), scale[v], so_far);
+        k_astore(k, sums->all, at, add[v] ? k_fma(k, of_row, add[v], sum) : sum);
+    }
+    k_end(k);
+}
+
+// The sums of a turn for n tiles of rows, two at most, from number `first` on, of whose lines so many exist,
+// and the columns of record number `i` of the panel.
+static void multiply_tiles(const BlockGrid *g, KRef turn, KRef first, uint8_t n, KRef lines, KRef i,
+                           const TileSums *sums)
+{
+    Kernel *k = g->l->k;
+    const Phases *phases = g->is_whole ? &whole_phases : &phases_of_parts[g->parts];
+    if (g->is_whole)
+        clear_sums(g, lines, sums->all);
+    else
+        zero_sums(g, n);
+    const KRef unit = k_loop(k, g->units, KFOR_SERIAL, "u");
+    const KRef of_x = k_expr(k, "$ * # + $", turn, g->units, unit), x = row_place(g, first, of_x);
+    const KRef w = k_expr(k, "($ * # + $) * # + $", i, g->units, unit, block_panel_words(g), g->panel_base);
+    if (g->is_whole)
+        zero_sums(g, n);
+    for (uint8_t phase = 0; phase < phases->n; phase++)
+        emit_phase(g, phases->of[phase], n, x, w);
+    if (g->is_whole) {
+        store_sums(g, n, sums->unit);
+        KRef row = k_expr(k, "$ * #", first, SIDE);
+        if (g->p->index)
+            row = k_add(k, row, g->begin);
+        add_scaled(g, of_x, unit, row, lines, i, sums);
+    }
+    k_end(k);
+    if (!g->is_whole)
+        store_sums(g, n, sums->all);
+}
+
 // Vector v of line `line` of a tile: what earlier turns have given, and this one's sums.
-static KRef sum_so_far(const Grid *g, KRef turn, KRef sums, KRef line, KRef held, int64_t v)
+static KRef sum_so_far(const BlockGrid *g, KRef turn, KRef sums, KRef line, KRef held, int64_t v)
 {
     Kernel *k = g->l->k;
     const KRef sum = k_aload(k, sums, k_expr(k, "$ * # + #", line, BLOCK, v * SIDE), SIDE);
@@ -333,7 +272,7 @@ static KRef sum_so_far(const Grid *g, KRef turn, KRef sums, KRef line, KRef held
     return k_get(k, all);
 }
 
-static void store_line(const Grid *g, KRef row, KRef column, int64_t real, const KRef *sum)
+static void store_line(const BlockGrid *g, KRef row, KRef column, int64_t real, const KRef *sum)
 {
     Kernel *k = g->l->k;
     for (int64_t v = 0; v * SIDE < real; v++) {
@@ -345,21 +284,23 @@ static void store_line(const Grid *g, KRef row, KRef column, int64_t real, const
 
 // Rows [32 tile, 32 tile + 32), as far as they exist, by record number `i` of a panel, which has `real`
 // columns from `column` on.
-static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real, KRef sums)
+static void emit_tile(const BlockGrid *g, KRef turn, KRef tile, KRef i, KRef column, int64_t real,
+                      const TileSums *sums)
 {
     Kernel *k = g->l->k;
     KRef sum[2];
     const KRef first = k_expr(k, "$ * 2", tile), left = k_expr(k, "$ - $ * #", g->live, tile, BLOCK);
+    const KRef lines = k_expr(k, "min($, #)", left, BLOCK);
     k_if(k, k_lt(k, k_index(k, SIDE), left));
-    multiply_tiles(g, turn, first, 2, i, sums);
+    multiply_tiles(g, turn, first, 2, lines, i, sums);
     k_else(k);
-    multiply_tiles(g, turn, first, 1, i, sums);
+    multiply_tiles(g, turn, first, 1, lines, i, sums);
     k_end(k);
-    const KRef line = k_for(k, k_index(k, 0), k_expr(k, "min($, #)", left, BLOCK), 1, KFOR_SERIAL, "i");
+    const KRef line = k_for(k, k_index(k, 0), lines, 1, KFOR_SERIAL, "i");
     const KRef place = k_expr(k, "($ * # + $) * #", tile, g->records, i, TILE_SUMS);
     const KRef held = g->turns == 1 ? 0 : k_expr(k, "$ + $ * # + $", place, line, BLOCK, g->partial_base);
     for (int64_t v = 0; v < 2; v++)
-        sum[v] = sum_so_far(g, turn, sums, line, held, v);
+        sum[v] = sum_so_far(g, turn, sums->all, line, held, v);
     KRef row = k_expr(k, "$ * # + $", tile, BLOCK, line);
     if (g->p->index)
         row = experts_entry(g->l, g->p->of.order, k_add(k, g->begin, row));
@@ -377,14 +318,15 @@ static void emit_tile(const Grid *g, KRef turn, KRef tile, KRef i, KRef column, 
 }
 
 // All rows by a panel of n records, each of `real` columns, from number `first` on.
-static void multiply_panel(const Grid *g, KRef first, KRef n, int64_t real, KRef sums)
+static void multiply_panel(const BlockGrid *g, KRef first, KRef n, int64_t real, const TileSums *sums)
 {
     Kernel *k = g->l->k;
     const int64_t records = g->p->columns / BLOCK;
     const bool is_far = g->p->index && !g->p->of.is_placed; // experts follow each other
     const KRef turn = k_loop(k, g->turns, KFOR_SERIAL, "turn");
     const KRef decoded = k_for(k, k_index(k, 0), n, 1, KFOR_SERIAL, "i"), record = k_add(k, first, decoded);
-    decode_record(g, is_far ? k_expr(k, "$ * # + $", g->expert, records, record) : record, decoded, turn);
+    const KRef stored = is_far ? k_expr(k, "$ * # + $", g->expert, records, record) : record;
+    block_panel_decode(g, stored, decoded, turn);
     k_end(k);
     const KRef tiles = k_expr(k, "($ + #) / #", g->live, BLOCK - 1, BLOCK);
     const KRef tile = k_for(k, k_index(k, 0), tiles, 1, KFOR_SERIAL, "t");
@@ -393,12 +335,13 @@ static void multiply_panel(const Grid *g, KRef first, KRef n, int64_t real, KRef
     k_ends(k, 3);
 }
 
-static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
+static void emit_panel(const BlockGrid *g, KRef first, KRef n, int64_t real)
 {
     Kernel *k = g->l->k;
-    Grid own = *g;
+    BlockGrid own = *g;
     k_matrix_begin(k, SIDE, SIDE);
-    const KRef sums = k_array(k, DTYPE_f32, TILE_SUMS);
+    const TileSums sums = {k_array(k, DTYPE_f32, TILE_SUMS),
+                           g->is_whole ? k_array(k, DTYPE_f32, TILE_SUMS) : 0};
     if (g->p->index) { // of each that has rows
         const Experts *x = &g->p->of;
         const KRef groups = experts_entry(g->l, x->groups, k_index(k, x->n_experts));
@@ -408,7 +351,7 @@ static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
         if (x->is_placed)
             blocks_packed_point(k, &g->p->packed, own.expert);
     }
-    multiply_panel(&own, first, n, real, sums);
+    multiply_panel(&own, first, n, real, &sums);
     if (g->p->index)
         k_end(k);
     k_matrix_end(k);
@@ -416,7 +359,7 @@ static void emit_panel(const Grid *g, KRef first, KRef n, int64_t real)
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static void emit_panels(const Grid *g)
+static void emit_panels(const BlockGrid *g)
 {
     Kernel *k = g->l->k;
     const int64_t whole = g->p->columns / BLOCK;
@@ -430,15 +373,17 @@ static void emit_panels(const Grid *g)
         emit_panel(g, k_index(k, whole), k_index(k, 1), g->p->columns % BLOCK);
 }
 
-static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
+static BlockGrid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
 {
-    Grid g = {.l = l,
+    BlockGrid g = {.l = l,
               .p = p,
               .parts = parts_for(l->pass->options->accuracy),
+              .is_whole = is_whole(l, p),
               .records = records_of_panel(l, p),
-              .units = units_of_turn(p),
               .row_tiles = ceil_div(rows, BLOCK) * 2};
+    g.units = units_of_turn(p, g.parts);
     g.turns = units_of(p) / g.units;
+    g.weight_parts = g.is_whole ? 1 : g.parts;
     g.next_tile = g.units * g.parts * TILE_ELEMENTS;
     g.part_step = TILE_ELEMENTS;
     if (p->index) { // a tile that begins at the last row reads so far
@@ -448,8 +393,15 @@ static Grid grid_of(Lower *l, const BlockProduct *p, int64_t rows)
     }
     g.rows = lower_param_scratch(l, "rows of parts", DTYPE_bf16,
                                  (uint64_t)(g.row_tiles * units_of(p) * g.parts * TILE_ELEMENTS));
-    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32,
-                                         (uint64_t)(g.records * g.units * unit_words(&g)), &g.panel_base);
+    const int64_t units = g.records * g.units; // of a panel
+    g.panel = lower_param_thread_scratch(l, "panel", DTYPE_i32, (uint64_t)(units * block_panel_words(&g)),
+                                         &g.panel_base);
+    if (g.is_whole)
+        g.scales = lower_param_thread_scratch(l, "scales", DTYPE_f32, (uint64_t)(units * UNIT_SCALES),
+                                              &g.scales_base);
+    if (block_panel_has_sums(&g))
+        g.row_sums = lower_param_scratch(l, "sums of rows", DTYPE_f32,
+                                         (uint64_t)(g.row_tiles * SIDE * units_of(p)));
     if (g.turns > 1)
         g.partial = lower_param_thread_scratch(l, "sums", DTYPE_f32,
                                                (uint64_t)(g.row_tiles / 2 * g.records * TILE_SUMS),
@@ -461,7 +413,7 @@ void block_matrix_emit(Lower *l, const BlockProduct *p)
 {
     rlx_assert(block_matrix_fit(l, p) && !p->index);
     const KRef live = block_product_live(l, p);
-    Grid g = grid_of(l, p, p->rows);
+    BlockGrid g = grid_of(l, p, p->rows);
     g.live = live ? live : k_index(l->k, p->rows);
     split_rows(&g);
     emit_panels(&g);
@@ -475,7 +427,7 @@ static int64_t rows_of_result(const Lower *l, const BlockProduct *p)
 }
 
 // Rows of the experts that have some, by place.
-static void split_sorted(const Grid *g, int64_t rows)
+static void split_sorted(const BlockGrid *g, int64_t rows)
 {
     Kernel *k = g->l->k;
     const Experts *x = &g->p->of;
@@ -488,7 +440,7 @@ static void split_sorted(const Grid *g, int64_t rows)
 }
 
 // Rows that have no expert.
-static void clear_rows(const Grid *g)
+static void clear_rows(const BlockGrid *g)
 {
     Kernel *k = g->l->k;
     const Experts *x = &g->p->of;
@@ -496,7 +448,7 @@ static void clear_rows(const Grid *g)
                end = experts_entry(g->l, x->bounds, k_index(k, x->n_experts + 1));
     const KRef row = experts_entry(g->l, x->order, k_for(k, from, end, 1, KFOR_PARALLEL, "r"));
     const KRef column = k_for(k, k_index(k, 0), k_index(k, g->p->columns), SIDE, KFOR_SERIAL, "c");
-    block_product_store(g->l, g->p, row, column, SIDE, number(k, 0));
+    block_product_store(g->l, g->p, row, column, SIDE, block_panel_number(k, 0));
     k_ends(k, 2);
 }
 
@@ -507,7 +459,7 @@ bool block_matrix_experts(Lower *l, const BlockProduct *p)
     if (!block_matrix_fit(l, p) || p->columns % BLOCK != 0 || rows < 2 * p->experts)
         return false;
     experts_sort(l, &own.of);
-    Grid g = grid_of(l, &own, rows);
+    BlockGrid g = grid_of(l, &own, rows);
     g.begin = k_index(l->k, 0);
     split_sorted(&g, rows);
     clear_rows(&g);
