@@ -9,7 +9,8 @@
 #include <math.h>
 
 enum {
-    LONG = 16384,       // elements of a row
+    LONG = 16384,       // elements of a row,
+    LONG_SEARCH = 65536, // and where one group would read each once
     LEAST_PART = 2048,  // of a part
     OF_BEST = 4,        // and so many times the best ones
     MOST_BEST = 1024,
@@ -252,7 +253,7 @@ NodeId long_rows_cut(Graph *g, NodeId id, const GpuMachine *m)
     if (is_kind(&of, "top_k"))
         return cut_best(g, id, &of, result, m);
     const bool is_search = is_kind(&n, "found"), is_sum = is_kind(&n, "running") && kind_of[n.op].fill == 0;
-    if ((!is_search && !is_sum) || !read_rows(g, &n, &rows, &size))
+    if ((!is_search && !is_sum) || !read_rows(g, &n, &rows, &size) || (is_search && size < LONG_SEARCH))
         return id;
     const Cut c = cut_rows(rows, size, m->processors * (is_sum ? SUMS_GROUPS : 1), LEAST_PART);
     const int type = graph_node(g, n.src[0])->dtype;
