@@ -123,8 +123,8 @@ def check_shared(folder):
     graph = {"rlxc": 1, "name": "m", "inputs": {"x": tensor("f32", 1, 1024)}, "params": weights}
     with open(f"{folder}/m.json", "w", encoding="ascii") as f:
         json.dump(graph | {"nodes": nodes, "outputs": ["a", "b"]}, f)
-    command = [RLXC, "compile", "m.json", "-o", ".", "--name", "m", "--target", "cuda", "--gpu", "sm_89"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+    command = [RLXC, "compile", f"{folder}/m.json", "-o", folder, "--name", "m", "--target", "cuda"]
+    subprocess.run([*command, "--gpu", "sm_89"], check=True, stdout=subprocess.DEVNULL)
     with open(f"{folder}/m.cu", encoding="ascii") as text, open(f"{folder}/m.c", encoding="ascii") as table:
         found = list(shared_bytes(text.read(), table.read()))
     wrong = [f"{name}: {n} bytes of shared memory" for name, n in found if n > GROUP_SHARED]
