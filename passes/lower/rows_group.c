@@ -151,7 +151,7 @@ static bool use_neighbours(const Lower *l, RowsGroup *g, const Rows *r)
 static bool use_singles(const Lower *l, RowsGroup *g, const Rows *r)
 {
     g->columns = 0;
-    if (r->n_kept == 0 || g->is_live || has_live_rows(r) ||
+    if (g->is_live || has_live_rows(r) ||
         !wide_new_single(l, &r->d, 0, r->n_kept, &g->wide))
         return false;
     g->vectors = r->count;

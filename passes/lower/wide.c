@@ -108,7 +108,7 @@ static bool varies_from(const Domain *d, const Access *a, uint32_t row)
 
 bool wide_new_single(const Lower *l, const Domain *d, uint32_t axis, uint32_t row, Wide *w)
 {
-    rlx_assert(axis < row && row < d->rank);
+    rlx_assert(axis <= row && row < d->rank);
     *w = (Wide){.d = d, .axis = axis, .n = 1, .root = l->pk->copy.src != 0 ? 0 : l->root};
     w->root_type = place_of(l, w->root).type;
     for (uint32_t i = 0; i < d->access.len; i++) {

@@ -5,6 +5,7 @@
 // microsecond, whatever it does. Only kernels at the same depth of the dependencies are joined, so that
 // nobody waits for more than before.
 #include "ir/kernel/device.h"
+#include "ir/machine/machine.h"
 #include "passes/plan/parts.h"
 
 // How far back kernels are joined; how many to one.
@@ -256,9 +257,17 @@ static bool share_memory(Shared *all, const Kernel *k, int64_t room)
     return bytes <= room;
 }
 
+// Arrays have their own limit, and less than that beside what a part uses without an array.
 static bool has_shared_room(const Beside *s, const uint32_t *joined, uint32_t n, uint32_t to)
 {
-    const int64_t room = (int64_t)s->plan->caps->shared_bytes;
+    const TargetCaps *caps = s->plan->caps;
+    int64_t raw = s->plan->kernels.data[to].kernel->shared_bytes;
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t of_part = s->plan->kernels.data[joined[i]].kernel->shared_bytes;
+        raw = of_part > raw ? of_part : raw;
+    }
+    const int64_t arrays = (int64_t)caps->shared_bytes, left = (int64_t)caps->gpu->group_shared - raw;
+    const int64_t room = raw != 0 && left < arrays ? left : arrays;
     Shared all = {.n = 0};
     for (uint32_t i = 0; i < n; i++)
         if (!share_memory(&all, s->plan->kernels.data[joined[i]].kernel, room))

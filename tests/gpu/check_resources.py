@@ -97,6 +97,42 @@ def compile_text(nvrtc, text, architecture):
     return [[int(n) for n in found] for found in LOG.findall(log.value.decode())]
 
 
+GROUP_SHARED = 101376  # bytes that a group of an RTX 4090 can have
+BYTES = {"u32": 4, "i32": 4, "f32": 4}
+KERNEL = re.compile(r"__global__ void \S+ (k\d+_\w+)\(")
+ARRAY = re.compile(r"__shared__ rlx_(\w+) \w+\[(\d+)\]")
+
+
+def shared_bytes(text, table):
+    """Bytes of each kernel: arrays, and what the table says that a launch has beside them."""
+    found = list(KERNEL.finditer(text))
+    for n, kernel in enumerate(found):
+        body = text[kernel.end() : found[n + 1].start() if n + 1 < len(found) else None]
+        launch = re.search(r"\{([^{}]*)\}, // " + kernel[1] + r"\b", table)
+        raw = int(launch[1].split(",")[6].strip().rstrip("u"))
+        yield kernel[1], sum(int(size) * BYTES[t] for t, size in ARRAY.findall(body)) + raw
+
+
+def check_shared(folder):
+    """Products of one row that stand beside each other, of which one takes most of the memory of a group."""
+    weights = {"w": tensor("u8", 1024, 4, 144), "v": tensor("u8", 256, 32, 22)}
+    nodes = [
+        {"name": name, "op": "block_matmul", "inputs": ["x", of], "format": kind}
+        for name, of, kind in (("a", "w", "q4_k"), ("b", "v", "q5_0"))
+    ]
+    graph = {"rlxc": 1, "name": "m", "inputs": {"x": tensor("f32", 1, 1024)}, "params": weights}
+    with open(f"{folder}/m.json", "w", encoding="ascii") as f:
+        json.dump(graph | {"nodes": nodes, "outputs": ["a", "b"]}, f)
+    command = [RLXC, "compile", f"{folder}/m.json", "-o", folder, "--name", "m", "--target", "cuda"]
+    subprocess.run([*command, "--gpu", "sm_89"], check=True, stdout=subprocess.DEVNULL)
+    with open(f"{folder}/m.cu", encoding="ascii") as text, open(f"{folder}/m.c", encoding="ascii") as table:
+        found = list(shared_bytes(text.read(), table.read()))
+    wrong = [f"{name}: {n} bytes of shared memory" for name, n in found if n > GROUP_SHARED]
+    if wrong or max((n for _, n in found), default=0) < GROUP_SHARED // 2:
+        print(wrong or f"no kernel takes most of the memory: {found}")
+    return len(wrong) + (not found)
+
+
 def main():
     nvrtc = load_nvrtc()
     failed = 0
@@ -116,6 +152,7 @@ def main():
                 failed += not is_right
                 if not is_right:
                     print(f"{name}, {architecture}: [stack, spill stores, spill loads, registers] {kernels}")
+        failed += check_shared(folder)
         # The check itself must be able to fail.
         bad = b"""extern "C" __global__ void k(float *x, float *y, int i)
         {

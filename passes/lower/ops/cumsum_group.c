@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running sums on GPUs: a group has a row, of which it takes as many elements at once as its threads hold.
-// Each thread adds up its own, which are neighbours; what those before it have comes from shared memory, in
-// two steps: of the threads of its segment, and of the segments before that.
-#include "passes/lower/ops/cumsum.h"
+// Each thread adds up its own, which are neighbours; what those before it have comes from shared memory
+// (scan.h).
 #include "ir/machine/machine.h"
+#include "passes/lower/ops/cumsum.h"
+#include "passes/lower/ops/scan.h"
 
 enum {
-    LEAST = 64,         // elements of a row that threads share
+    LEAST = 64,         // elements of a row that threads share,
+    LEAST_MANY = 96,    // and where there are many rows
     HELD = 4,           // elements of a thread at once
     LEAST_THREADS = 32, // of a group
+    MANY_ROWS = 32,     // of each processor; elements of so many do not lie apart
     USUAL_THREADS = 256 // where there are rows for all processors
 };
 
-typedef struct Scan {
+typedef struct Running {
     Lower *l;
     const Rows *r;
     const Cumsum *c;
-    int64_t threads, segments; // segments: of neighbouring threads
-    KRef thread, held, totals, sums; // held: an array; totals, sums: of threads and segments, shared
-} Scan;
+    Scan scan;
+    KRef held; // an array
+} Running;
 
 static int64_t count_rows(const Rows *r)
 {
@@ -28,13 +31,28 @@ static int64_t count_rows(const Rows *r)
     return rows;
 }
 
+// Do elements of a row lie apart in memory?
+static bool is_apart(const Rows *r)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < r->d.access.len; i++) {
+        const int64_t step = r->d.access.data[i].stride[r->d.rank - 1];
+        found = found || step < -1 || step > 1;
+    }
+    return found;
+}
+
 static bool fits(const Lower *l, const Rows *r)
 {
     bool is_live = false;
     for (uint32_t i = 0; i < r->d.rank; i++)
         is_live = is_live || r->d.live[i].size != 0;
-    return l->caps->is_gpu && l->caps->shared_bytes != 0 && r->d.rank == r->n_kept + 1 && !is_live &&
-           r->count >= LEAST && count_rows(r) < (int64_t)gpu_about_threads(l->caps->gpu);
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || r->d.rank != r->n_kept + 1 || is_live)
+        return false;
+    const int64_t rows = count_rows(r), most = (int64_t)gpu_about_threads(l->caps->gpu);
+    if (rows < MANY_ROWS * l->caps->gpu->processors)
+        return r->count >= LEAST;
+    return r->count >= LEAST_MANY && rows < most && !is_apart(r);
 }
 
 static int64_t threads_of(const Lower *l, const Rows *r)
@@ -46,56 +64,35 @@ static int64_t threads_of(const Lower *l, const Rows *r)
     return threads;
 }
 
-static KRef join(const Scan *s, KRef before, KRef v)
-{
-    return k_form(s->l->k, s->c->fold->form, (KRef[3]){before, v}, cumsum_type(s->l, s->c));
-}
-
-static KRef neutral(const Scan *s)
-{
-    return rows_neutral(s->l->k, cumsum_type(s->l, s->c), s->c->fold);
-}
-
-// Joins the first `n` of `most` parts in shared memory; n = 0: all.
-static KRef join_parts(const Scan *s, KRef parts, KRef first, KRef n, int64_t most)
-{
-    Kernel *k = s->l->k;
-    const KRef joined = k_var(k, neutral(s), "before");
-    const KRef i = k_loop(k, most, KFOR_SERIAL, "i");
-    const KRef before = k_get(k, joined), all = join(s, before, k_aload(k, parts, k_add(k, first, i), 1));
-    k_set(k, joined, n == 0 ? all : k_select(k, k_lt(k, i, n), all, before));
-    k_end(k);
-    return k_get(k, joined);
-}
-
-static KRef is_inside(const Scan *s, KRef place)
+static KRef is_inside(const Running *s, KRef place)
 {
     return k_expr(s->l->k, "$ < #", place, s->r->count);
 }
 
 // Fetches the elements of the thread, beyond the row neutral ones; returns what they are together.
-static KRef fetch(const Scan *s, Point at, KRef first)
+static KRef fetch(const Running *s, Point at, KRef first)
 {
     Kernel *k = s->l->k;
     const int type = cumsum_type(s->l, s->c);
-    const KRef total = k_var(k, neutral(s), "total"), j = k_loop(k, HELD, KFOR_UNROLL, "j");
+    const KRef neutral = scan_neutral(&s->scan);
+    const KRef total = k_var(k, neutral, "total"), j = k_loop(k, HELD, KFOR_UNROLL, "j");
     const KRef place = k_add(k, first, j), last = k_expr(k, "min($, #)", place, s->r->count - 1);
     NodeId x = s->c->x;
     at.idx[s->r->d.rank - 1] = cumsum_place(s->l, s->r, s->c, last);
     const KRef v = k_cast(k, rows_operand(s->l, &s->r->d, at, &x), type);
-    k_astore(k, s->held, j, k_select(k, is_inside(s, place), v, neutral(s)));
-    k_set(k, total, join(s, k_get(k, total), k_aload(k, s->held, j, 1)));
+    k_astore(k, s->held, j, k_select(k, is_inside(s, place), v, neutral));
+    k_set(k, total, scan_join(&s->scan, k_get(k, total), k_aload(k, s->held, j, 1)));
     k_end(k);
     return k_get(k, total);
 }
 
-static void store(const Scan *s, Point at, KRef first, KRef before)
+static void store(const Running *s, Point at, KRef first, KRef before)
 {
     Kernel *k = s->l->k;
     const int dtype = lower_node(s->l, s->c->x)->dtype;
     const KRef running = k_var(k, before, s->c->name), j = k_loop(k, HELD, KFOR_UNROLL, "j");
     const KRef place = k_add(k, first, j), so_far = k_get(k, running);
-    const KRef with = join(s, so_far, k_aload(k, s->held, j, 1));
+    const KRef with = scan_join(&s->scan, so_far, k_aload(k, s->held, j, 1));
     at.idx[s->r->d.rank - 1] = cumsum_place(s->l, s->r, s->c, place);
     k_if(k, is_inside(s, place));
     pull_store_root(s->l, &s->r->d, at, k_cast(k, s->c->is_exclusive ? so_far : with, dtype));
@@ -104,27 +101,15 @@ static void store(const Scan *s, Point at, KRef first, KRef before)
     k_end(k);
 }
 
-// What the threads before this one have, behind `carry`, to which all is added.
-static KRef share(const Scan *s, KRef total, KRef carry)
+// Some elements of each thread; carry: what those before all of them are together.
+static void take_part(const Running *s, Point at, KRef first, KRef carry)
 {
     Kernel *k = s->l->k;
-    const int64_t of_segment = s->threads / s->segments;
-    const KRef zero = k_index(k, 0), segment = k_expr(k, "$ / #", s->thread, of_segment);
-    k_barrier(k); // what was shared before has been read
-    k_astore(k, s->totals, s->thread, total);
-    k_barrier(k);
-    k_if(k, k_expr(k, "$ < #", s->thread, s->segments));
-    const KRef first = k_expr(k, "$ * #", s->thread, of_segment);
-    k_astore(k, s->sums, s->thread, join_parts(s, s->totals, first, 0, of_segment));
-    k_end(k);
-    k_barrier(k);
-    const KRef so_far = k_get(k, carry);
-    const KRef far = join_parts(s, s->sums, zero, segment, s->segments);
-    const KRef near = join_parts(s, s->totals, k_expr(k, "$ * #", segment, of_segment),
-                                 k_expr(k, "$ % #", s->thread, of_segment), of_segment);
-    const KRef before = join(s, so_far, join(s, far, near));
-    k_set(k, carry, join(s, so_far, join_parts(s, s->sums, zero, 0, s->segments)));
-    return before;
+    KRef all = 0;
+    const KRef near = scan_before(&s->scan, fetch(s, at, first), &all), so_far = k_get(k, carry);
+    const KRef before = scan_join(&s->scan, so_far, near);
+    k_set(k, carry, scan_join(&s->scan, so_far, all));
+    store(s, at, first, before);
 }
 
 bool cumsum_by_groups(Lower *l, const Rows *r, const Cumsum *c)
@@ -132,24 +117,17 @@ bool cumsum_by_groups(Lower *l, const Rows *r, const Cumsum *c)
     if (!fits(l, r))
         return false;
     Kernel *k = l->k;
-    Scan s = {.l = l, .r = r, .c = c, .threads = threads_of(l, r), .segments = 1};
     Point at = {.lanes = 1, .count = 1};
-    const int type = cumsum_type(l, c);
-    while (s.segments * s.segments < s.threads)
-        s.segments *= 2;
-    k_set_group(k, (uint32_t)s.threads);
+    const int64_t threads = threads_of(l, r);
+    k_set_group(k, (uint32_t)threads);
     KRef row = k_for_group(k, count_rows(r), "row");
     for (uint32_t i = r->n_kept; i-- > 0; row = k_expr(k, "$ / #", row, r->d.extent[i]))
         at.idx[i] = i == 0 ? row : k_expr(k, "$ % #", row, r->d.extent[i]);
-    s.thread = k_thread(k);
-    s.held = k_array(k, type, HELD);
-    s.totals = k_shared(k, type, s.threads);
-    s.sums = k_shared(k, type, s.segments);
-    const KRef carry = k_var(k, neutral(&s), "carry");
-    const KRef part = k_for(k, k_index(k, 0), k_index(k, r->count), s.threads * HELD, KFOR_SERIAL, "part");
-    const KRef first = k_expr(k, "$ + $ * #", part, s.thread, HELD);
-    const KRef total = fetch(&s, at, first);
-    store(&s, at, first, share(&s, total, carry));
+    const Running s = {.l = l, .r = r, .c = c, .scan = scan_new(k, c->fold, cumsum_type(l, c), threads),
+                       .held = k_array(k, cumsum_type(l, c), HELD)};
+    const KRef carry = k_var(k, scan_neutral(&s.scan), "carry");
+    const KRef part = k_for(k, k_index(k, 0), k_index(k, r->count), threads * HELD, KFOR_SERIAL, "part");
+    take_part(&s, at, k_expr(k, "$ + $ * #", part, s.scan.thread, HELD), carry);
     k_ends(k, 2);
     return true;
 }

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // scatter: copies data (not where the result lives in data's own bytes), then applies the updates one after
 // the other. On GPUs, where only one thread keeps an order, a row that is replaced in data's own bytes gets
-// the last of its updates from a team of threads, which sees that no later one has the same row. In all other
-// cases a thread goes over all updates: for an element of the result, or, where these are too many, for all
-// elements of a column.
+// the last of its updates from a team of threads, which sees that no later one has the same row. Of many
+// updates, groups of threads list those of their rows (scatter_group.c). In all other cases a thread goes
+// over all updates: for an element of the result, or, where these are too many, for all elements of a
+// column.
 #include "ir/machine/machine.h"
-#include "passes/lower/operand.h"
+#include "passes/lower/ops/scatter.h"
 
 enum {
     TEAM = 32,           // threads of an update
     GROUP = 128,
     MOST_UPDATES = 32768 // each is compared with all behind it
 };
-
-typedef struct Scatter {
-    NodeId data, indices, updates;
-    OpId join; // of what is there with an update; OP_none: the update replaces it
-    const Shape *shape;
-    bool is_in_place;
-    KRef row;    // of data, while its elements are visited
-    KRef update; // index of the update
-} Scatter;
 
 static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
 {
@@ -46,9 +38,8 @@ static void copy_data(Lower *l, Scatter *s)
     lower_close(l, opened);
 }
 
-// The row that an update goes to, with `inside` = it is one of data's. 64-bit indices are compared in their
-// own type: an index may be narrower on the target.
-static KRef find_row(Lower *l, const Scatter *s, KRef update, KRef *inside)
+// 64-bit indices are compared in their own type: an index may be narrower on the target.
+KRef scatter_row(Lower *l, const Scatter *s, KRef update, KRef *inside)
 {
     Kernel *k = l->k;
     const int dtype = lower_node(l, s->indices)->dtype;
@@ -76,8 +67,7 @@ static void update_point(Lower *l, const Domain *d, Point at, void *ctx)
     const KRef place = operand_index(l, l->root, to);
     KRef value = operand_load(l, s->updates, operand_index(l, s->updates, from), &at, 1);
     if (s->join != OP_none) {
-        const int dtype = lower_node(l, l->root)->dtype;
-        const int type = operand_sum_type((int)dtype_wide((DType)dtype));
+        const int dtype = lower_node(l, l->root)->dtype, type = scatter_type(l);
         const KRef old = k_cast(k, k_load(k, param, place, at.lanes, at.count), type);
         const KRef operand[3] = {old, k_cast(k, value, type), 0};
         value = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);
@@ -99,7 +89,7 @@ static void apply_update(Lower *l, Scatter *s, Point at, bool is_one)
     Domain row = {.rank = s->shape->rank - 1};
     for (uint32_t i = 0; i < row.rank; i++)
         row.extent[i] = s->shape->dim[i + 1];
-    s->row = find_row(l, s, s->update, &inside);
+    s->row = scatter_row(l, s, s->update, &inside);
     k_if(l->k, inside);
     if (is_one || row.rank == 0) {
         update_point(l, &row, at, s);
@@ -148,7 +138,7 @@ static KRef is_replaced(Lower *l, const Scatter *s, KRef lane, int64_t count)
     const KRef first = k_expr(k, "$ + $ + 1", s->update, lane);
     const KRef later = k_for(k, first, k_index(k, count), TEAM, KFOR_SERIAL, "v");
     KRef inside = 0;
-    const KRef row = find_row(l, s, later, &inside), is_same = k_and(k, inside, k_eq(k, row, s->row));
+    const KRef row = scatter_row(l, s, later, &inside), is_same = k_and(k, inside, k_eq(k, row, s->row));
     k_set(k, found, k_select(k, is_same, k_integer(k, DTYPE_i32, 1), k_get(k, found)));
     k_end(k);
     return k_ne(k, k_team(k, KOP_max, k_get(k, found), TEAM), none);
@@ -166,7 +156,7 @@ static void scatter_teams(Lower *l, Scatter *s, int64_t count)
     const KRef number = k_expr(k, "$ * # + $ / #", group, GROUP / TEAM, thread, TEAM);
     const KRef lane = k_expr(k, "$ % #", thread, TEAM);
     s->update = k_expr(k, "min($, #)", number, count - 1);
-    s->row = find_row(l, s, s->update, &inside);
+    s->row = scatter_row(l, s, s->update, &inside);
     const KRef hidden = is_replaced(l, s, lane, count);
     int64_t n = 1;
     for (uint32_t i = 0; i < row.rank; i++)
@@ -196,12 +186,26 @@ static Element element_at(Lower *l, const Scatter *s, const Point *at)
     return e;
 }
 
-static KRef old_element(Lower *l, const Scatter *s, const Element *e)
+int scatter_type(const Lower *l)
+{
+    return operand_sum_type((int)dtype_wide((DType)lower_node(l, l->root)->dtype));
+}
+
+KRef scatter_old(Lower *l, const Scatter *s, const KRef *idx, KRef place)
 {
     const int dtype = lower_node(l, l->root)->dtype;
-    return s->is_in_place
-               ? k_load(l->k, lower_param(l, l->root, PARAM_READ_WRITE), e->place, 1, 1)
-               : operand_scalar(l, s->data, operand_index(l, s->data, e->at->idx), dtype);
+    return s->is_in_place ? k_load(l->k, lower_param(l, l->root, PARAM_READ_WRITE), place, 1, 1)
+                          : operand_scalar(l, s->data, operand_index(l, s->data, idx), dtype);
+}
+
+void scatter_join(Lower *l, const Scatter *s, KRef value, KRef index)
+{
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, l->root)->dtype, type = scatter_type(l);
+    const KRef update = operand_scalar(l, s->updates, index, type);
+    const KRef operand[3] = {k_get(k, value), update, 0};
+    const KRef next = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);
+    k_set(k, value, k_cast(k, next, type));
 }
 
 // Opens the loop over updates.
@@ -209,24 +213,22 @@ static KRef open_updates(Lower *l, const Scatter *s, const Element *e, int64_t c
 {
     Kernel *k = l->k;
     KRef inside = 0;
-    const KRef update = k_loop(k, count, KFOR_SERIAL, "u"), row = find_row(l, s, update, &inside);
+    const KRef update = k_loop(k, count, KFOR_SERIAL, "u"), row = scatter_row(l, s, update, &inside);
     *is_own = k_and(k, inside, k_eq(k, row, e->at->idx[0]));
     return update;
 }
 
-// What is there, changed by each update of its row, and rounded as if it were stored each time.
+// What is there, changed by each update of its row.
 static void join_element(Lower *l, const Scatter *s, Element e, int64_t count)
 {
     Kernel *k = l->k;
-    const int dtype = lower_node(l, l->root)->dtype, type = operand_sum_type((int)dtype_wide((DType)dtype));
-    const KRef value = k_var(k, k_cast(k, old_element(l, s, &e), type), "value");
+    const int dtype = lower_node(l, l->root)->dtype;
+    const KRef old = scatter_old(l, s, e.at->idx, e.place);
+    const KRef value = k_var(k, k_cast(k, old, scatter_type(l)), "value");
     KRef is_own = 0;
     e.from[0] = open_updates(l, s, &e, count, &is_own);
     k_if(k, is_own);
-    const KRef update = operand_scalar(l, s->updates, operand_index(l, s->updates, e.from), type);
-    const KRef operand[3] = {k_get(k, value), update, 0};
-    const KRef next = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);
-    k_set(k, value, k_cast(k, next, type));
+    scatter_join(l, s, value, operand_index(l, s->updates, e.from));
     k_ends(k, 2);
     operand_store(l, lower_param(l, l->root, PARAM_READ_WRITE), e.place, k_cast(k, k_get(k, value), dtype),
                   e.at);
@@ -248,7 +250,7 @@ static void replace_element(Lower *l, const Scatter *s, Element e, int64_t count
     operand_store(l, param, e.place, operand_load(l, s->updates, from, e.at, 1), e.at);
     if (!s->is_in_place) {
         k_else(k);
-        operand_store(l, param, e.place, old_element(l, s, &e), e.at);
+        operand_store(l, param, e.place, scatter_old(l, s, e.at->idx, e.place), e.at);
     }
     k_end(k);
 }
@@ -300,6 +302,8 @@ void lower_scatter(Lower *l)
         scatter_teams(l, &s, count);
         return;
     }
+    if (scatter_by_groups(l, &s, count))
+        return;
     if (l->caps->is_gpu && has_elements(l, &s, count)) {
         scatter_elements(l, &s, count);
         return;

@@ -3,10 +3,11 @@
 // and when the memory for them is full, it is sorted and all but the best are dropped; so each element is
 // compared once, in vectors, and few are sorted. A few best are in order all the time. Else an insertion into
 // a short list for few, or a merge sort of all positions. On GPUs a group searches a line for a few best, one
-// after the other. For more of them a thread has an element and counts those that come before it, unless
-// lines are so long, or so many, that a thread for each of these is faster.
+// after the other; where up to 1024 are wanted of long lines, it finds the last of them first
+// (top_k_level.c). Else a thread has an element and counts those that come before it, unless lines are so
+// long, or so many, that a thread for each of these is faster.
 #include "ir/machine/machine.h"
-#include "passes/lower/ops/sort.h"
+#include "passes/lower/ops/top_k.h"
 #include <math.h>
 
 enum {
@@ -16,15 +17,7 @@ enum {
     FEW_BEST = 64,    // so many are kept in order: each better one moves those behind it
 };
 
-typedef struct TopK {
-    NodeId x, places; // places: the result node, 0 = nobody asks
-    uint32_t axis;
-    int64_t n, k;
-    bool finds_largest;
-    KRef idx[SHAPE_MAX_RANK]; // of the line
-} TopK;
-
-static KRef load(Lower *l, const TopK *t, KRef position)
+KRef top_k_load(Lower *l, const TopK *t, KRef position)
 {
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i < SHAPE_MAX_RANK; i++)
@@ -38,7 +31,7 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
     const TopK *t = ctx;
     Kernel *k = l->k;
     const int type = operand_sum_type(lower_node(l, t->x)->dtype);
-    const KRef va = load(l, t, a), vb = load(l, t, b);
+    const KRef va = top_k_load(l, t, a), vb = top_k_load(l, t, b);
     KRef x = k_cast(k, va, type), y = k_cast(k, vb, type);
     if (type == DTYPE_bool) {
         x = k_cast(k, x, KT_INDEX);
@@ -53,10 +46,10 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
     return k_expr(k, "$ & ($ | $)", small_is_number, wins, large_is_nan);
 }
 
-static void store(Lower *l, TopK *t, KRef rank, KRef position)
+void top_k_store(Lower *l, TopK *t, KRef rank, KRef position)
 {
     Kernel *k = l->k;
-    const KRef value = load(l, t, position);
+    const KRef value = top_k_load(l, t, position);
     t->idx[t->axis] = rank;
     k_store(k, lower_param(l, l->root, PARAM_WRITE), operand_index(l, l->root, t->idx), value, 1);
     if (t->places != 0)
@@ -71,7 +64,7 @@ static void emit_line(Lower *l, TopK *t, Sort *s)
     const KRef sorted = inserts ? sort_first(l, s, t->k) : sort_positions(l, s);
     const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
     const KRef at = inserts ? k_aload(k, sorted, i, 1) : k_load(k, s->scratch, k_add(k, sorted, i), 1, 1);
-    store(l, t, i, k_cast(k, at, KT_INDEX));
+    top_k_store(l, t, i, k_cast(k, at, KT_INDEX));
     k_end(k);
 }
 
@@ -84,11 +77,6 @@ typedef struct Best {
     KRef moved;              // of few: an array for the keys while they move; else 0
 } Best;
 
-static SortOrder order_of(const TopK *t)
-{
-    return t->finds_largest ? SORT_FALLING : SORT_RISING;
-}
-
 static KRef no_limit(Kernel *k)
 {
     return k_bitnot(k, k_integer(k, DTYPE_u64, 0));
@@ -98,7 +86,7 @@ static KRef no_limit(Kernel *k)
 static void set_last(Lower *l, const TopK *t, const Best *b)
 {
     const KRef position = sort_position(l, k_get(l->k, b->limit));
-    k_set(l->k, b->last, k_cast(l->k, load(l, t, position), DTYPE_f32));
+    k_set(l->k, b->last, k_cast(l->k, top_k_load(l, t, position), DTYPE_f32));
 }
 
 // Puts a key among few that are in order behind a 0, and drops the last one.
@@ -149,7 +137,7 @@ static void collect(Lower *l, const TopK *t, const Best *b, KRef begin, KRef end
     const KRef j = k_for(k, begin, end, 1, KFOR_SERIAL, "j");
     if (b->last != 0)
         k_if(k, may_be_better(l, t, b, j, 1));
-    const KRef key = k_var(k, sort_key(l, load(l, t, j), j, order_of(t)), "key");
+    const KRef key = k_var(k, sort_key(l, top_k_load(l, t, j), j, top_k_order(t)), "key");
     k_if(k, k_lt(k, k_get(k, key), k_get(k, b->limit)));
     if (b->moved != 0)
         insert(l, t, b, k_get(k, key));
@@ -228,7 +216,7 @@ static void emit_line_by_keys(Lower *l, TopK *t)
     b.keys = lower_param_scratch(l, "keys", DTYPE_u64, (uint64_t)(2 * b.most));
     if (takes_all) {
         const KRef j = k_loop(k, t->n, KFOR_SERIAL, "j");
-        k_store(k, b.keys, j, sort_key(l, load(l, t, j), j, order_of(t)), 1);
+        k_store(k, b.keys, j, sort_key(l, top_k_load(l, t, j), j, top_k_order(t)), 1);
         k_end(k);
         sort_keys(l, b.keys, k_index(k, t->n), t->n);
     } else {
@@ -236,7 +224,7 @@ static void emit_line_by_keys(Lower *l, TopK *t)
     }
     const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
     const KRef from = k_expr(k, "$ + #", i, b.moved != 0 ? 1 : 0);
-    store(l, t, i, sort_position(l, k_load(k, b.keys, from, 1, 1)));
+    top_k_store(l, t, i, sort_position(l, k_load(k, b.keys, from, 1, 1)));
     k_end(k);
 }
 
@@ -279,7 +267,7 @@ static void emit_counting(Lower *l, TopK *t, const Domain *elements)
         t->idx[i] = at.idx[i];
     const KRef rank = count_before(l, t, at.idx[t->axis]);
     k_if(k, k_expr(k, "$ < #", rank, t->k));
-    store(l, t, rank, at.idx[t->axis]);
+    top_k_store(l, t, rank, at.idx[t->axis]);
     k_end(k);
     lower_close(l, opened);
 }
@@ -288,19 +276,26 @@ static void emit_counting(Lower *l, TopK *t, const Domain *elements)
 
 enum {
     ROUNDS_MOST = 32,    // best ones
-    ROUNDS_LEAST = 64,   // elements of a line
+    ROUNDS_LEAST = 64,   // elements of a line,
+    ROUNDS_SHARE = 10,   // for each best one so many: a round takes as long as so many comparisons,
+    ROUNDS_MANY = 32,    // and where lines are so many that a thread could have each,
+    LINES_SHARE = 4,     // a part of the threads of the device
     ROUND_THREADS = 256, // where there are lines for all processors
     LEAST_THREADS = 32,
     FEW_LINES = 2 // of each processor
 };
 
-static bool takes_rounds(const Lower *l, const TopK *t)
+static bool takes_rounds(const Lower *l, const TopK *t, int64_t lines)
 {
-    return l->caps->is_gpu && l->caps->shared_bytes != 0 && t->k <= ROUNDS_MOST && t->n >= ROUNDS_LEAST &&
-           t->n < INT32_MAX && dtype_info[lower_node(l, t->x)->dtype].bytes <= 4;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0)
+        return false;
+    const bool has_many = lines >= (int64_t)gpu_about_threads(l->caps->gpu) / LINES_SHARE;
+    return t->k <= ROUNDS_MOST && t->n >= ROUNDS_LEAST &&
+           t->n >= t->k * (has_many ? ROUNDS_MANY : ROUNDS_SHARE) && t->n < INT32_MAX &&
+           dtype_info[lower_node(l, t->x)->dtype].bytes <= 4;
 }
 
-static uint32_t round_threads(const Lower *l, const TopK *t, int64_t lines)
+uint32_t top_k_threads(const Lower *l, const TopK *t, int64_t lines)
 {
     const uint32_t most =
         lines < FEW_LINES * l->caps->gpu->processors ? l->caps->group_threads : ROUND_THREADS;
@@ -308,6 +303,18 @@ static uint32_t round_threads(const Lower *l, const TopK *t, int64_t lines)
     while (2 * threads <= most && 2 * threads <= t->n)
         threads *= 2;
     return threads;
+}
+
+void top_k_open_line(Lower *l, TopK *t, const Domain *lines, uint32_t threads)
+{
+    Kernel *k = l->k;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < lines->rank; i++)
+        count *= lines->extent[i];
+    k_set_group(k, threads);
+    KRef line = k_for_group(k, count, "line");
+    for (uint32_t i = lines->rank; i-- > 0; line = k_expr(k, "$ / #", line, lines->extent[i]))
+        t->idx[i] = k_expr(k, "$ % #", line, lines->extent[i]);
 }
 
 // What comes first of a thread's elements behind those that were found: its rank and its place.
@@ -321,7 +328,7 @@ static Found search_line(Lower *l, const TopK *t, const Found *last, uint32_t th
     const KRef nowhere = k_integer(k, DTYPE_i32, INT32_MAX);
     const Found best = {k_var(k, k_integer(k, DTYPE_u32, UINT32_MAX), "best"), k_var(k, nowhere, "where")};
     const KRef i = k_for(k, k_thread(k), k_index(k, t->n), threads, KFOR_SERIAL, "r");
-    const KRef rank = sort_rank(l, load(l, t, i), order_of(t)), place = k_cast(k, i, DTYPE_i32);
+    const KRef rank = sort_rank(l, top_k_load(l, t, i), top_k_order(t)), place = k_cast(k, i, DTYPE_i32);
     const KRef was = k_get(k, last->rank), is_same = k_eq(k, rank, was);
     const KRef is_behind = k_expr(k, "$ | ($ & $)", k_lt(k, was, rank), is_same,
                                   k_lt(k, k_get(k, last->place), place));
@@ -337,11 +344,8 @@ static Found search_line(Lower *l, const TopK *t, const Found *last, uint32_t th
 static void emit_rounds(Lower *l, TopK *t, const Domain *lines, int64_t n_lines)
 {
     Kernel *k = l->k;
-    const uint32_t threads = round_threads(l, t, n_lines);
-    k_set_group(k, threads);
-    KRef line = k_for_group(k, n_lines, "line");
-    for (uint32_t i = lines->rank; i-- > 0; line = k_expr(k, "$ / #", line, lines->extent[i]))
-        t->idx[i] = k_expr(k, "$ % #", line, lines->extent[i]);
+    const uint32_t threads = top_k_threads(l, t, n_lines);
+    top_k_open_line(l, t, lines, threads);
     const Found last = {k_var(k, k_integer(k, DTYPE_u32, 0), "rank"),
                         k_var(k, k_integer(k, DTYPE_i32, -1), "place")};
     const KRef i = k_loop(k, t->k, KFOR_SERIAL, "i");
@@ -353,7 +357,7 @@ static void emit_rounds(Lower *l, TopK *t, const Domain *lines, int64_t n_lines)
     k_set(k, last.rank, top);
     k_set(k, last.place, first);
     k_if(k, k_expr(k, "$ == 0", k_thread(k)));
-    store(l, t, i, k_cast(k, first, KT_INDEX));
+    top_k_store(l, t, i, k_cast(k, first, KT_INDEX));
     k_ends(k, 3);
 }
 
@@ -371,11 +375,14 @@ void lower_top_k(Lower *l)
     if (shape_numel(n->shape) == 0)
         return;
     Domain lines = domain_of(x);
-    if (takes_rounds(l, &t)) {
-        lines.extent[t.axis] = 1;
-        emit_rounds(l, &t, &lines, shape_numel(x) / t.n);
+    Domain single = lines;
+    single.extent[t.axis] = 1;
+    if (takes_rounds(l, &t, shape_numel(x) / t.n)) {
+        emit_rounds(l, &t, &single, shape_numel(x) / t.n);
         return;
     }
+    if (top_k_by_level(l, &t, &single, shape_numel(x) / t.n))
+        return;
     if (counts_ranks(l, &t, shape_numel(x))) {
         emit_counting(l, &t, &lines);
         return;

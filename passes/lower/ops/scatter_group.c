@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// scatter on GPUs with many updates. A group has some rows of the result. It looks at all updates, a part of
+// them at a time, of which each thread has neighbours, and by how many of those before are for its rows
+// (scan.h) lists these in shared memory, in their order. Then each thread has some elements of the rows and
+// goes over the list, so that what comes together in an element is added in the order of the updates.
+#include "ir/machine/machine.h"
+#include "passes/lower/ops/scan.h"
+#include "passes/lower/ops/scatter.h"
+#include <math.h>
+
+enum {
+    LEAST = 1024, // updates
+    EACH = 16,    // of a thread at a time
+    LISTED = 1024,
+    SPARE = 1024,       // bytes of shared memory
+    LEAST_THREADS = 64
+};
+// What an update costs that is looked at, in entries of a list.
+static const double look_cost = 2.5;
+
+typedef struct Share {
+    Lower *l;
+    const Scatter *s;
+    int64_t count, own, columns, threads; // own: rows of a group; columns: elements of a row
+    Scan scan;
+    KRef first;         // row of the group
+    KRef rows, numbers; // of the list, shared: rows from the first one on, numbers of the updates
+} Share;
+
+// The row of an update, from the group's first one on; is_own: whether it is the group's.
+static KRef own_row(const Share *s, KRef update, KRef *is_own)
+{
+    Kernel *k = s->l->k;
+    KRef inside = 0;
+    const KRef row = k_sub(k, scatter_row(s->l, s->s, update, &inside), s->first);
+    *is_own = k_expr(k, "$ & 0 <= $ & $ < #", inside, row, row, s->own);
+    return row;
+}
+
+// Opens the loop over the updates of a thread.
+static KRef open_updates(const Share *s, KRef part)
+{
+    Kernel *k = s->l->k;
+    const KRef first = k_expr(k, "($ * # + $) * #", part, s->threads, s->scan.thread, EACH);
+    return k_for(k, first, k_expr(k, "min($ + #, #)", first, EACH, s->count), 1, KFOR_SERIAL, "u");
+}
+
+static KRef count_own(const Share *s, KRef part)
+{
+    Kernel *k = s->l->k;
+    const KRef count = k_var(k, k_integer(k, DTYPE_i32, 0), "count");
+    KRef is_own = 0;
+    (void)own_row(s, open_updates(s, part), &is_own);
+    k_set(k, count,
+          k_add(k, k_get(k, count),
+                k_select(k, is_own, k_integer(k, DTYPE_i32, 1), k_integer(k, DTYPE_i32, 0))));
+    k_end(k);
+    return k_get(k, count);
+}
+
+// Those of the group's updates that have numbers from `window` on: to the list.
+static void list_own(const Share *s, KRef part, KRef before, KRef window)
+{
+    Kernel *k = s->l->k;
+    const KRef at = k_var(k, k_sub(k, k_cast(k, before, KT_INDEX), window), "at");
+    const KRef update = open_updates(s, part);
+    KRef is_own = 0;
+    const KRef row = own_row(s, update, &is_own), place = k_get(k, at);
+    k_if(k, k_expr(k, "$ & 0 <= $ & $ < #", is_own, place, place, LISTED));
+    k_astore(k, s->rows, place, k_cast(k, row, DTYPE_i32));
+    k_astore(k, s->numbers, place, k_cast(k, update, DTYPE_i32));
+    k_end(k);
+    k_set(k, at, k_add(k, place, k_select(k, is_own, k_index(k, 1), k_index(k, 0))));
+    k_end(k);
+}
+
+// An element of the group's rows.
+typedef struct Spot {
+    KRef row, place; // row: from the group's first one on; place: in the result
+    KRef idx[SHAPE_MAX_RANK];
+} Spot;
+
+// Opens the loop over the elements of a thread, and what is only done for those that there are: close both.
+static Spot open_elements(const Share *s)
+{
+    Kernel *k = s->l->k;
+    const Shape *shape = s->s->shape;
+    const KRef i = k_for(k, s->scan.thread, k_index(k, s->own * s->columns), s->threads, KFOR_SERIAL, "e");
+    Spot e = {.row = k_expr(k, "$ / #", i, s->columns)};
+    KRef rest = k_expr(k, "$ % #", i, s->columns);
+    e.idx[0] = k_add(k, s->first, e.row);
+    k_if(k, k_expr(k, "$ < #", e.idx[0], shape->dim[0]));
+    for (uint32_t axis = shape->rank; axis-- > 1; rest = k_expr(k, "$ / #", rest, shape->dim[axis]))
+        e.idx[axis] = axis == 1 ? rest : k_expr(k, "$ % #", rest, shape->dim[axis]);
+    e.place = operand_index(s->l, s->l->root, e.idx);
+    return e;
+}
+
+static void store(const Share *s, const Spot *e, KRef value)
+{
+    k_store(s->l->k, lower_param(s->l, s->l->root, PARAM_READ_WRITE), e->place, value, 1);
+}
+
+static void copy_rows(const Share *s)
+{
+    const Spot e = open_elements(s);
+    store(s, &e, scatter_old(s->l, s->s, e.idx, e.place));
+    k_ends(s->l->k, 2);
+}
+
+static KRef update_index(const Share *s, const Spot *e, KRef listed)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < s->s->shape->rank; i++)
+        idx[i] = i == 0 ? k_cast(s->l->k, k_aload(s->l->k, s->numbers, listed, 1), KT_INDEX) : e->idx[i];
+    return operand_index(s->l, s->s->updates, idx);
+}
+
+static KRef is_of_row(const Share *s, const Spot *e, KRef listed)
+{
+    Kernel *k = s->l->k;
+    return k_eq(k, k_cast(k, k_aload(k, s->rows, listed, 1), KT_INDEX), e->row);
+}
+
+// What is there, joined with all listed updates of its row.
+static void join_listed(const Share *s, const Spot *e, KRef listed)
+{
+    Kernel *k = s->l->k;
+    const uint32_t param = lower_param(s->l, s->l->root, PARAM_READ_WRITE);
+    const int type = scatter_type(s->l), dtype = lower_node(s->l, s->l->root)->dtype;
+    const KRef value = k_var(k, k_cast(k, k_load(k, param, e->place, 1, 1), type), "value");
+    const KRef i = k_for(k, k_index(k, 0), listed, 1, KFOR_SERIAL, "i");
+    k_if(k, is_of_row(s, e, i));
+    scatter_join(s->l, s->s, value, update_index(s, e, i));
+    k_ends(k, 2);
+    store(s, e, k_cast(k, k_get(k, value), dtype));
+}
+
+// The last listed update of its row.
+static void replace_listed(const Share *s, const Spot *e, KRef listed)
+{
+    Kernel *k = s->l->k;
+    const KRef last = k_var(k, k_index(k, -1), "last");
+    const KRef i = k_for(k, k_index(k, 0), listed, 1, KFOR_SERIAL, "i");
+    k_set(k, last, k_select(k, is_of_row(s, e, i), i, k_get(k, last)));
+    k_end(k);
+    k_if(k, k_expr(k, "0 <= $", k_get(k, last)));
+    const KRef index = update_index(s, e, k_get(k, last));
+    store(s, e, k_load(k, lower_param(s->l, s->s->updates, PARAM_READ), index, 1, 1));
+    k_end(k);
+}
+
+static void take_listed(const Share *s, KRef listed)
+{
+    const Spot e = open_elements(s);
+    if (s->s->join != OP_none)
+        join_listed(s, &e, listed);
+    else
+        replace_listed(s, &e, listed);
+    k_ends(s->l->k, 2);
+}
+
+static void take_part(const Share *s, KRef part)
+{
+    Kernel *k = s->l->k;
+    KRef all = 0;
+    const KRef before = scan_before(&s->scan, count_own(s, part), &all), end = k_cast(k, all, KT_INDEX);
+    const KRef window = k_for(k, k_index(k, 0), end, LISTED, KFOR_SERIAL, "window");
+    k_barrier(k); // what was listed before has been read
+    list_own(s, part, before, window);
+    k_barrier(k);
+    take_listed(s, k_expr(k, "min($ - $, #)", end, window, LISTED));
+    k_end(k);
+}
+
+// Rows of a group: few groups look at few updates, of which each is in a short list where groups are many.
+static int64_t rows_of_group(const Lower *l, int64_t rows, int64_t columns)
+{
+    const int64_t processors = l->caps->gpu->processors;
+    int64_t groups = (int64_t)sqrt((double)(rows * columns) / look_cost);
+    groups = groups < processors ? processors : groups;
+    return ceil_div(rows, groups < rows ? groups : rows);
+}
+
+static bool fits(const Lower *l, const Scatter *s, int64_t count)
+{
+    const int64_t bytes =
+        (2 * LISTED + 2 * (int64_t)l->caps->group_threads) * (int64_t)sizeof(int32_t) + SPARE;
+    return l->caps->is_gpu && bytes <= (int64_t)l->caps->shared_bytes && count >= LEAST &&
+           count < INT32_MAX && s->shape->dim[0] < INT32_MAX && shape_numel(s->shape) > 0 &&
+           shape_numel(lower_node(l, s->updates)->shape) > 0;
+}
+
+bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
+{
+    if (!fits(l, s, count))
+        return false;
+    Kernel *k = l->k;
+    const int64_t rows = s->shape->dim[0], columns = shape_numel(s->shape) / rows;
+    Share g = {.l = l, .s = s, .count = count, .columns = columns, .threads = LEAST_THREADS};
+    g.own = rows_of_group(l, rows, columns);
+    while (2 * g.threads <= l->caps->group_threads && g.threads * EACH < count)
+        g.threads *= 2;
+    k_set_group(k, (uint32_t)g.threads);
+    g.first = k_expr(k, "$ * #", k_for_group(k, ceil_div(rows, g.own), "rows"), g.own);
+    g.scan = scan_new(k, &row_fold_sum, DTYPE_i32, g.threads);
+    g.rows = k_shared(k, DTYPE_i32, LISTED);
+    g.numbers = k_shared(k, DTYPE_i32, LISTED);
+    if (!s->is_in_place)
+        copy_rows(&g);
+    take_part(&g, k_loop(k, ceil_div(count, g.threads * EACH), KFOR_SERIAL, "part"));
+    k_ends(k, 2);
+    return true;
+}
