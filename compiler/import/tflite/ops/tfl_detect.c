@@ -88,7 +88,8 @@ static void suppress_one_class(TflNode *n, bool has_scores)
     const int64_t size = s.most;
     if (limit[0] <= 0 && s.most > 1)
         s.most = 1; // all boxes have that much in common
-    s.iou = nextafterf((float)limit[0], -INFINITY); // the op keeps a box with that much in common
+    const float below = nextafterf((float)limit[0], -INFINITY); // the op keeps a box with that much in common
+    s.iou = below < 0 ? 0 : below < 1 ? below : 1;
     s.score = nextafterf((float)limit[1], INFINITY);
     s.rows = s.most < boxes ? s.most : boxes;
     s.boxes = tfl_reshape(n, s.boxes, (const Dim[]){1, boxes, 4}, 3);
