@@ -458,7 +458,7 @@ static uint32_t open_by_stride(Lower *l, const Domain *d, const Access *out, Poi
     return opened;
 }
 
-static bool has_live(const Domain *d)
+bool domain_has_live(const Domain *d)
 {
     for (uint32_t i = 0; i < d->rank; i++)
         if (d->live[i].size != 0)
@@ -488,7 +488,7 @@ void lower_map(Lower *l, MapFn fn, void *ctx, MapLanes lanes)
             inner = i;
     const uint8_t width = d.rank > 0 && lanes == MAP_VECTOR ? domain_lanes(l, &d, inner) : 1;
     Point at = {.lanes = 1, .count = 1};
-    if (l->caps->is_gpu && d.rank > 0 && inner != d.rank - 1 && !has_live(&d)) {
+    if (l->caps->is_gpu && d.rank > 0 && inner != d.rank - 1 && !domain_has_live(&d)) {
         const uint32_t n = open_by_stride(l, &d, out, &at);
         map_point(l, &d, at, &m);
         lower_close(l, n);

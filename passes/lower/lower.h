@@ -190,6 +190,8 @@ typedef struct AxisMap {
 Domain domain_of(const Shape *s);
 // Ends the loops over a value's axes, which are the domain's, where its live elements end.
 void domain_trim(const Lower *l, Domain *d, NodeId id);
+// Does an axis end earlier than its extent in some runs?
+bool domain_has_live(const Domain *d);
 // Adds the access to a stored value, broadcast against the domain's axes (aligned at the last one).
 void domain_add(Lower *l, Domain *d, NodeId id);
 // The access to a value, or NULL.

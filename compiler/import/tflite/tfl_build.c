@@ -125,6 +125,17 @@ NodeId tfl_clamp(TflNode *n, NodeId x, double lo, double hi)
     return tfl_op3(n, OP_clamp, x, tfl_number(n, t, lo), tfl_number(n, t, hi));
 }
 
+NodeId tfl_counted(TflNode *n, int64_t count)
+{
+    if (n->failed || !tfl_spend(n, (uint64_t)count))
+        return 0;
+    Tensor data = tensor_new(n->model->arena, DTYPE_i64, 1, &count);
+    for (int64_t i = 0; i < count; i++)
+        tensor_set_i64(&data, i, i);
+    const Shape s = shape_of(1, &count);
+    return tfl_const(n, DTYPE_i64, &s, data.data);
+}
+
 NodeId tfl_ints(TflNode *n, DType t, const int64_t *v, uint32_t count)
 {
     const int64_t size = count;

@@ -143,6 +143,7 @@ NodeId tfl_clamp(TflNode *n, NodeId x, double lo, double hi);
 NodeId tfl_const(TflNode *n, DType t, const Shape *s,
                  const void *data);                                     // data must live as long as the graph
 NodeId tfl_ints(TflNode *n, DType t, const int64_t *v, uint32_t count); // [count]
+NodeId tfl_counted(TflNode *n, int64_t count);                          // i64: 0, 1 .. count - 1
 NodeId tfl_cast(TflNode *n, NodeId a, DType to);
 NodeId tfl_reshape(TflNode *n, NodeId a, const Dim *dims, uint32_t rank); // one may be -1
 NodeId tfl_reshape_like(TflNode *n, NodeId a, const Shape *s);

@@ -39,6 +39,13 @@ int64_t conv_at_or(const Node *n, AttrId id, uint32_t axis, uint32_t n_spatial, 
 Conv conv_of(const Lower *l, NodeId id);
 // Windows over the spatial axes of an input that is at x: all of the shape but n, ic and oc.
 void conv_set_axes(Conv *c, const Loc *x, const TileAxis *axis, uint32_t spatial);
+// Constant weights [outputs, channels, taps] as a parameter that has them by tap, then by output.
+typedef struct TapWeights {
+    const unsigned char *data; // lives as long as the kernels
+    int64_t outputs, channels, taps;
+    DType type;
+} TapWeights;
+uint32_t conv_param_by_tap(Lower *l, const TapWeights *w);
 Point conv_point(const Domain *d, KRef image, KRef channel, KRef row, KRef column);
 // The input of a convolution, for a tile to read.
 TileInput conv_tile_input(Lower *l, const Conv *c);

@@ -14,7 +14,6 @@
 #include "passes/units.h"
 #include "passes/lower/wide.h"
 #include <math.h>
-#include <string.h>
 
 enum { MOST_TAPS = UNITS_MOST_TAPS, MOST_PIXELS = 4, THREADS_OF_PROCESSOR = 512, LONG_THREADS = 128 };
 
@@ -109,22 +108,6 @@ static bool fits(Lower *l, const Conv *c, const Domain *d, GpuDepthwise *out)
 
 // --- weights ---------------------------------------------------------------------------------------
 
-typedef struct Weights {
-    const unsigned char *data;
-    int64_t taps, channels;
-    size_t bytes; // of an element
-} Weights;
-
-static void fill_weights(const void *ctx, void *out)
-{
-    const Weights *w = ctx;
-    unsigned char *to = out;
-    for (int64_t c = 0; c < w->channels; c++)
-        for (int64_t t = 0; t < w->taps; t++)
-            memcpy(to + (size_t)(t * w->channels + c) * w->bytes,
-                   w->data + (size_t)(c * w->taps + t) * w->bytes, w->bytes);
-}
-
 // Bytes as floats: all threads would convert the same ones.
 static const unsigned char *as_floats(const GpuDepthwise *s)
 {
@@ -147,13 +130,11 @@ static uint32_t weights_of(const GpuDepthwise *s)
     Lower *l = s->l;
     if (!s->is_packed)
         return lower_param(l, s->c->w, PARAM_READ);
-    Weights *w = ARENA_NEW(l->pass->perm, Weights);
-    *w = (Weights){s->c->bytes != NULL ? as_floats(s)
-                                       : node_attr(lower_node(l, s->c->w), A_const_data)->u.blob,
-                   frames_of(s->c) * s->c->s.kh * s->c->s.kw, s->c->group * s->c->s.oc,
-                   dtype_info[weight_type(s)].bytes};
-    return lower_param_filled(l, "taps", weight_type(s), fill_weights, w,
-                              (uint64_t)(w->taps * w->channels) * w->bytes);
+    const TapWeights taps = {s->c->bytes != NULL ? as_floats(s)
+                                                 : node_attr(lower_node(l, s->c->w), A_const_data)->u.blob,
+                             1, s->c->group * s->c->s.oc, frames_of(s->c) * s->c->s.kh * s->c->s.kw,
+                             weight_type(s)};
+    return conv_param_by_tap(l, &taps);
 }
 
 static bool has_finite_weights(const Lower *l, NodeId id)

@@ -9,7 +9,6 @@
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/wide.h"
 #include <math.h>
-#include <string.h>
 
 enum {
     MOST_OUTPUTS = 3,
@@ -86,33 +85,13 @@ static void choose(FewConv *s)
 
 // --- weights ---------------------------------------------------------------------------------------
 
-typedef struct FewWeights {
-    const unsigned char *data; // [outputs, channels, taps]
-    int64_t outputs, channels, taps;
-    size_t bytes; // of an element
-} FewWeights;
-
-// By tap, then by output, channels last.
-static void fill_weights(const void *ctx, void *out)
-{
-    const FewWeights *w = ctx;
-    unsigned char *to = out;
-    for (int64_t t = 0; t < w->taps; t++)
-        for (int64_t o = 0; o < w->outputs; o++)
-            for (int64_t c = 0; c < w->channels; c++, to += w->bytes)
-                memcpy(to, w->data + (size_t)((o * w->channels + c) * w->taps + t) * w->bytes, w->bytes);
-}
-
 static uint32_t packed_weights(const FewConv *s)
 {
-    Lower *l = s->l;
-    const Node *w = lower_node(l, s->c->w);
+    const Node *w = lower_node(s->l, s->c->w);
     const TileShape *t = &s->c->s;
-    const int64_t numel = shape_numel(w->shape);
-    FewWeights *f = ARENA_NEW(l->pass->perm, FewWeights);
-    *f = (FewWeights){node_attr(w, A_const_data)->u.blob, t->oc, t->ic, numel / (t->oc * t->ic),
-                      dtype_info[w->dtype].bytes};
-    return lower_param_filled(l, "taps", (DType)w->dtype, fill_weights, f, (uint64_t)numel * f->bytes);
+    const TapWeights taps = {node_attr(w, A_const_data)->u.blob, t->oc, t->ic,
+                             shape_numel(w->shape) / (t->oc * t->ic), (DType)w->dtype};
+    return conv_param_by_tap(s->l, &taps);
 }
 
 // --- one thread ------------------------------------------------------------------------------------

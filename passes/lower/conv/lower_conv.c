@@ -21,6 +21,26 @@ bool conv_can_pack(const Lower *l, NodeId w)
            (!l->caps->is_gpu && l->caps->f32_lanes > 1 && lower_loc(l, w)->buf != 0);
 }
 
+static void fill_by_tap(const void *ctx, void *out)
+{
+    const TapWeights *w = ctx;
+    const size_t bytes = dtype_info[w->type].bytes;
+    unsigned char *to = out;
+    for (int64_t t = 0; t < w->taps; t++)
+        for (int64_t o = 0; o < w->outputs; o++)
+            for (int64_t c = 0; c < w->channels; c++, to += bytes)
+                memcpy(to, w->data + (size_t)((o * w->channels + c) * w->taps + t) * bytes, bytes);
+}
+
+uint32_t conv_param_by_tap(Lower *l, const TapWeights *w)
+{
+    rlx_assert(w->data != NULL && w->outputs >= 0 && w->channels >= 0 && w->taps >= 0);
+    TapWeights *kept = ARENA_NEW(l->pass->perm, TapWeights);
+    *kept = *w;
+    return lower_param_filled(l, "taps", w->type, fill_by_tap, kept,
+                              (uint64_t)(w->outputs * w->channels * w->taps) * dtype_info[w->type].bytes);
+}
+
 enum { MAX_SCALAR_GROUPS = 8 };
 
 bool conv_has_many_groups(const Lower *l, int64_t groups)

@@ -165,20 +165,12 @@ static void emit_rows(const IntTiles *t)
 
 // --- which products ------------------------------------------------------------------------------
 
-static bool has_live(const Domain *d)
-{
-    for (uint32_t i = 0; i < d->rank; i++)
-        if (d->live[i].size != 0)
-            return true;
-    return false;
-}
-
 bool int_tiles_lower(Lower *l, const Matmul *x)
 {
     const DType type = (DType)lower_node(l, l->anchor)->dtype;
     if (!l->caps->prefers_ints || l->caps->threads > 1 || (type != DTYPE_i32 && type != DTYPE_i64) ||
         x->a_is_vector || x->b_is_vector || x->k_live != 0 || x->k < 1 || x->m < 1 || x->n < 1 ||
-        x->norm != 0 || x->scale != 1 || has_live(&x->d))
+        x->norm != 0 || x->scale != 1 || domain_has_live(&x->d))
         return false;
     Point batch = {.lanes = 1, .count = 1};
     IntTiles t = {.l = l,

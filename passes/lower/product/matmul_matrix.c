@@ -42,14 +42,6 @@ static Tile tile_of(Lower *l, const Matmul *x, MatrixStore *store)
     return t;
 }
 
-static bool has_live(const Domain *d)
-{
-    for (uint32_t i = 0; i < d->rank; i++)
-        if (d->live[i].size != 0)
-            return true;
-    return false;
-}
-
 bool matmul_fits_matrix(const Lower *l, const Matmul *joined)
 {
     const int type = lower_node(l, joined->a)->dtype;
@@ -63,9 +55,9 @@ bool matmul_fits_panels(const Lower *l, const Matmul *joined)
     const TileShape pixels = shape_of_pixels(l, joined);
     const double vectors = (double)joined->k / 2 * (double)ceil_div(joined->n, MATRIX_LANES);
     return lower_node(l, joined->a)->dtype == DTYPE_bf16 && lower_node(l, joined->b)->dtype == DTYPE_bf16 &&
-           joined->m >= MIN_PANEL_ROWS && joined->k > 1 && joined->k_live == 0 && !has_live(&joined->d) &&
-           joined->a_k == 1 && (joined->b_k == 1 || joined->b_col == 1) && joined->scale == 1 &&
-           matrix_is_worthwhile(l, &pixels, vectors * PAIR_CYCLES);
+           joined->m >= MIN_PANEL_ROWS && joined->k > 1 && joined->k_live == 0 &&
+           !domain_has_live(&joined->d) && joined->a_k == 1 && (joined->b_k == 1 || joined->b_col == 1) &&
+           joined->scale == 1 && matrix_is_worthwhile(l, &pixels, vectors * PAIR_CYCLES);
 }
 
 void matmul_on_matrix(Lower *l, const Matmul *x)

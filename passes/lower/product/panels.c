@@ -130,14 +130,6 @@ static void emit_columns(Lower *l, Panel *p)
         emit_rows(l, p);
 }
 
-static bool has_live(const Domain *d)
-{
-    for (uint32_t i = 0; i < d->rank; i++)
-        if (d->live[i].size != 0)
-            return true;
-    return false;
-}
-
 // Do enough rows read each column, and have all threads columns of their own?
 static bool copies_columns(const Lower *l, const Matmul *x)
 {
@@ -152,7 +144,7 @@ bool panels_lower(Lower *l, const Matmul *x)
         dtype_info[type].cls != DCLASS_BOOL && dtype_info[type].bytes >= 4 && type != DTYPE_f32;
     if (l->caps->is_gpu || l->caps->prefers_ints || !has_type || x->a_is_vector || x->b_is_vector ||
         x->b_col != 1 || x->n < LEAST_COLUMNS || x->k < PANEL_DEPTH || x->m < 1 || x->k_live != 0 ||
-        has_live(&x->d))
+        domain_has_live(&x->d))
         return false;
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);

@@ -38,20 +38,10 @@ static NodeId column(TflNode *n, NodeId chosen, int64_t i)
     return tfl_reshape(n, tfl_slice(n, chosen, 1, i, i + 1, 1), (const Dim[]){-1}, 1);
 }
 
-static NodeId counted(TflNode *n, int64_t count)
-{
-    if (n->failed || !tfl_spend(n, (uint64_t)count))
-        return 0;
-    int64_t *v = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)count + 1);
-    for (int64_t i = 0; i < count; i++)
-        v[i] = i;
-    return tfl_ints(n, DTYPE_i64, v, (uint32_t)count);
-}
-
 // The first `count` of the rows of x, a value of the run, and zeros after them.
 static NodeId live_rows(TflNode *n, NodeId x, int64_t rows, NodeId count)
 {
-    const NodeId is_live = tfl_op2(n, OP_lt, counted(n, rows), count);
+    const NodeId is_live = tfl_op2(n, OP_lt, tfl_counted(n, rows), count);
     const NodeId mask = tfl_rank(n, x) == 1 ? is_live : tfl_reshape(n, is_live, (const Dim[]){rows, 1}, 2);
     return tfl_op3(n, OP_where, mask, x, tfl_number(n, tfl_type(n, x), 0));
 }
@@ -270,7 +260,7 @@ static void detect_by_class(TflNode *n, const Detection *d)
     const NodeId class_of = column(n, chosen, 1), box = column(n, chosen, 2);
     const NodeId flat = tfl_op2(n, OP_add, tfl_op_number(n, OP_mul, class_of, (double)d->boxes), box);
     const NodeId score = tfl_gather(n, tfl_reshape(n, by_class, (const Dim[]){-1}, 1), flat, 0);
-    const NodeId is_live = tfl_op2(n, OP_lt, counted(n, s.rows), count);
+    const NodeId is_live = tfl_op2(n, OP_lt, tfl_counted(n, s.rows), count);
     const NodeId least = tfl_number(n, DTYPE_f32, -INFINITY);
     const NodeId top = best(n, tfl_op3(n, OP_where, is_live, score, least), 0, kept);
     const NodeId places = tfl_result(n, top, 1);

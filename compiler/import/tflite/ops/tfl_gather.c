@@ -72,12 +72,9 @@ void tfl_import_reverse_sequence(TflNode *n)
     if (!n->failed && time == batch)
         tfl_fail(n, E0203, "time and batch are the same axis, %u", time);
     const int64_t steps = n->failed ? 0 : tfl_size(n, x, time);
-    if (n->failed || !tfl_spend(n, (uint64_t)steps))
+    const NodeId at = tfl_counted(n, steps);
+    if (n->failed)
         return;
-    int64_t *v = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)steps + 1);
-    for (int64_t i = 0; i < steps; i++)
-        v[i] = i;
-    const NodeId at = tfl_ints(n, DTYPE_i64, v, (uint32_t)steps);
     const NodeId size = tfl_reshape(n, tfl_cast(n, lengths, DTYPE_i64), (const Dim[]){-1, 1}, 2);
     const NodeId from_end = tfl_op2(n, OP_sub, tfl_op_number(n, OP_sub, size, 1), at);
     const NodeId index = tfl_op3(n, OP_where, tfl_op2(n, OP_lt, at, size), from_end, at); // [batch, time]
@@ -177,18 +174,15 @@ void tfl_import_one_hot(TflNode *n)
     const NodeId on = tfl_src(n, 2), off = tfl_src(n, 3);
     Shape s = *tfl_shape(n, index), k = {.rank = s.rank + 1};
     const uint32_t axis = at == -1 ? s.rank : tfl_axis(n, at, s.rank + 1);
-    if (!n->failed &&
-        (depth < 0 || depth > 1 << 20 || s.rank == SHAPE_MAX_RANK || !tfl_spend(n, (uint64_t)depth)))
+    if (!n->failed && (depth < 0 || depth > 1 << 20 || s.rank == SHAPE_MAX_RANK))
         tfl_fail(n, E0203, "a depth of %lld for rank %u", (long long)depth, s.rank);
+    const NodeId numbers = tfl_counted(n, depth);
     if (n->failed)
         return;
-    int64_t *v = ARENA_ARRAY(n->model->arena, int64_t, (uint64_t)depth + 1);
-    for (int64_t i = 0; i < depth; i++)
-        v[i] = i;
     for (uint32_t i = 0; i < k.rank; i++)
         k.dim[i] = i == axis ? depth : 1;
     s = shape_insert(&s, axis, 1);
-    const NodeId places = tfl_reshape_like(n, tfl_ints(n, DTYPE_i64, v, (uint32_t)depth), &k);
+    const NodeId places = tfl_reshape_like(n, numbers, &k);
     index = tfl_reshape_like(n, tfl_cast(n, index, DTYPE_i64), &s);
     tfl_out(n, 0, tfl_op3(n, OP_where, tfl_op2(n, OP_eq, index, places), on, off));
 }
