@@ -125,8 +125,9 @@ static void copy_edge(const Grid *g, const GridPatch *t, int64_t pixel)
     KRef lo = k_expr(k, "min(#, max(0, 0 - $))", r.columns, column);
     KRef hi = k_expr(k, "max($, min(#, # - $))", lo, r.columns, c->in_w, column);
     const KRef is_there = k_expr(k, "0 <= $ & $ < #", r.row, r.row, c->in_h);
-    lo = k_expr(k, "$ * #", k_select(k, is_there, lo, none), c->ic);
-    hi = k_expr(k, "$ * #", k_select(k, is_there, hi, none), c->ic);
+    // lo holds for all rows: so the range of what is read does not begin in the row before (trace.h).
+    hi = k_expr(k, "$ * #", k_select(k, is_there, hi, lo), c->ic);
+    lo = k_expr(k, "$ * #", lo, c->ic);
     clear(g, t, pixel, &r, none, lo);
     const KRef i = k_for(k, lo, hi, 1, KFOR_SERIAL, "i");
     put(g, t, pixel, k_add(k, r.at, i), input_at(g, r.from, i, pixel * c->sw * c->stride_w));
