@@ -11,7 +11,8 @@
 #include "passes/lower/conv/int_conv_grid.h"
 #include "ir/graph/tensor.h"
 
-enum { ADDRESSES = 2, LEAST_OF_GROUP = 4 };
+// DIRECT: channels that have text of their own.
+enum { ADDRESSES = 2, LEAST_OF_GROUP = 4, DIRECT = 4 };
 
 // --- weights -------------------------------------------------------------------------------------
 
@@ -204,9 +205,10 @@ static void choose_tile(Grid *g)
 {
     const IntConv *c = &g->c;
     const int64_t most = c->w_out < GRID_MAX_PIXELS ? c->w_out : GRID_MAX_PIXELS;
+    const int64_t widest = g->is_direct ? DIRECT : GRID_MAX_WIDTH;
     double best = 0;
     for (int64_t p = g->is_packed ? GRID_WORDS : 1; p <= (g->is_packed ? GRID_WORDS : most); p++)
-        for (int64_t w = 1; w <= GRID_MAX_WIDTH && w <= c->oc; w++)
+        for (int64_t w = 1; w <= widest && w <= c->oc; w++)
             if (fits_registers(g, p, w) && (g->pixels == 0 || loads_of(g, p, w) < best)) {
                 best = loads_of(g, p, w);
                 g->pixels = g->is_packed ? GRID_PACKED : p;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of int_conv's tiles of pixels and channels share: int_conv_grid_windows.c copies what
-// int_conv_grid_sums.c adds up, and int_conv_grid.c does the rest. Three sums of GRID_SUM_BITS are in two words, so that two
-// multiply-adds serve three pixels:
+// int_conv_grid_sums.c adds up, and int_conv_grid.c does the rest. Three sums of GRID_SUM_BITS are in two
+// words, so that two multiply-adds serve three pixels:
 //
 //   word 0 = sum of pixel 0 + (sum of pixel 1 << GRID_SUM_BITS)
 //   word 1 = sum of pixel 2 + (sum of pixel 1 << GRID_LOW_BITS), both mod 2^32
@@ -47,7 +47,7 @@ typedef struct GridPatch {
     KRef group;
     int64_t pixels;
     bool is_packed;
-    KRef part;
+    KRef part; // row of the kernel, where windows have parts
     KRef sum[GRID_MAX_PIXELS]; // variables: of the windows, where weights are raised
 } GridPatch;
 
@@ -55,8 +55,8 @@ typedef struct GridPatch {
 typedef struct GridBlock {
     KRef first; // channel of the group
     int64_t width;
-    KRef acc[GRID_MAX_PIXELS * GRID_MAX_WIDTH];  // variables, by channel: sums, or words of packed ones
-    KRef total[GRID_PACKED * GRID_MAX_WIDTH];    // of several chunks, where is_direct
+    KRef acc[GRID_MAX_PIXELS * GRID_MAX_WIDTH]; // variables, by channel: sums, or words of packed ones
+    KRef total[GRID_PACKED * GRID_MAX_WIDTH];   // of several chunks, where is_direct
 } GridBlock;
 
 // A channel of a block. number: where each has text of its own, else 0.

@@ -82,7 +82,8 @@ static KRef begin_of(const Grid *g, const GridPatch *t, const GridBlock *b, KRef
 static KRef lowered(const Grid *g, const GridPatch *t, KRef begin, int64_t pixel)
 {
     Kernel *k = g->c.l->k;
-    return g->is_raised ? k_fma(k, k_get(k, t->sum[pixel]), k_integer(k, DTYPE_i32, -GRID_RAISE), begin) : begin;
+    const KRef raise = k_integer(k, DTYPE_i32, -GRID_RAISE);
+    return g->is_raised ? k_fma(k, k_get(k, t->sum[pixel]), raise, begin) : begin;
 }
 
 // Index in `sums`, where channel 0 is the first one of a block, or of the group where windows have parts.
