@@ -72,7 +72,7 @@ class Refused(Exception):
 
 
 class OtherRows(Exception):
-    """Behind an axis that changed places, rows are columns of the input as it lies in memory."""
+    """Behind an axis that changed places, or a dense layer of each pixel, rows are columns of the input."""
 
 
 class Variants:
@@ -106,7 +106,7 @@ class Variants:
         rows = f"_ROWS_{self.net.inputs[0][0]} {self.net.values[0].shape[0]}u"
         has_weights = f"{upper}_WEIGHT_BYTES 0u" not in header  # without, nothing tells where the rows are
         if is_fed and has_weights and rows not in header:
-            assert self.net.has_swap, f"not {rows}: {header}"
+            assert self.net.may_turn, f"not {rows}: {header}"
             raise OtherRows
         self.names.append(name)
         self.labels.append(" ".join(options))

@@ -46,7 +46,7 @@ class Network:
         self.model = flatbuffer.Model()
         self.graph = self.model.graph()
         self.kind = self.rng.choice(KINDS)
-        self.inputs, self.outputs, self.values, self.has_swap = [], [], [], False
+        self.inputs, self.outputs, self.values, self.may_turn = [], [], [], False
         self.build()
         self.is_exact = all(value.kind != "f32" for value in self.values)
 
@@ -317,7 +317,7 @@ class Network:
 
     def swap(self, value):
         """Rows as columns, or as channels."""
-        self.has_swap = True
+        self.may_turn = True
         perm = self.rng.choice(((0, 2, 1, 3), (0, 2, 1, 3), (0, 3, 2, 1)))
         shape = [value.shape[axis - 1] for axis in perm[1:]]
         made = self.tensor(value.kind, shape, value.scale, value.zero)
@@ -344,6 +344,7 @@ class Network:
 
     def dense(self, value):
         """A fully connected layer of each pixel."""
+        self.may_turn = True
         inner, out = value.shape[2], self.rng.choice((4, 6, 12))
         weights = self.weights(value.kind, [out, inner], out, 0, value.scale)
         made = self.tensor(value.kind, [*value.shape[:2], out])
