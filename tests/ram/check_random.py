@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "../common")]
 import rotation  # noqa: E402
 import tap  # noqa: E402
-from random_networks import Network  # noqa: E402
+from random_networks import Averaged, Network  # noqa: E402
 
 RLXC = os.path.abspath(sys.argv[1])
 CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imc", "rv32imafcv", "cortex-m3", "cortex-m33",
@@ -248,11 +248,26 @@ def check(seed):
         return f"{net.kind}, {name}, {len(net.graph.operators)} operators, {', '.join(said)}"
 
 
+def check_mean(name):
+    """A mean adds up rows as they come, so that the value that it reads need not be whole."""
+    net, cpu = Averaged(1, is_wide=False), f"--cpu={name}"
+    with tempfile.TemporaryDirectory() as folder:
+        variants = Variants(pathlib.Path(folder), net)
+        most = variants.add(["--cpu=generic"])
+        fewest = limited(variants, [cpu], most, random.Random(1))
+        assert fewest < 1200, f"{fewest} bytes are the least"
+        results = variants.run(random_inputs(net, random.Random(2)))
+        assert all(found == results[0] for found in results), "other results"
+        return f"at least {fewest} bytes"
+
+
 def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1 + rotation.DAY % 400 * count
     seeds = dict.fromkeys((*FOUND, *range(first, first + count)))
-    return tap.run_checks([(f"network {seed}", check, (seed,)) for seed in seeds])
+    checks = [(f"network {seed}", check, (seed,)) for seed in seeds]
+    checks += [(f"a mean on {cpu}", check_mean, (cpu,)) for cpu in ("cortex-m4", "cortex-m3")]
+    return tap.run_checks(checks)
 
 
 if __name__ == "__main__":

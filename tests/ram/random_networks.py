@@ -438,3 +438,18 @@ class Network:
 
     def encode(self):
         return self.model.encode()
+
+
+class Averaged(Network):
+    """A 1x1 convolution whose result, of 1600 bytes, is only averaged."""
+
+    def build(self):
+        value = self.tensor("i8", [5, 5, 16])
+        self.graph.inputs.append(value.at)
+        self.inputs.append((f"t{value.at}", 400, "i8"))
+        wide = self.conv(value, 64, (1, 1), ((1, 1), SAME, (1, 1), [5, 5]), 1)
+        mean = self.tensor("i8", [1, 1, 64])
+        self.op(40, [wide, self.data("i32", [2], [1, 2])], [mean], 27, {0: u8(1)})
+        self.graph.outputs.append(mean.at)
+        self.outputs.append((f"t{mean.at}", 64, "i8"))
+        self.values += [value, mean]
