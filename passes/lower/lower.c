@@ -297,7 +297,8 @@ uint32_t lower_param_view(Lower *l, uint32_t param, DType t)
 uint32_t lower_param_thread_scratch(Lower *l, const char *name, DType t, uint64_t elements, KRef *base)
 {
     rlx_assert(base != NULL && elements < UINT64_MAX / 2);
-    const uint64_t line = 64 / dtype_info[t].bytes, own = (elements + line - 1) / line * line;
+    const uint64_t line = pass_is_serial(l->pass) ? 1 : 64 / dtype_info[t].bytes;
+    const uint64_t own = (elements + line - 1) / line * line;
     const uint32_t threads = l->caps->threads > 1 ? l->caps->threads : 1;
     *base = threads == 1 ? k_index(l->k, 0) : k_expr(l->k, "$ * #", k_part(l->k), (int64_t)own);
     const uint32_t param = lower_param_scratch(l, name, t, own * threads);

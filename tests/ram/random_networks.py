@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks for check_random.py, as .tflite models: of 5 to 40 layers, of bytes, of 16-bit
 activations, of floats or of several of them, with residuals, joined and divided channels, windows of all
-kinds, sizes that change both ways, one or two inputs and one to three outputs."""
+kinds, weights of 4 bits, sizes that change both ways, axes that change places, reductions over one axis, one
+to three inputs and one to three outputs."""
 
 import pathlib
 import random
@@ -37,14 +38,15 @@ def count(shape):
 
 
 class Network:
-    """A model with `inputs` and `outputs`: (name, bytes). is_exact: integers only, the same on each CPU."""
+    """A model with `inputs` and `outputs`: (name, bytes). is_exact: integers only, the same on each CPU.
+    is_wide: all that there is; without, what seeds made that were found before there was more."""
 
-    def __init__(self, seed):
-        self.rng = random.Random(seed)
+    def __init__(self, seed, is_wide=True):
+        self.rng, self.is_wide = random.Random(seed), is_wide
         self.model = flatbuffer.Model()
         self.graph = self.model.graph()
         self.kind = self.rng.choice(KINDS)
-        self.inputs, self.outputs, self.values = [], [], []
+        self.inputs, self.outputs, self.values, self.may_turn = [], [], [], False
         self.build()
         self.is_exact = all(value.kind != "f32" for value in self.values)
 
@@ -90,8 +92,10 @@ class Network:
         rng, size = self.rng, value.shape[:2]
         pad = rng.choice((SAME, SAME, SAME, VALID))
         step = rng.random()
-        stride = (2, 2) if step < 0.15 else rng.choice(((2, 1), (1, 2), (3, 2))) if step < 0.22 else (1, 1)
-        dilation = (1, 1) if rng.random() < 0.9 or stride != (1, 1) else rng.choice(((2, 2), (1, 2), (3, 1)))
+        strides = ((2, 1), (1, 2), (3, 2), *(((3, 3), (4, 1)) if self.is_wide else ()))
+        dilations = ((2, 2), (1, 2), (3, 1), *(((4, 4),) if self.is_wide else ()))
+        stride = (2, 2) if step < 0.15 else rng.choice(strides) if step < 0.22 else (1, 1)
+        dilation = (1, 1) if rng.random() < 0.9 or stride != (1, 1) else rng.choice(dilations)
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
         out = [-(-n // s) if pad == SAME else (n - r) // s + 1 for n, s, r in zip(size, stride, reach)]
         if min(out) < 1 or (min(size) < 5 and stride != (1, 1)):
@@ -109,9 +113,12 @@ class Network:
             each = [2.0 ** -rng.choice((6, 7, 8)) for _ in range(channels)]
         each = each if rng.random() < 0.9 else each[0]
         low = 0 if rng.random() < 0.05 else -127
+        is_small = self.is_wide and kind == "i8" and rng.random() < 0.1
         biases = [scale * s for s in each] if isinstance(each, list) else scale * each
         wide = "i64" if kind == "i16" else "i32"
-        return [self.const("i8", shape, low, 127, scale=each, zero=0, axis=axis),
+        made = (self.const("i4", shape, -7, 7, scale=each, zero=0, axis=axis) if is_small else
+                self.const("i8", shape, low, 127, scale=each, zero=0, axis=axis))
+        return [made,
                 self.const(wide, [channels], -2000, 2000, scale=biases, zero=0)]
 
     def conv(self, value, channels, kernel=None, window=None, act=None):
@@ -293,6 +300,56 @@ class Network:
             v.shape == value.shape or v.shape == [1, 1, value.shape[2]])]
         return self.binary(value, self.rng.choice(near[-4:])) if near else None
 
+    def stack(self, value):
+        """Rows or columns of two or three values as one."""
+        axis = self.rng.choice((1, 2))
+        near = [v for v in self.values if v.kind == value.kind
+                and all(n == m for i, (n, m) in enumerate(zip(v.shape, value.shape)) if i != axis - 1)]
+        parts = [value, *(self.rng.choice(near) for _ in range(self.rng.choice((1, 1, 2)) if near else 0))]
+        if value.kind != "f32":
+            parts = [self.rescaled(part, value.scale, value.zero) for part in parts]
+        shape = list(value.shape)
+        shape[axis - 1] = sum(part.shape[axis - 1] for part in parts)
+        if len(parts) == 1 or count(shape) > MOST_ELEMENTS:
+            return None
+        made = self.tensor(value.kind, shape, value.scale, value.zero)
+        return self.op(2, parts, [made], 10, {0: i32(axis)})
+
+    def swap(self, value):
+        """Rows as columns, or as channels."""
+        self.may_turn = True
+        perm = self.rng.choice(((0, 2, 1, 3), (0, 2, 1, 3), (0, 3, 2, 1)))
+        shape = [value.shape[axis - 1] for axis in perm[1:]]
+        made = self.tensor(value.kind, shape, value.scale, value.zero)
+        return self.op(39, [value, self.data("i32", [4], perm)], [made], 26)
+
+    def every(self, value):
+        """Every second or third row, column or channel."""
+        steps = [self.rng.choice((1, 2, 2, 3)) if n > 3 else 1 for n in value.shape[:2]] + [1]
+        begin = [self.rng.randint(0, step - 1) for step in steps]
+        shape = [-(-(n - b) // step) for n, b, step in zip(value.shape, begin, steps)]
+        made = self.tensor(value.kind, shape, value.scale, value.zero)
+        places = ([0, *begin], [1, *value.shape], [1, *steps])
+        return self.op(45, [value, *(self.data("i32", [4], v) for v in places)], [made], 32)
+
+    def reduced(self, value):
+        """A mean, sum or maximum over rows or columns, which stay as an axis of 1."""
+        axis, number = self.rng.choice((1, 2)), self.rng.choice((40, 40, 74, 82))
+        if number == 74 and value.kind != "i8":
+            return None
+        shape = [1 if i == axis - 1 else n for i, n in enumerate(value.shape)]
+        same = (value.scale, value.zero) if number == 82 else (None, None)
+        made = self.tensor(value.kind, shape, *same)
+        return self.op(number, [value, self.data("i32", [1], [axis])], [made], 27, {0: u8(1)})
+
+    def dense(self, value):
+        """A fully connected layer of each pixel."""
+        self.may_turn = True
+        inner, out = value.shape[2], self.rng.choice((4, 6, 12))
+        weights = self.weights(value.kind, [out, inner], out, 0, value.scale)
+        made = self.tensor(value.kind, [*value.shape[:2], out])
+        return self.op(9, [value, *weights], [made], 8, {0: i8(self.rng.choice((0, 1))), 2: u8(1)})
+
     def squeeze(self, value):
         """A mean over the image, which scales the channels (SE)."""
         h, w, c = value.shape
@@ -307,9 +364,11 @@ class Network:
 
     LAYERS = ((conv, 22), (deep, 22), (block, 8), (residual, 14), (pool, 7), (join, 7), (unary, 4),
               (spread, 3), (constant, 3), (split, 3), (pad, 3), (resize, 2), (turn, 2), (squeeze, 2))
+    MORE_LAYERS = ((stack, 3), (swap, 2), (every, 2), (reduced, 2), (dense, 2))
 
     def layer(self, value):
-        make = self.rng.choices([row[0] for row in self.LAYERS], [row[1] for row in self.LAYERS])[0]
+        layers = self.LAYERS + self.MORE_LAYERS if self.is_wide else self.LAYERS
+        make = self.rng.choices([row[0] for row in layers], [row[1] for row in layers])[0]
         name = make.__name__
         if name == "conv":
             return self.conv(value, self.rng.choice((1, 3, 4, 7, 8, 12, 16)))
@@ -341,7 +400,8 @@ class Network:
     def build(self):
         rng = self.rng
         kind = self.kind if self.kind != "mixed" else rng.choice(("i8", "f32"))
-        for _ in range(1 if rng.random() < 0.85 else 2):
+        more = 1 if rng.random() < 0.85 else 2
+        for _ in range(rng.choice((more, more, more, 3)) if self.is_wide else more):
             shape = [rng.randint(6, 24), rng.randint(4, 20), rng.choice((1, 3, 4, 8))]
             if self.inputs:
                 shape = self.values[0].shape if rng.random() < 0.5 else shape
@@ -378,3 +438,18 @@ class Network:
 
     def encode(self):
         return self.model.encode()
+
+
+class Averaged(Network):
+    """A 1x1 convolution whose result, of 1600 bytes, is only averaged."""
+
+    def build(self):
+        value = self.tensor("i8", [5, 5, 16])
+        self.graph.inputs.append(value.at)
+        self.inputs.append((f"t{value.at}", 400, "i8"))
+        wide = self.conv(value, 64, (1, 1), ((1, 1), SAME, (1, 1), [5, 5]), 1)
+        mean = self.tensor("i8", [1, 1, 64])
+        self.op(40, [wide, self.data("i32", [2], [1, 2])], [mean], 27, {0: u8(1)})
+        self.graph.outputs.append(mean.at)
+        self.outputs.append((f"t{mean.at}", 64, "i8"))
+        self.values += [value, mean]

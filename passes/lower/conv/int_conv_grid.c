@@ -7,12 +7,12 @@
 // has follows from the registers (ir/machine/machine.h).
 //
 // Where loads of bytes have no signs, weights are raised, so that the least one is 0. Sums of products then
-// are too large by RAISE times the sum of the window.
+// are too large by GRID_RAISE times the sum of the window.
 #include "passes/lower/conv/int_conv_grid.h"
 #include "ir/graph/tensor.h"
 
-// PAIRED: compilers load what they can of a step before they multiply pairs, which takes registers.
-enum { RAISE = 128, ADDRESSES = 2, UNROLLED = 32, PAIRED = 8, LEAST_OF_GROUP = 4 };
+// DIRECT: channels that have text of their own.
+enum { ADDRESSES = 2, LEAST_OF_GROUP = 4, DIRECT = 4 };
 
 // --- weights -------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ static int64_t weight_of(const Grid *g, int64_t o, int64_t i)
     const int32_t *w = &g->values[(o * c->ic + i % g->c.ic * (g->is_paired ? 2 : 1)) * taps + tap];
     if (g->is_paired)
         return (int32_t)((uint32_t)w[0] & 0xffff) | (int32_t)((uint32_t)w[taps] << 16);
-    return w[0] + (g->is_raised ? RAISE : 0);
+    return w[0] + (g->is_raised ? GRID_RAISE : 0);
 }
 
 // [group][block][row, column, input channel][output channel of the block]
@@ -43,205 +43,7 @@ static void pack(const void *ctx, void *bytes)
     }
 }
 
-// --- sums ----------------------------------------------------------------------------------------
-
-typedef struct Block {
-    KRef first; // channel of the group
-    int64_t width;
-} Block;
-
-static KRef channel_of(const Grid *g, const GridPatch *t, const Block *b, KRef j)
-{
-    return k_expr(g->c.l->k, "$ * # + $ + $", t->group, g->c.oc, b->first, j);
-}
-
-// Words or pixels whose sums a channel has.
-static int64_t values_of(const GridPatch *t)
-{
-    return t->is_packed ? GRID_WORDS : t->pixels;
-}
-
-static bool is_copied(const Grid *g, const GridPatch *t)
-{
-    return g->is_copied || t->is_packed;
-}
-
-// Value v of element i. x: the index of the patch in the input.
-static KRef value_at(const Grid *g, const GridPatch *t, KRef i, int64_t v)
-{
-    Kernel *k = g->c.l->k;
-    KRef at = 0;
-    if (t->is_packed)
-        at = k_expr(k, "$ + ($ * # + #)", g->first_window, i, GRID_WORDS, v);
-    else if (g->is_copied)
-        at = k_expr(k, "$ + ($ + #)", g->first_window, i, v * g->depth);
-    else
-        at = k_expr(k, "$ + ($ + #)", t->x, i, v * g->c.sw * g->c.stride_w);
-    return k_cast(k, k_load(k, is_copied(g, t) ? g->window : g->x, at, 1, 1), DTYPE_i32);
-}
-
-// Element i. w: index of the block's first weight.
-static void add_products(const Grid *g, const GridPatch *t, const Block *b, const KRef *acc, KRef w, KRef i)
-{
-    Kernel *k = g->c.l->k;
-    const int64_t n = values_of(t);
-    KRef v[GRID_MAX_PIXELS] = {0};
-    for (int64_t p = 0; p < n; p++)
-        v[p] = value_at(g, t, i, p);
-    for (int64_t j = 0; j < b->width; j++) {
-        const KRef weight = k_cast(
-            k, k_load(k, g->weights, k_expr(k, "$ + ($ * # + #)", w, i, b->width, j), 1, 1), DTYPE_i32);
-        for (int64_t p = 0; p < n; p++) {
-            const KRef sum = k_get(k, acc[j * n + p]);
-            k_set(k, acc[j * n + p],
-                  g->is_paired ? k_dot16(k, v[p], weight, sum) : k_mad(k, v[p], weight, sum));
-        }
-    }
-}
-
-// Elements lo .. hi - 1.
-static void add_elements(const Grid *g, const GridPatch *t, const Block *b, const KRef *acc, KRef lo,
-                         int64_t n)
-{
-    Kernel *k = g->c.l->k;
-    uint32_t opened = 0;
-    const int64_t products = b->width * values_of(t);
-    const int64_t most = grid_is_rest(g, t) ? 1 : (g->is_paired ? PAIRED : UNROLLED) / products;
-    const int64_t step = int_conv_step(n, most < 1 ? 1 : most < GRID_MAX_STEP ? most : GRID_MAX_STEP);
-    const KRef w = k_expr(k, "($ * # + $) * #", t->group, g->c.oc, b->first, g->depth);
-    KRef i = lo;
-    if (step < n) {
-        i = k_for(k, lo, k_expr(k, "$ + #", lo, n), step, KFOR_SERIAL, "k");
-        opened++;
-    }
-    for (int64_t s = 0; s < step; s++)
-        add_products(g, t, b, acc, w, k_expr(k, "$ + #", i, s));
-    lower_close(g->c.l, opened);
-}
-
-static KRef begin_of(const Grid *g, const GridPatch *t, const Block *b, KRef j)
-{
-    Kernel *k = g->c.l->k;
-    const KRef begin = k_load(k, g->begin, channel_of(g, t, b, j), 1, 1);
-    const int64_t least = t->is_packed ? 0 : g->least * g->chunks; // which is a part of it
-    return least == 0 ? begin : k_sub(k, begin, k_integer(k, DTYPE_i32, least));
-}
-
-// What the sum of a pixel begins with.
-static KRef lowered(const Grid *g, const GridPatch *t, KRef begin, int64_t pixel)
-{
-    Kernel *k = g->c.l->k;
-    return g->is_raised ? k_fma(k, k_get(k, t->sum[pixel]), k_integer(k, DTYPE_i32, -RAISE), begin) : begin;
-}
-
-// Index in `sums`.
-static KRef sum_at(const Grid *g, const GridPatch *t, KRef j, int64_t pixel)
-{
-    return k_expr(g->c.l->k, "$ + ($ * # + #)", g->first_sum, j, t->pixels, pixel);
-}
-
-static void add_up(const Grid *g, const GridPatch *t, const Block *b)
-{
-    Kernel *k = g->c.l->k;
-    KRef acc[GRID_MAX_PIXELS * GRID_MAX_WIDTH];
-    for (int64_t j = 0; j < b->width; j++)
-        for (int64_t p = 0; p < t->pixels; p++)
-            acc[j * t->pixels + p] = k_var(k, lowered(g, t, begin_of(g, t, b, k_index(k, j)), p), "a");
-    add_elements(g, t, b, acc, k_index(k, 0), g->depth);
-    for (int64_t j = 0; j < b->width; j++)
-        for (int64_t p = 0; p < t->pixels; p++)
-            k_store(k, g->sums, sum_at(g, t, k_index(k, j), p), k_get(k, acc[j * t->pixels + p]), 1);
-}
-
-// --- sums of packed pixels -----------------------------------------------------------------------
-
-// Index of a word in `sums`: behind the sums of chunks, if there are several.
-static KRef word_at(const Grid *g, KRef j, int64_t word)
-{
-    const int64_t sums = g->chunks > 1 ? g->width * GRID_PACKED : 0;
-    return k_expr(g->c.l->k, "$ + ($ * # + #)", g->first_sum, j, GRID_WORDS, sums + word);
-}
-
-static KRef bits_from(Kernel *k, KRef word, int64_t first)
-{
-    return k_shr(k, word, k_integer(k, DTYPE_u32, first));
-}
-
-static KRef bits_below(Kernel *k, KRef word, int64_t end)
-{
-    return k_and(k, word, k_integer(k, DTYPE_u32, (INT64_C(1) << end) - 1));
-}
-
-// The sums of channel j, each less the least one there is.
-static void unpack(const Grid *g, KRef j, KRef sum[GRID_PACKED])
-{
-    enum { REST = GRID_SUM_BITS - GRID_LOW_BITS, END = 32 - REST };
-    Kernel *k = g->c.l->k;
-    const KRef word = k_cast(k, k_load(k, g->sums, word_at(g, j, 0), 1, 1), DTYPE_u32);
-    const KRef second = k_cast(k, k_load(k, g->sums, word_at(g, j, 1), 1, 1), DTYPE_u32);
-    const KRef low = bits_from(k, word, GRID_SUM_BITS), shift = k_integer(k, DTYPE_u32, GRID_LOW_BITS);
-    const KRef other = k_sub(k, second, k_shl(k, low, shift));
-    sum[0] = k_cast(k, bits_below(k, word, GRID_SUM_BITS), DTYPE_i32);
-    sum[1] = k_cast(k, k_add(k, low, k_shl(k, bits_from(k, other, END), shift)), DTYPE_i32);
-    sum[2] = k_cast(k, bits_below(k, other, END), DTYPE_i32);
-}
-
-static KRef begin_word(Kernel *k, int64_t least, int64_t bits)
-{
-    const uint64_t both = (uint64_t)-least * (1 + (UINT64_C(1) << bits));
-    return k_integer(k, DTYPE_i32, (int32_t)(uint32_t)both);
-}
-
-static void add_up_chunk(const Grid *g, const GridPatch *t, const Block *b, KRef chunk)
-{
-    Kernel *k = g->c.l->k;
-    KRef acc[GRID_WORDS * GRID_MAX_WIDTH];
-    const int64_t n = g->depth / g->chunks;
-    for (int64_t j = 0; j < b->width; j++) {
-        acc[j * GRID_WORDS] = k_var(k, begin_word(k, g->least, GRID_SUM_BITS), "a");
-        acc[j * GRID_WORDS + 1] = k_var(k, begin_word(k, g->least, GRID_LOW_BITS), "a");
-    }
-    add_elements(g, t, b, acc, k_expr(k, "$ * #", chunk, n), n);
-    for (int64_t j = 0; j < b->width * GRID_WORDS; j++)
-        k_store(k, g->sums, word_at(g, k_index(k, 0), j), k_get(k, acc[j]), 1);
-}
-
-// Several chunks: sums of one after the other.
-static void add_up_chunks(const Grid *g, const GridPatch *t, const Block *b)
-{
-    Kernel *k = g->c.l->k;
-    for (int64_t j = 0; j < b->width; j++)
-        for (int64_t p = 0; p < GRID_PACKED; p++)
-            k_store(k, g->sums, sum_at(g, t, k_index(k, j), p),
-                    lowered(g, t, begin_of(g, t, b, k_index(k, j)), p), 1);
-    add_up_chunk(g, t, b, k_loop(k, g->chunks, KFOR_SERIAL, "chunk"));
-    uint32_t opened = 1;
-    const KRef j = lower_open_count(k, b->width, KFOR_SERIAL, "j", &opened);
-    KRef sum[GRID_PACKED];
-    unpack(g, j, sum);
-    for (int64_t p = 0; p < GRID_PACKED; p++) {
-        const KRef to = sum_at(g, t, j, p);
-        k_store(k, g->sums, to, k_add(k, k_load(k, g->sums, to, 1, 1), sum[p]), 1);
-    }
-    lower_close(g->c.l, opened);
-}
-
 // --- results -------------------------------------------------------------------------------------
-
-// The sums of channel j of a block, in variables.
-static void load_sums(const Grid *g, const GridPatch *t, const Block *b, KRef j, KRef *sum)
-{
-    Kernel *k = g->c.l->k;
-    const bool is_packed = t->is_packed && g->chunks == 1;
-    const KRef begin = is_packed ? k_var(k, begin_of(g, t, b, j), "begin") : 0;
-    if (is_packed)
-        unpack(g, j, sum);
-    for (int64_t p = 0; p < t->pixels; p++) {
-        const KRef v = is_packed ? k_add(k, sum[p], lowered(g, t, k_get(k, begin), p))
-                                 : k_load(k, g->sums, sum_at(g, t, j, p), 1, 1);
-        sum[p] = k_var(k, v, "s");
-    }
-}
 
 // A channel, of number `channel`. own: its number among those with numbers of their own, or 0.
 static void store_channel(const Grid *g, const GridPatch *t, KRef channel, const KRef *sum, KRef own)
@@ -262,21 +64,13 @@ static void store_channel(const Grid *g, const GridPatch *t, KRef channel, const
     }
 }
 
-static void emit_block(const Grid *g, const GridPatch *t, const Block *b)
+static void emit_channel(const Grid *g, const GridPatch *t, const GridBlock *b, GridChannel at)
 {
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
-    uint32_t opened = 0;
     KRef sum[GRID_MAX_PIXELS];
-    if (!t->is_packed)
-        add_up(g, t, b);
-    else if (g->chunks == 1)
-        add_up_chunk(g, t, b, k_index(k, 0));
-    else
-        add_up_chunks(g, t, b);
-    const KRef j = lower_open_count(k, b->width, KFOR_SERIAL, "j", &opened);
-    const KRef channel = channel_of(g, t, b, j);
-    load_sums(g, t, b, j, sum);
+    const KRef channel = grid_channel(g, t, b, at.j);
+    grid_load_sums(g, t, b, at, sum);
     const KRef own = g->scales != NULL ? int_scales_own(c, g->scales, channel) : 0;
     const bool is_mixed = own != 0 && g->scales->n_own < g->scales->n;
     if (is_mixed)
@@ -287,10 +81,63 @@ static void emit_block(const Grid *g, const GridPatch *t, const Block *b)
         store_channel(g, t, channel, sum, 0);
         k_end(k);
     }
-    lower_close(c->l, opened);
+}
+
+static void emit_block(const Grid *g, const GridPatch *t, GridBlock *b)
+{
+    Kernel *k = g->c.l->k;
+    uint32_t opened = 0;
+    grid_add_up(g, t, b);
+    for (int64_t j = 0; j < b->width && g->is_direct; j++)
+        emit_channel(g, t, b, (GridChannel){k_index(k, j), j});
+    if (g->is_direct)
+        return;
+    const KRef j = lower_open_count(k, b->width, KFOR_SERIAL, "j", &opened);
+    emit_channel(g, t, b, (GridChannel){.j = j});
+    lower_close(g->c.l, opened);
 }
 
 // --- loops ---------------------------------------------------------------------------------------
+
+static void for_blocks(const Grid *g, const GridPatch *t,
+                       void (*emit)(const Grid *g, const GridPatch *t, GridBlock *b))
+{
+    const IntConv *c = &g->c;
+    Kernel *k = c->l->k;
+    const int64_t whole = c->oc / g->width * g->width;
+    uint32_t opened = 0;
+    if (whole > 0) {
+        const KRef n = lower_open_count(k, whole / g->width, KFOR_SERIAL, "o", &opened);
+        emit(g, t, &(GridBlock){.first = k_expr(k, "$ * #", n, g->width), .width = g->width});
+        lower_close(c->l, opened);
+    }
+    if (whole < c->oc)
+        emit(g, t, &(GridBlock){.first = k_index(k, whole), .width = c->oc - whole});
+}
+
+static void emit_whole(const Grid *g, GridPatch *t)
+{
+    if (grid_is_copied(g))
+        grid_copy_windows(g, t);
+    else if (g->is_raised)
+        grid_sum_windows(g, t);
+    for_blocks(g, t, emit_block);
+}
+
+// Windows of one part after the other, whose sums wait in memory.
+static void emit_parts(const Grid *g, GridPatch *t)
+{
+    Kernel *k = g->c.l->k;
+    grid_clear_sums(g, t);
+    t->part = k_loop(k, g->parts, KFOR_SERIAL, "part");
+    grid_copy_windows(g, t);
+    for_blocks(g, t, grid_add_part);
+    k_end(k);
+    const GridBlock all = {.first = k_index(k, 0), .width = g->c.oc};
+    const KRef j = k_loop(k, g->c.oc, KFOR_SERIAL, "j");
+    emit_channel(g, t, &all, (GridChannel){.j = j});
+    k_end(k);
+}
 
 static void emit_tile(const Grid *g, GridPatch t, KRef column)
 {
@@ -298,25 +145,18 @@ static void emit_tile(const Grid *g, GridPatch t, KRef column)
     Kernel *k = c->l->k;
     const uint32_t last = g->d.rank - 1;
     const KRef y = g->d.rank > 3 ? t.at.idx[2] : k_index(k, 0);
-    const int64_t whole = c->oc / g->width * g->width;
-    uint32_t opened = 0, inner = 0;
+    uint32_t opened = 0;
     t.at.idx[last] = column;
     t.row = k_expr(k, "$ * # + #", y, c->sh, -c->pad_h);
     t.column = k_expr(k, "$ * # + #", column, c->sw, -c->pad_w);
     t.group = lower_open_count(k, c->group, KFOR_SERIAL, "g", &opened);
     t.x = k_expr(k, "$ * # + $ * # + $ * # + $ * #", t.at.idx[0], c->stride_n, t.row, c->stride_h, t.column,
                  c->stride_w, t.group, c->ic * c->stride_c);
-    if (is_copied(g, &t))
-        grid_copy_windows(g, &t);
-    else if (g->is_raised)
-        grid_sum_windows(g, &t);
-    if (whole > 0) {
-        const KRef n = lower_open_count(k, whole / g->width, KFOR_SERIAL, "o", &inner);
-        emit_block(g, &t, &(Block){.first = k_expr(k, "$ * #", n, g->width), .width = g->width});
-        lower_close(c->l, inner);
-    }
-    if (whole < c->oc)
-        emit_block(g, &t, &(Block){.first = k_index(k, whole), .width = c->oc - whole});
+    grid_open_sums(g, &t);
+    if (g->parts > 1)
+        emit_parts(g, &t);
+    else
+        emit_whole(g, &t);
     lower_close(c->l, opened);
 }
 
@@ -365,9 +205,10 @@ static void choose_tile(Grid *g)
 {
     const IntConv *c = &g->c;
     const int64_t most = c->w_out < GRID_MAX_PIXELS ? c->w_out : GRID_MAX_PIXELS;
+    const int64_t widest = g->is_direct ? DIRECT : GRID_MAX_WIDTH;
     double best = 0;
     for (int64_t p = g->is_packed ? GRID_WORDS : 1; p <= (g->is_packed ? GRID_WORDS : most); p++)
-        for (int64_t w = 1; w <= GRID_MAX_WIDTH && w <= c->oc; w++)
+        for (int64_t w = 1; w <= widest && w <= c->oc; w++)
             if (fits_registers(g, p, w) && (g->pixels == 0 || loads_of(g, p, w) < best)) {
                 best = loads_of(g, p, w);
                 g->pixels = g->is_packed ? GRID_PACKED : p;
@@ -391,7 +232,7 @@ static Range range_of(const Grid *g, int64_t chunks)
             Range sum = {0, 0};
             for (int64_t i = first; i < first + n; i++) {
                 const int64_t v =
-                    g->values[(o * c->ic + i % c->ic) * taps + i / c->ic] + (g->is_raised ? RAISE : 0);
+                    g->values[(o * c->ic + i % c->ic) * taps + i / c->ic] + (g->is_raised ? GRID_RAISE : 0);
                 sum.least += v * (v > 0 ? least : most);
                 sum.most += v * (v > 0 ? most : least);
             }
@@ -411,14 +252,15 @@ static void choose_packing(Grid *g)
     g->is_packed = false;
     if (int_conv_is_wide(c) || c->w_out < GRID_PACKED || !fits_registers(g, GRID_WORDS, 1))
         return;
-    for (int64_t chunks = 1; g->depth / chunks >= LEAST_CHUNK || chunks == 1; chunks++) {
+    for (int64_t chunks = g->parts; g->depth / chunks >= LEAST_CHUNK || chunks == g->parts;
+         chunks += g->parts) {
         if (g->depth % chunks != 0)
             continue;
         const Range r = range_of(g, chunks);
         if (r.most - r.least >= INT64_C(1) << GRID_SUM_BITS)
             continue;
         g->is_packed = g->depth * (SAVED * c->oc - made) > TAKEN_APART * c->oc * chunks;
-        g->chunks = g->is_packed ? chunks : 0;
+        g->chunks = g->is_packed ? chunks / g->parts : 0;
         g->least = r.least;
         return;
     }
@@ -471,13 +313,7 @@ static void take_pairs(Grid *g)
 // Elements of the windows of a tile.
 static uint64_t window_of(const Grid *g)
 {
-    return (uint64_t)g->depth * (uint64_t)(g->is_packed ? GRID_WORDS : g->is_copied ? g->pixels : 0);
-}
-
-static uint64_t sums_of(const Grid *g)
-{
-    const int64_t packed = GRID_WORDS + (g->chunks > 1 ? GRID_PACKED : 0);
-    return (uint64_t)(g->width * (g->is_packed ? packed : g->pixels));
+    return (uint64_t)grid_part(g) * (uint64_t)(g->is_packed ? GRID_WORDS : g->is_copied ? g->pixels : 0);
 }
 
 static void add_params(Grid *g)
@@ -495,19 +331,28 @@ static void add_params(Grid *g)
     g->x = g->is_paired ? int_conv_words(c) : lower_param(l, c->x, PARAM_READ);
     g->weights = lower_param_filled(l, node_name(l->g, c->w), g->type, pack, packing,
                                     (uint64_t)n * dtype_info[g->type].bytes);
-    g->begin = int_conv_begin_param(g->of, g->values, g->zero, g->least * g->chunks);
+    g->begin = int_conv_begin_param(g->of, g->values, g->zero, g->least * g->chunks * g->parts);
     if (window_of(g) > 0)
         g->window = lower_param_thread_scratch(l, "window", g->window_type, window_of(g), &g->first_window);
-    g->sums = lower_param_thread_scratch(l, "sums", DTYPE_i32, sums_of(g), &g->first_sum);
+    if (!g->is_direct)
+        g->sums = lower_param_thread_scratch(l, "sums", DTYPE_i32, grid_sums(g), &g->first_sum);
 }
 
-static bool take_way(Grid *g, bool packs, bool joins)
+typedef struct GridWay {
+    bool packs, joins, is_direct, has_parts;
+} GridWay;
+
+static bool take_way(Grid *g, const GridWay *way)
 {
-    if (joins)
+    if ((way->is_direct || way->has_parts) && !pass_is_serial(g->c.l->pass))
+        return false;
+    g->is_direct = way->is_direct;
+    g->parts = way->has_parts ? g->c.kh : 1;
+    if (way->joins)
         join_rows(g);
-    if (packs)
+    if (way->packs)
         choose_packing(g);
-    if (packs && !g->is_packed)
+    if ((way->packs && !g->is_packed) || (way->has_parts && g->parts == 1))
         return false;
     choose_tile(g);
     g->window_type = g->is_packed || g->is_paired ? DTYPE_i32 : lower_node(g->c.l, g->c.x)->dtype;
@@ -515,16 +360,22 @@ static bool take_way(Grid *g, bool packs, bool joins)
 }
 
 // Pixels packed, where that is possible and pays; rows joined, where that is possible, or as stages need
-// them.
+// them; with more text instead of memory for sums, or with parts of windows.
 static bool choose_way(Grid *g)
 {
-    static const struct {
-        bool packs, joins;
-    } ways[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+    static const GridWay ways[] = {{.packs = true, .joins = true},
+                                   {.packs = true},
+                                   {.packs = true, .joins = true, .is_direct = true},
+                                   {.packs = true, .is_direct = true},
+                                   {.packs = true, .has_parts = true},
+                                   {.joins = true},
+                                   {0},
+                                   {.joins = true, .is_direct = true},
+                                   {.is_direct = true}};
     const Grid before = *g;
     for (uint32_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         *g = before;
-        if (take_way(g, ways[i].packs, ways[i].joins))
+        if (take_way(g, &ways[i]))
             return true;
     }
     return false;

@@ -18,12 +18,13 @@ static Run open_runs(const Grid *g, const GridPatch *t)
     Kernel *k = c->l->k;
     Run r = {.columns = g->is_joined ? c->kw : 1};
     r.n = r.columns * c->ic;
-    const KRef y = lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &r.opened);
+    const bool is_part = g->parts > 1;
+    const KRef y = is_part ? t->part : lower_open_count(k, c->kh, KFOR_SERIAL, "k0", &r.opened);
     const KRef x = g->is_joined ? k_index(k, 0) : lower_open_count(k, c->kw, KFOR_SERIAL, "k1", &r.opened);
     r.row = k_expr(k, "$ + $ * #", t->row, y, c->dh);
     r.column = k_expr(k, "$ + $ * #", t->column, x, c->dw);
     r.from = k_expr(k, "$ + $ * # + $ * #", t->x, y, c->dh * c->stride_h, x, c->dw * c->stride_w);
-    r.at = k_expr(k, "$ * # + $ * #", y, c->kw * c->ic, x, c->ic);
+    r.at = k_expr(k, "$ * # + $ * #", is_part ? k_index(k, 0) : y, c->kw * c->ic, x, c->ic);
     return r;
 }
 
@@ -47,7 +48,7 @@ static void put(const Grid *g, const GridPatch *t, int64_t pixel, KRef at, KRef 
     Kernel *k = g->c.l->k;
     add_to_sum(g, t, pixel, v);
     if (!t->is_packed) {
-        k_store(k, g->window, k_expr(k, "$ + ($ + #)", g->first_window, at, pixel * g->depth),
+        k_store(k, g->window, k_expr(k, "$ + ($ + #)", g->first_window, at, pixel * grid_part(g)),
                 k_cast(k, v, (int)g->window_type), 1);
         return;
     }
@@ -124,8 +125,9 @@ static void copy_edge(const Grid *g, const GridPatch *t, int64_t pixel)
     KRef lo = k_expr(k, "min(#, max(0, 0 - $))", r.columns, column);
     KRef hi = k_expr(k, "max($, min(#, # - $))", lo, r.columns, c->in_w, column);
     const KRef is_there = k_expr(k, "0 <= $ & $ < #", r.row, r.row, c->in_h);
-    lo = k_expr(k, "$ * #", k_select(k, is_there, lo, none), c->ic);
-    hi = k_expr(k, "$ * #", k_select(k, is_there, hi, none), c->ic);
+    // lo holds for all rows: so the range of what is read does not begin in the row before (trace.h).
+    hi = k_expr(k, "$ * #", k_select(k, is_there, hi, lo), c->ic);
+    lo = k_expr(k, "$ * #", lo, c->ic);
     clear(g, t, pixel, &r, none, lo);
     const KRef i = k_for(k, lo, hi, 1, KFOR_SERIAL, "i");
     put(g, t, pixel, k_add(k, r.at, i), input_at(g, r.from, i, pixel * c->sw * c->stride_w));
@@ -134,7 +136,7 @@ static void copy_edge(const Grid *g, const GridPatch *t, int64_t pixel)
     lower_close(c->l, r.opened);
 }
 
-static void open_sums(const Grid *g, GridPatch *t)
+void grid_open_sums(const Grid *g, GridPatch *t)
 {
     Kernel *k = g->c.l->k;
     for (int64_t p = 0; p < t->pixels && g->is_raised; p++)
@@ -144,7 +146,6 @@ static void open_sums(const Grid *g, GridPatch *t)
 void grid_sum_windows(const Grid *g, GridPatch *t)
 {
     Kernel *k = g->c.l->k;
-    open_sums(g, t);
     for (int64_t p = 0; p < t->pixels; p++) {
         const int64_t step = int_conv_step(g->depth, grid_is_rest(g, t) ? 1 : GRID_MAX_STEP);
         const KRef i = k_for(k, k_index(k, 0), k_index(k, g->depth), step, KFOR_SERIAL, "i");
@@ -158,7 +159,6 @@ void grid_copy_windows(const Grid *g, GridPatch *t)
 {
     const IntConv *c = &g->c;
     Kernel *k = c->l->k;
-    open_sums(g, t);
     if (!g->is_inside) {
         const int64_t columns = (t->pixels - 1) * c->sw + (c->kw - 1) * c->dw;
         k_if(k, k_expr(k, "0 <= $ & $ < # & 0 <= $ & $ < #", t->row, t->row, c->in_h - (c->kh - 1) * c->dh,

@@ -9,6 +9,7 @@
 typedef struct Reduce {
     NodeId operand;
     bool is_mean;
+    int64_t rows; // of an image
 } Reduce;
 
 static KRef operand_at(Lower *l, const Domain *d, Point at, void *ctx)
@@ -42,12 +43,18 @@ static void row_axes(const Lower *l, AttrId axes, bool *in_row)
 
 // --- by rows -------------------------------------------------------------------------------------
 
-// Is it the sum of integers over rows and columns of one image, for each channel?
-static bool has_rows(const Lower *l, const Rows *r, const RowFold *fold, const bool *in_row)
+// The rows of one image that is reduced, whose channels are the first or the last of its axes; 0: it is none.
+static int64_t image_rows(const Shape *s, const bool *in_row)
 {
-    const Shape *s = lower_node(l, lower_node(l, l->anchor)->src[0])->shape;
-    bool is_image = fold == &row_fold_sum && s->rank == 4 && s->dim[0] == 1 && s->dim[2] > 1 && !in_row[0] &&
-                    !in_row[1] && in_row[2] && in_row[3];
+    if (s->rank != 4 || s->dim[0] != 1 || in_row[0] || !in_row[2] || in_row[1] == in_row[3])
+        return 0;
+    return s->dim[in_row[1] ? 1 : 2];
+}
+
+// Is it the sum of integers over rows and columns of one image, for each channel?
+static bool has_rows(const Lower *l, const Rows *r, const RowFold *fold, const Reduce *x)
+{
+    bool is_image = fold == &row_fold_sum && x->rows > 1;
     for (uint32_t i = 0; i < r->d.rank; i++)
         is_image = is_image && r->d.live[i].size == 0;
     return is_image && lower_node(l, l->anchor)->dtype == DTYPE_i32 && l->caps->prefers_ints &&
@@ -60,7 +67,7 @@ static void add_row(Lower *l, const Rows *r, Point at, KRef row, KRef sum, Reduc
     Kernel *k = l->k;
     uint32_t opened = 0;
     const bool is_joined = r->d.rank == 2; // rows follow each other
-    const int64_t rows = lower_node(l, x->operand)->shape->dim[2], columns = r->count / rows;
+    const int64_t columns = r->count / x->rows;
     const KRef column = lower_open_count(k, columns, KFOR_SERIAL, "i", &opened);
     at.idx[1] = is_joined ? k_expr(k, "$ * # + $", row, columns, column) : row;
     at.idx[2] = column;
@@ -72,12 +79,12 @@ static void add_row(Lower *l, const Rows *r, Point at, KRef row, KRef sum, Reduc
 static void sum_rows(Lower *l, const Rows *r, Reduce *x)
 {
     Kernel *k = l->k;
-    const int64_t rows = lower_node(l, x->operand)->shape->dim[2], channels = r->d.extent[0];
+    const int64_t channels = r->d.extent[0];
     const uint32_t sums = lower_param_scratch(l, "sums", DTYPE_i32, (uint64_t)channels);
     const KRef zero = k_integer(k, DTYPE_i32, 0);
     Point at = {.lanes = 1, .count = 1};
     uint32_t opened = 0;
-    const KRef row = lower_open_count(k, rows, KFOR_TURNS, "row", &opened);
+    const KRef row = lower_open_count(k, x->rows, KFOR_TURNS, "row", &opened);
     const KRef c = at.idx[0] = lower_open_count(k, channels, KFOR_SERIAL, "c", &opened);
     k_if(k, k_expr(k, "$ < 1", row));
     k_store(k, sums, c, zero, 1);
@@ -85,7 +92,7 @@ static void sum_rows(Lower *l, const Rows *r, Reduce *x)
     const KRef sum = k_var(k, k_load(k, sums, c, 1, 1), "a");
     add_row(l, r, at, row, sum, x);
     k_store(k, sums, c, k_get(k, sum), 1);
-    k_if(k, k_expr(k, "$ == #", row, rows - 1));
+    k_if(k, k_expr(k, "$ == #", row, x->rows - 1));
     finish_row(l, r, at, k_get(k, sum), x);
     k_end(k);
     lower_close(l, opened);
@@ -95,10 +102,11 @@ static void lower_reduce(Lower *l, AttrId axes, const RowFold *fold, bool is_mea
 {
     rlx_assert(fold != NULL && l->anchor != 0);
     bool in_row[SHAPE_MAX_RANK] = {false};
-    Reduce x = {lower_node(l, l->anchor)->src[0], is_mean};
+    Reduce x = {.operand = lower_node(l, l->anchor)->src[0], .is_mean = is_mean};
     row_axes(l, axes, in_row);
+    x.rows = image_rows(lower_node(l, x.operand)->shape, in_row);
     Rows r = rows_new(l, x.operand, in_row, is_mean ? (double)NAN : fold->init);
-    if (has_rows(l, &r, fold, in_row) && !lower_take(l) && lower_take(l)) {
+    if (has_rows(l, &r, fold, &x) && !lower_take(l) && lower_take(l)) {
         sum_rows(l, &r, &x);
         return;
     }
