@@ -5,9 +5,11 @@
 // per phase, or the depthwise schedule where each group has one channel. Neighbouring phases whose taps
 // differ by one position only are one text: a loop over them, or, along the last axis of an image in rows
 // whose groups have one output channel, the channels of the tiles. GPUs have all phases in one product
-// (gpu_deconv.c). Everything else takes plain loops that test every tap. Accumulation: f32 fused
+// (gpu_deconv.c), and matrix registers of CPUs all phases that are alike, as channels. Everything else takes plain loops that test every tap. Accumulation: f32 fused
 // multiply-adds from the bias, by tap and channel; the bias comes last where phases are channels.
+#include "passes/lower/amx/matrix.h"
 #include "passes/lower/conv/conv.h"
+#include "passes/lower/halves.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/tile/tile.h"
 #include <string.h>
@@ -285,6 +287,77 @@ static void emit_phase(Lower *l, PhaseStore *s)
         emit_tiles(l, &c, &src, s);
 }
 
+// --- on matrix registers -------------------------------------------------------------------------
+
+static int64_t count_alike(const PhaseStore *s)
+{
+    int64_t all = 1;
+    for (uint32_t i = 0; i < s->t->spatial; i++)
+        all *= s->phase[i].alike;
+    return all;
+}
+
+// Channels are those of one phase after the other.
+static void store_alike(Lower *l, const TileOut *out, KRef value, void *ctx)
+{
+    Kernel *k = l->k;
+    PhaseStore s = *(const PhaseStore *)ctx;
+    KRef version = k_expr(k, "$ / #", out->channel, s.t->oc);
+    TileOut own = *out;
+    own.channel = k_expr(k, "$ % #", out->channel, s.t->oc);
+    for (uint32_t i = s.t->spatial; i-- > 0;) {
+        s.later[i] = k_expr(k, "$ % #", version, s.phase[i].alike);
+        version = k_expr(k, "$ / #", version, s.phase[i].alike);
+    }
+    const Point at = {.lanes = out->lanes, .count = out->count, .vec_axis = 1};
+    if (s.t->bias != 0)
+        value = k_add(k, value, operand_load(l, s.t->bias, own.channel, &at, 1));
+    store_phase(l, &own, value, &s);
+}
+
+// The weights of all phases that are alike, as bf16: [phase and channel][taps][channel of the input].
+static TileSource weights_of_alike(const Lower *l, const Conv *c, const PhaseStore *s)
+{
+    const TileSource from = phase_weights(l, s->t, s);
+    const bool has_slices = c->s.n_outer > 0;
+    const int64_t slices = has_slices ? c->s.outer[0].kernel : 1, taps = slices * c->s.kh * c->s.kw;
+    const float *first = from.data;
+    uint16_t *to = ARENA_ARRAY(l->pass->perm, uint16_t, c->s.oc * taps * c->s.ic), *next = to;
+    for (int64_t o = 0; o < c->s.oc; o++) {
+        const float *own = first + o % s->t->oc * from.stride_oc;
+        for (int64_t i = s->t->spatial, left = o / s->t->oc; i-- > 0; left /= s->phase[i].alike)
+            own += left % s->phase[i].alike * from.stride_version[i];
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t kw = t % c->s.kw, kh = t / c->s.kw % c->s.kh, kd = t / c->s.kw / c->s.kh;
+            const float *tap = own + kw * from.stride_kw + kh * from.stride_kh + kd * from.stride_outer[0];
+            for (int64_t i = 0; i < c->s.ic; i++, next++)
+                halves_copy(next, DTYPE_bf16, tap + i * from.stride_ic, DTYPE_f32, 0);
+        }
+    }
+    return (TileSource){.data = to, .stride_oc = taps * c->s.ic, .stride_ic = 1, .stride_kw = c->s.ic,
+                        .stride_kh = c->s.kw * c->s.ic, .stride_outer = {c->s.kh * c->s.kw * c->s.ic}};
+}
+
+static Conv conv_of_alike(const Lower *l, const PhaseStore *s)
+{
+    Conv c = phase_conv(l, s->t, s);
+    c.s.is_bf16 = true;
+    c.s.oc = count_alike(s) * s->t->oc;
+    return c;
+}
+
+static void emit_alike(Lower *l, PhaseStore *s)
+{
+    const Conv c = conv_of_alike(l, s);
+    Tile tile = tile_new(l, c.s);
+    const TileSource weights = weights_of_alike(l, &c, s);
+    tile.in = conv_tile_input(l, &c);
+    tile.in.base = s->first_channel = k_index(l->k, 0);
+    tile.store = store_alike;
+    tile.ctx = s;
+    matrix_emit(&tile, &weights, node_name(l->g, c.w));
+}
+
 // The first phase as a convolution.
 static Conv first_conv(const Lower *l, const Transposed *t)
 {
@@ -311,7 +384,7 @@ typedef struct PhasePlan {
     Phases axis[MAX_SPATIAL];
 } PhasePlan;
 
-static PhasePlan *plan_phases(Lower *l, const Transposed *t)
+static PhasePlan *plan_phases(Lower *l, const Transposed *t, bool joins)
 {
     PhasePlan *p = ARENA_NEW(l->pass->scratch, PhasePlan);
     const Conv first = first_conv(l, t);
@@ -320,7 +393,7 @@ static PhasePlan *plan_phases(Lower *l, const Transposed *t)
         all *= t->form.stride[i];
     p->is_beside = conv_can_make_steps(l->g, lower_node(l, l->anchor)) &&
                    domain_lanes(l, &t->d, t->spatial + 1) > 1;
-    const bool may_join = p->is_beside || (all > FEW_PHASES && !depthwise_fits(l, &first));
+    const bool may_join = joins || p->is_beside || (all > FEW_PHASES && !depthwise_fits(l, &first));
     p->phases = 1;
     for (uint32_t i = 0; i < t->spatial && p->phases <= MAX_PHASES; i++) {
         find_phases(l, t, i, may_join, &p->axis[i]);
@@ -340,6 +413,48 @@ static bool can_tile(Lower *l, const Transposed *t, const PhasePlan *p)
            (lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1);
 }
 
+// The n-th of the phases that have text of their own, the last axis running fastest.
+static PhaseStore phase_number(const Transposed *t, const PhasePlan *p, int64_t n)
+{
+    PhaseStore s = {.t = t, .is_beside = p->is_beside};
+    for (uint32_t i = t->spatial; i-- > 0; n /= p->axis[i].n)
+        s.phase[i] = p->axis[i].of[n % p->axis[i].n];
+    return s;
+}
+
+static bool has_taps(const PhaseStore *s)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < s->t->spatial; i++)
+        all = all && s->phase[i].taps > 0 && s->phase[i].count > 0;
+    return all;
+}
+
+// Are all phases products for matrix registers?
+static bool lower_on_matrix(Lower *l, const Transposed *t)
+{
+    const Node *n = lower_node(l, l->anchor);
+    if (!l->caps->has_matrix || t->form.group != 1 || t->oc % MATRIX_LANES != 0 || t->ic == 0 ||
+        t->spatial > 3 || !conv_is_of_bf16(l->g, n) || domain_lanes(l, &t->d, 1) != MATRIX_LANES ||
+        (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
+        return false;
+    const PhasePlan *p = plan_phases(l, t, true);
+    bool fits = !p->is_beside && p->phases <= FEW_PHASES * 2;
+    for (int64_t i = 0; i < p->phases && fits; i++) {
+        const PhaseStore s = phase_number(t, p, i);
+        fits = has_taps(&s);
+        if (!fits)
+            break;
+        const Conv c = conv_of_alike(l, &s);
+        fits = matrix_is_worthwhile(l, &c.s, 0);
+    }
+    for (int64_t i = 0; i < p->phases && fits; i++) {
+        PhaseStore s = phase_number(t, p, i);
+        emit_alike(l, &s);
+    }
+    return fits;
+}
+
 // Phases in the order of their remainders, the last axis running fastest.
 static void lower_phases(Lower *l, Transposed *t, const PhasePlan *p)
 {
@@ -347,10 +462,7 @@ static void lower_phases(Lower *l, Transposed *t, const PhasePlan *p)
     first.has_pairs = t->has_pairs = !p->is_beside && conv_takes_pairs(l, &first);
     t->pairs = t->has_pairs ? conv_pair_image(l, &first) : 0;
     for (int64_t n = 0; n < p->phases; n++) {
-        PhaseStore s = {.t = t, .is_beside = p->is_beside};
-        int64_t left = n;
-        for (uint32_t i = t->spatial; i-- > 0; left /= p->axis[i].n)
-            s.phase[i] = p->axis[i].of[left % p->axis[i].n];
+        PhaseStore s = phase_number(t, p, n);
         emit_phase(l, &s);
     }
 }
@@ -359,7 +471,9 @@ static bool lower_in_tiles(Lower *l, Transposed *t)
 {
     if (l->caps->is_gpu || lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    const PhasePlan *p = plan_phases(l, t);
+    if (lower_on_matrix(l, t))
+        return true;
+    const PhasePlan *p = plan_phases(l, t, false);
     if (!can_tile(l, t, p))
         return false;
     lower_phases(l, t, p);
