@@ -92,6 +92,7 @@ typedef struct PhaseStore {
     KRef later[MAX_SPATIAL];  // so many phases behind that one
     uint32_t opened;          // loops over phases
     uint32_t bias;            // parameter
+    KRef image;               // 0: the loops over images are inside
     KRef first_channel;
 } PhaseStore;
 
@@ -132,7 +133,7 @@ static void store_phase(Lower *l, const TileOut *out, KRef value, void *ctx)
     const PhaseStore *s = ctx;
     const uint32_t spatial = s->t->spatial;
     Point at = {.lanes = out->lanes, .count = out->count, .vec_axis = 1};
-    at.idx[0] = out->image;
+    at.idx[0] = s->image != 0 ? s->image : out->image;
     at.idx[1] = s->is_beside ? s->first_channel : k_add(l->k, s->first_channel, out->channel);
     for (uint32_t i = 0; i + 2 < spatial; i++)
         set_place(l->k, s, i, out->outer[i], &at);
@@ -165,7 +166,7 @@ static Conv phase_conv(const Lower *l, const Transposed *t, const PhaseStore *s)
     for (uint32_t i = 0; i < t->spatial; i++)
         axis[i] = axis_of(&s->phase[i]);
     conv_set_axes(&c, lower_loc(l, t->x), axis, t->spatial);
-    c.s.n = lower_node(l, t->x)->shape->dim[0];
+    c.s.n = s->image != 0 ? 1 : lower_node(l, t->x)->shape->dim[0];
     c.s.ic = t->ic;
     c.s.oc = s->is_beside ? s->phase[t->spatial - 1].alike : t->oc;
     return c;
@@ -255,6 +256,8 @@ static void emit_tiles(Lower *l, const Conv *conv, const TileSource *src, PhaseS
     const KRef version = open_phases(k, s);
     const KRef group = c->group == 1 ? k_index(k, 0) : k_loop(k, c->group, KFOR_PARALLEL, "g");
     tile.in.base = k_expr(k, "$ * #", group, c->s.ic * c->stride_c);
+    if (s->image != 0)
+        tile.in.base = k_expr(k, "$ * # + $", s->image, tile.in.stride_n, tile.in.base);
     tile.w.base = k_expr(k, "($ * # + $) * #", version, c->group, group, tile_packed_elements(&tile));
     tile.bias_base = s->first_channel = k_expr(k, "$ * #", group, s->t->oc);
     tile.store = store_phase;
@@ -455,16 +458,38 @@ static bool lower_on_matrix(Lower *l, const Transposed *t)
     return fits;
 }
 
+// Do all phases of an image follow each other? Then it comes from memory once, if it stays in the cache
+// beside their weights.
+static bool has_images_outside(const Lower *l, const Transposed *t, const PhasePlan *p)
+{
+    const Shape *x = lower_node(l, t->x)->shape;
+    const int64_t cache = (int64_t)l->caps->cpu.l2_bytes, all = shape_numel(x) * (int64_t)sizeof(float);
+    const int64_t weights = shape_numel(lower_node(l, t->w)->shape) * (int64_t)sizeof(float);
+    const Conv first = first_conv(l, t);
+    bool fits = p->phases > 1 && x->dim[0] > 1 && all > cache && !p->is_beside && !depthwise_fits(l, &first) &&
+                all / x->dim[0] + weights <= cache * 3 / 4;
+    for (int64_t n = 0; n < p->phases && fits; n++) {
+        const PhaseStore s = phase_number(t, p, n);
+        fits = has_taps(&s);
+    }
+    return fits;
+}
+
 // Phases in the order of their remainders, the last axis running fastest.
 static void lower_phases(Lower *l, Transposed *t, const PhasePlan *p)
 {
     Conv first = first_conv(l, t);
     first.has_pairs = t->has_pairs = !p->is_beside && conv_takes_pairs(l, &first);
     t->pairs = t->has_pairs ? conv_pair_image(l, &first) : 0;
+    const bool is_outside = has_images_outside(l, t, p);
+    const KRef image =
+        is_outside ? k_loop(l->k, lower_node(l, t->x)->shape->dim[0], KFOR_PARALLEL, "image") : 0;
     for (int64_t n = 0; n < p->phases; n++) {
         PhaseStore s = phase_number(t, p, n);
+        s.image = image;
         emit_phase(l, &s);
     }
+    k_ends(l->k, is_outside);
 }
 
 static bool lower_in_tiles(Lower *l, Transposed *t)
