@@ -224,10 +224,10 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
     const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
     if (has_byte_units(g, l, n) && x->shape->dim[1] >= MANY_CHANNELS)
         return true;
-    const bool is_on_matrix = n->op == OP_conv_transpose && l->caps->has_matrix && conv_is_of_bf16(g, n);
     if (l->has_vectors && x->dtype == DTYPE_f32)
-        return is_grouped || (is_on_matrix && x->shape->dim[1] >= MANY_CHANNELS) || sums_channels(g, n) || may_be_transformed(g, l, n) ||
-               (n->op == OP_conv && waits_for_rows(g, l, n));
+        return is_grouped || sums_channels(g, n) || may_be_transformed(g, l, n) ||
+               (n->op == OP_conv && waits_for_rows(g, l, n)) ||
+               (conv_goes_to_matrix(g, l->options, n) && x->shape->dim[1] >= MANY_CHANNELS);
     return is_grouped && conv_form(n).group > 1;
 }
 

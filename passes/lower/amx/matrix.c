@@ -473,7 +473,8 @@ void matrix_emit_inside(const Tile *t, const TileSource *weights, const char *na
 {
     rlx_assert(t->l->caps->has_matrix && t->store != NULL);
     const Slab slab = slab_new(t->l, &t->s, &t->in, 0);
-    emit_rows_outside(t, &slab, (Weights){.param = pack_weights(t, weights, name), .base = k_index(t->l->k, 0)});
+    const Weights packed = {.param = pack_weights(t, weights, name), .base = k_index(t->l->k, 0)};
+    emit_rows_outside(t, &slab, packed);
 }
 
 void matrix_emit_panels(const Tile *t, uint32_t panels, KRef base)

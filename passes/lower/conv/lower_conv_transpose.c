@@ -5,8 +5,9 @@
 // per phase, or the depthwise schedule where each group has one channel. Neighbouring phases whose taps
 // differ by one position only are one text: a loop over them, or, along the last axis of an image in rows
 // whose groups have one output channel, the channels of the tiles. GPUs have all phases in one product
-// (gpu_deconv.c), and matrix registers of CPUs all phases that are alike, as channels. Everything else takes plain loops that test every tap. Accumulation: f32 fused
-// multiply-adds from the bias, by tap and channel; the bias comes last where phases are channels.
+// (gpu_deconv.c), and matrix registers of CPUs all phases that are alike, as channels. Everything else takes
+// plain loops that test every tap. Accumulation: f32 fused multiply-adds from the bias, by tap and channel;
+// the bias comes last where phases are channels.
 #include "passes/lower/amx/matrix.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/halves.h"
@@ -370,6 +371,12 @@ static Conv first_conv(const Lower *l, const Transposed *t)
     return phase_conv(l, t, &s);
 }
 
+bool conv_goes_to_matrix(const Graph *g, const PassOptions *o, const Node *n)
+{
+    return n->op == OP_conv_transpose && o->caps->has_matrix && window_form(n).group == 1 &&
+           conv_is_of_bf16(g, n);
+}
+
 bool conv_can_make_steps(const Graph *g, const Node *n)
 {
     const uint32_t last = n->shape->rank - 3;
@@ -436,10 +443,9 @@ static bool has_taps(const PhaseStore *s)
 // Are all phases products for matrix registers?
 static bool lower_on_matrix(Lower *l, const Transposed *t)
 {
-    const Node *n = lower_node(l, l->anchor);
-    if (!l->caps->has_matrix || t->form.group != 1 || t->oc % MATRIX_LANES != 0 || t->ic == 0 ||
-        t->spatial > 3 || !conv_is_of_bf16(l->g, n) || domain_lanes(l, &t->d, 1) != MATRIX_LANES ||
-        (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
+    if (!conv_goes_to_matrix(l->g, l->pass->options, lower_node(l, l->anchor)) ||
+        t->oc % MATRIX_LANES != 0 || t->ic == 0 || t->spatial > 3 ||
+        domain_lanes(l, &t->d, 1) != MATRIX_LANES || (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
         return false;
     const PhasePlan *p = plan_phases(l, t, true);
     bool fits = !p->is_beside && p->phases <= FEW_PHASES * 2;
@@ -466,8 +472,8 @@ static bool has_images_outside(const Lower *l, const Transposed *t, const PhaseP
     const int64_t cache = (int64_t)l->caps->cpu.l2_bytes, all = shape_numel(x) * (int64_t)sizeof(float);
     const int64_t weights = shape_numel(lower_node(l, t->w)->shape) * (int64_t)sizeof(float);
     const Conv first = first_conv(l, t);
-    bool fits = p->phases > 1 && x->dim[0] > 1 && all > cache && !p->is_beside && !depthwise_fits(l, &first) &&
-                all / x->dim[0] + weights <= cache * 3 / 4;
+    bool fits = p->phases > 1 && x->dim[0] > 1 && all > cache && !p->is_beside &&
+                !depthwise_fits(l, &first) && all / x->dim[0] + weights <= cache * 3 / 4;
     for (int64_t n = 0; n < p->phases && fits; n++) {
         const PhaseStore s = phase_number(t, p, n);
         fits = has_taps(&s);

@@ -116,7 +116,8 @@ void lstm_matrix_inputs(Lower *l, const LstmStep *s, int64_t dir)
     t.bias_base = k_index(k, 0);
     t.store = store_input;
     t.ctx = &p;
-    const TileSource weights = {.data = rows_of_sums(l, m, dir, false), .stride_oc = m->input, .stride_ic = 1};
+    const TileSource weights = {.data = rows_of_sums(l, m, dir, false), .stride_oc = m->input,
+                                .stride_ic = 1};
     matrix_emit_inside(&t, &weights, node_name(l->g, m->w));
 }
 
@@ -149,7 +150,8 @@ void lstm_matrix_hidden(Lower *l, const LstmStep *s, int64_t dir)
                        .base = k_index(k, first_plane(m, dir) * m->padded)};
     t.store = store_sums;
     t.ctx = &p;
-    const TileSource weights = {.data = rows_of_sums(l, m, dir, true), .stride_oc = m->padded, .stride_ic = 1};
+    const TileSource weights = {.data = rows_of_sums(l, m, dir, true), .stride_oc = m->padded,
+                                .stride_ic = 1};
     matrix_emit_inside(&t, &weights, node_name(l->g, m->r));
 }
 

@@ -166,7 +166,8 @@ static NodeId weights_of_phases(OnnxNode *n, const QdqPhases *p, NodeId w)
 {
     const uint32_t axes = p->of->axes;
     const Dim inputs = onnx_shape(n, w)->dim[0];
-    Dim split[SHAPE_MAX_RANK] = {inputs, p->channels}, joined[SHAPE_MAX_RANK] = {p->count * p->channels, inputs};
+    Dim split[SHAPE_MAX_RANK] = {inputs, p->channels};
+    Dim joined[SHAPE_MAX_RANK] = {p->count * p->channels, inputs};
     int64_t perm[SHAPE_MAX_RANK];
     perm[axes] = 1;
     perm[axes + 1] = 0;
