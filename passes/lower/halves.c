@@ -55,6 +55,24 @@ DType halves_type(DType type, const void *data, int64_t n)
     return fits_bf16 ? DTYPE_bf16 : fits_f16 ? DTYPE_f16 : type;
 }
 
+// Is it the same elements in another order or shape?
+static bool only_moves(const Node *n)
+{
+    const OpInfo *info = &op_info[n->op];
+    return n->n_src == 1 && info->types == OPTYPES_MOVE && (info->flags & OPFLAG_POINT) == 0 &&
+           ((info->flags & OPFLAG_VIEW) != 0 || info->layout == OPLAYOUT_ANY);
+}
+
+bool halves_come_from(const Graph *g, NodeId id, DType type)
+{
+    rlx_assert(type != DTYPE_f32);
+    const Node *n = graph_node(g, id);
+    while (n->dtype == DTYPE_f32 && only_moves(n))
+        n = graph_node(g, n->src[0]);
+    return n->dtype == DTYPE_f32 && n->n_src == 1 && (op_info[n->op].flags & OPFLAG_POINT) != 0 &&
+           graph_node(g, n->src[0])->dtype == (uint8_t)type;
+}
+
 DType halves_type_in(const Graph *g, DType type, const void *data, int64_t n)
 {
     if (g->reads == NULL)

@@ -10,6 +10,8 @@
 // The type in which to keep n constants of `type` (f32, f16 or bf16): that type, or for many of f32 one of 16
 // bits that holds each of them exactly.
 DType halves_type(DType type, const void *data, int64_t n);
+// Are all elements of an f32 cast from that type?
+bool halves_come_from(const Graph *g, NodeId id, DType type);
 // The same for a constant of the graph, of which the program may load other numbers: then what counts is the
 // type that it had in the model.
 DType halves_type_in(const Graph *g, DType type, const void *data, int64_t n);

@@ -226,7 +226,8 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
         return true;
     if (l->has_vectors && x->dtype == DTYPE_f32)
         return is_grouped || sums_channels(g, n) || may_be_transformed(g, l, n) ||
-               (n->op == OP_conv && waits_for_rows(g, l, n));
+               (n->op == OP_conv && waits_for_rows(g, l, n)) ||
+               (conv_goes_to_matrix(g, l->options, n) && x->shape->dim[1] >= MANY_CHANNELS);
     return is_grouped && conv_form(n).group > 1;
 }
 

@@ -28,12 +28,13 @@ static Graph *import_chain(const char *nodes)
 static bool is_of_floats(OpId op)
 {
     return op == OP_reduce_mean || op == OP_avg_pool || op == OP_global_avg_pool || op == OP_softmax ||
-           op == OP_matmul || op == OP_linear;
+           op == OP_matmul || op == OP_linear || op == OP_conv_transpose;
 }
 
 // Means are sums of the bytes and one factor, softmax is a table; but not where windows at the border have
 // fewer elements, where nothing is quantised, or where the largest byte is not the largest finite number.
-// Bytes may have another shape before they are multiplied.
+// Bytes may have another shape before they are multiplied. Strides that divide the kernel of a transposed
+// convolution make one of integers.
 static void test_quantised_chains(void **state)
 {
     static const struct {
@@ -66,6 +67,12 @@ static void test_quantised_chains(void **state)
          "node DequantizeLinear w,s,v -> q; node Flatten f -> m; node Gemm m,q -> c transB=1; "
          "node QuantizeLinear c,s,z -> y",
          OP_int_conv},
+        {"init w i8 2,1,2,2 = 1,2,3,4,5,6,7,8; init v i8 - = 0; node DequantizeLinear w,s,v -> q; "
+         "node ConvTranspose f,q -> c strides=[2,2]; node QuantizeLinear c,s,z -> y",
+         OP_int_conv},
+        {"init w i8 2,1,3,2 = 1,2,3,4,5,6,7,8,9,10,11,12; init v i8 - = 0; node DequantizeLinear w,s,v -> q; "
+         "node ConvTranspose f,q -> c strides=[2,2]; node QuantizeLinear c,s,z -> y",
+         OP_conv_transpose},
     };
     (void)state;
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {

@@ -22,6 +22,15 @@ void qdq_remember(OnnxNode *n, NodeId y, const OnnxDequantised *from);
 // With the window attributes of the node: exact sums of the bytes that x and weight were dequantised from,
 // times their scales, plus the bias (0: none). 0: they were not.
 NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias);
+// The window of a ConvTranspose: pads are what is cut, at the begin of each axis and then at the end of each.
+typedef struct OnnxTransposed {
+    uint32_t axes;
+    int64_t group;
+    const int64_t *strides, *dilations, *pads, *output_padding;
+} OnnxTransposed;
+
+// Like qdq_conv, for a ConvTranspose whose strides divide its kernel.
+NodeId qdq_conv_transpose(OnnxNode *n, NodeId x, NodeId weight, NodeId bias, const OnnxTransposed *of);
 // Like qdq_conv, for a product with a matrix [K, N], or [N, K] when is_transposed.
 NodeId qdq_matmul(OnnxNode *n, NodeId a, NodeId b, bool is_transposed);
 // x / scale as quant_saturate gives it. Softmax of dequantised bytes is computed in integers; where x is made

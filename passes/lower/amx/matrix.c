@@ -469,6 +469,14 @@ void matrix_emit(const Tile *t, const TileSource *weights, const char *name)
         emit_rows_outside(t, &slab, packed);
 }
 
+void matrix_emit_inside(const Tile *t, const TileSource *weights, const char *name)
+{
+    rlx_assert(t->l->caps->has_matrix && t->store != NULL);
+    const Slab slab = slab_new(t->l, &t->s, &t->in, 0);
+    const Weights packed = {.param = pack_weights(t, weights, name), .base = k_index(t->l->k, 0)};
+    emit_rows_outside(t, &slab, packed);
+}
+
 void matrix_emit_panels(const Tile *t, uint32_t panels, KRef base)
 {
     rlx_assert(t->l->caps->has_matrix && t->s.is_bf16 && t->s.n_outer == 0);

@@ -40,6 +40,8 @@ enum { MATRIX_BLOCK = 32, MATRIX_LANES = 16 };
 bool matrix_is_worthwhile(const Lower *l, const TileShape *s, double more);
 // Emits the loops of a tile_emit with constant weights that are not packed yet.
 void matrix_emit(const Tile *t, const TileSource *weights, const char *name);
+// The same inside of loops of a schedule: threads share nothing, so no barrier is needed.
+void matrix_emit_inside(const Tile *t, const TileSource *weights, const char *name);
 // The same for a product of bf16 with weights that are panels in memory, from element `base` of a parameter
 // on: panels of two tiles of results (the last one may have one), whose rows are pairs of elements, the two
 // of each result next to each other; elements behind the last one, up to whole blocks, are 0.

@@ -58,6 +58,8 @@ bool conv_is_of_bf16(const Graph *g, const Node *n);
 // A convolution of f32 whose image and constant weights come from bf16, on a target that multiplies these in
 // matrix registers.
 bool conv_comes_from_bf16(const Graph *g, const PassOptions *o, const Node *n);
+// A transposed one of that kind, all of whose channels are one group.
+bool conv_goes_to_matrix(const Graph *g, const PassOptions *o, const Node *n);
 // Is it faster with pairs of channels, which are bf16? Only in tiles (conv_tile).
 bool conv_takes_pairs(const Lower *l, const Conv *c);
 // Emits a copy of the image in pairs of channels: its parameter.

@@ -9,28 +9,10 @@
 // Products that an element of the image is part of, from which the copy takes less time than it saves.
 enum { MIN_PRODUCTS = 64 };
 
-// Is it the same elements in another order or shape?
-static bool only_moves(const Node *n)
-{
-    const OpInfo *info = &op_info[n->op];
-    return n->n_src == 1 && info->types == OPTYPES_MOVE && (info->flags & OPFLAG_POINT) == 0 &&
-           ((info->flags & OPFLAG_VIEW) != 0 || info->layout == OPLAYOUT_ANY);
-}
-
-// Are all elements of an f32 cast from bf16?
-static bool comes_from_bf16(const Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    while (n->dtype == DTYPE_f32 && only_moves(n))
-        n = graph_node(g, n->src[0]);
-    return n->dtype == DTYPE_f32 && n->n_src == 1 && (op_info[n->op].flags & OPFLAG_POINT) != 0 &&
-           graph_node(g, n->src[0])->dtype == DTYPE_bf16;
-}
-
 bool conv_is_of_bf16(const Graph *g, const Node *n)
 {
     if (n->dtype != DTYPE_f32 || g->reads != NULL || !node_is_const(g, n->src[1]) ||
-        !comes_from_bf16(g, n->src[0]))
+        !halves_come_from(g, n->src[0], DTYPE_bf16))
         return false;
     const Node *w = graph_node(g, n->src[1]);
     return halves_type(DTYPE_f32, node_attr(w, A_const_data)->u.blob, shape_numel(w->shape)) == DTYPE_bf16;

@@ -5,9 +5,12 @@
 // per phase, or the depthwise schedule where each group has one channel. Neighbouring phases whose taps
 // differ by one position only are one text: a loop over them, or, along the last axis of an image in rows
 // whose groups have one output channel, the channels of the tiles. GPUs have all phases in one product
-// (gpu_deconv.c). Everything else takes plain loops that test every tap. Accumulation: f32 fused
-// multiply-adds from the bias, by tap and channel; the bias comes last where phases are channels.
+// (gpu_deconv.c), and matrix registers of CPUs all phases that are alike, as channels. Everything else takes
+// plain loops that test every tap. Accumulation: f32 fused multiply-adds from the bias, by tap and channel;
+// the bias comes last where phases are channels.
+#include "passes/lower/amx/matrix.h"
 #include "passes/lower/conv/conv.h"
+#include "passes/lower/halves.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/tile/tile.h"
 #include <string.h>
@@ -90,6 +93,7 @@ typedef struct PhaseStore {
     KRef later[MAX_SPATIAL];  // so many phases behind that one
     uint32_t opened;          // loops over phases
     uint32_t bias;            // parameter
+    KRef image;               // 0: the loops over images are inside
     KRef first_channel;
 } PhaseStore;
 
@@ -130,7 +134,7 @@ static void store_phase(Lower *l, const TileOut *out, KRef value, void *ctx)
     const PhaseStore *s = ctx;
     const uint32_t spatial = s->t->spatial;
     Point at = {.lanes = out->lanes, .count = out->count, .vec_axis = 1};
-    at.idx[0] = out->image;
+    at.idx[0] = s->image != 0 ? s->image : out->image;
     at.idx[1] = s->is_beside ? s->first_channel : k_add(l->k, s->first_channel, out->channel);
     for (uint32_t i = 0; i + 2 < spatial; i++)
         set_place(l->k, s, i, out->outer[i], &at);
@@ -163,7 +167,7 @@ static Conv phase_conv(const Lower *l, const Transposed *t, const PhaseStore *s)
     for (uint32_t i = 0; i < t->spatial; i++)
         axis[i] = axis_of(&s->phase[i]);
     conv_set_axes(&c, lower_loc(l, t->x), axis, t->spatial);
-    c.s.n = lower_node(l, t->x)->shape->dim[0];
+    c.s.n = s->image != 0 ? 1 : lower_node(l, t->x)->shape->dim[0];
     c.s.ic = t->ic;
     c.s.oc = s->is_beside ? s->phase[t->spatial - 1].alike : t->oc;
     return c;
@@ -253,6 +257,8 @@ static void emit_tiles(Lower *l, const Conv *conv, const TileSource *src, PhaseS
     const KRef version = open_phases(k, s);
     const KRef group = c->group == 1 ? k_index(k, 0) : k_loop(k, c->group, KFOR_PARALLEL, "g");
     tile.in.base = k_expr(k, "$ * #", group, c->s.ic * c->stride_c);
+    if (s->image != 0)
+        tile.in.base = k_expr(k, "$ * # + $", s->image, tile.in.stride_n, tile.in.base);
     tile.w.base = k_expr(k, "($ * # + $) * #", version, c->group, group, tile_packed_elements(&tile));
     tile.bias_base = s->first_channel = k_expr(k, "$ * #", group, s->t->oc);
     tile.store = store_phase;
@@ -285,6 +291,77 @@ static void emit_phase(Lower *l, PhaseStore *s)
         emit_tiles(l, &c, &src, s);
 }
 
+// --- on matrix registers -------------------------------------------------------------------------
+
+static int64_t count_alike(const PhaseStore *s)
+{
+    int64_t all = 1;
+    for (uint32_t i = 0; i < s->t->spatial; i++)
+        all *= s->phase[i].alike;
+    return all;
+}
+
+// Channels are those of one phase after the other.
+static void store_alike(Lower *l, const TileOut *out, KRef value, void *ctx)
+{
+    Kernel *k = l->k;
+    PhaseStore s = *(const PhaseStore *)ctx;
+    KRef version = k_expr(k, "$ / #", out->channel, s.t->oc);
+    TileOut own = *out;
+    own.channel = k_expr(k, "$ % #", out->channel, s.t->oc);
+    for (uint32_t i = s.t->spatial; i-- > 0;) {
+        s.later[i] = k_expr(k, "$ % #", version, s.phase[i].alike);
+        version = k_expr(k, "$ / #", version, s.phase[i].alike);
+    }
+    const Point at = {.lanes = out->lanes, .count = out->count, .vec_axis = 1};
+    if (s.t->bias != 0)
+        value = k_add(k, value, operand_load(l, s.t->bias, own.channel, &at, 1));
+    store_phase(l, &own, value, &s);
+}
+
+// The weights of all phases that are alike, as bf16: [phase and channel][taps][channel of the input].
+static TileSource weights_of_alike(const Lower *l, const Conv *c, const PhaseStore *s)
+{
+    const TileSource from = phase_weights(l, s->t, s);
+    const bool has_slices = c->s.n_outer > 0;
+    const int64_t slices = has_slices ? c->s.outer[0].kernel : 1, taps = slices * c->s.kh * c->s.kw;
+    const float *first = from.data;
+    uint16_t *to = ARENA_ARRAY(l->pass->perm, uint16_t, c->s.oc * taps * c->s.ic), *next = to;
+    for (int64_t o = 0; o < c->s.oc; o++) {
+        const float *own = first + o % s->t->oc * from.stride_oc;
+        for (int64_t i = s->t->spatial, left = o / s->t->oc; i-- > 0; left /= s->phase[i].alike)
+            own += left % s->phase[i].alike * from.stride_version[i];
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t kw = t % c->s.kw, kh = t / c->s.kw % c->s.kh, kd = t / c->s.kw / c->s.kh;
+            const float *tap = own + kw * from.stride_kw + kh * from.stride_kh + kd * from.stride_outer[0];
+            for (int64_t i = 0; i < c->s.ic; i++, next++)
+                halves_copy(next, DTYPE_bf16, tap + i * from.stride_ic, DTYPE_f32, 0);
+        }
+    }
+    return (TileSource){.data = to, .stride_oc = taps * c->s.ic, .stride_ic = 1, .stride_kw = c->s.ic,
+                        .stride_kh = c->s.kw * c->s.ic, .stride_outer = {c->s.kh * c->s.kw * c->s.ic}};
+}
+
+static Conv conv_of_alike(const Lower *l, const PhaseStore *s)
+{
+    Conv c = phase_conv(l, s->t, s);
+    c.s.is_bf16 = true;
+    c.s.oc = count_alike(s) * s->t->oc;
+    return c;
+}
+
+static void emit_alike(Lower *l, PhaseStore *s)
+{
+    const Conv c = conv_of_alike(l, s);
+    Tile tile = tile_new(l, c.s);
+    const TileSource weights = weights_of_alike(l, &c, s);
+    tile.in = conv_tile_input(l, &c);
+    tile.in.base = s->first_channel = k_index(l->k, 0);
+    tile.store = store_alike;
+    tile.ctx = s;
+    matrix_emit(&tile, &weights, node_name(l->g, c.w));
+}
+
 // The first phase as a convolution.
 static Conv first_conv(const Lower *l, const Transposed *t)
 {
@@ -292,6 +369,12 @@ static Conv first_conv(const Lower *l, const Transposed *t)
     for (uint32_t i = 0; i < t->spatial; i++)
         s.phase[i] = phase_of(l, t, i, 0);
     return phase_conv(l, t, &s);
+}
+
+bool conv_goes_to_matrix(const Graph *g, const PassOptions *o, const Node *n)
+{
+    return n->op == OP_conv_transpose && o->caps->has_matrix && window_form(n).group == 1 &&
+           conv_is_of_bf16(g, n);
 }
 
 bool conv_can_make_steps(const Graph *g, const Node *n)
@@ -311,7 +394,7 @@ typedef struct PhasePlan {
     Phases axis[MAX_SPATIAL];
 } PhasePlan;
 
-static PhasePlan *plan_phases(Lower *l, const Transposed *t)
+static PhasePlan *plan_phases(Lower *l, const Transposed *t, bool joins)
 {
     PhasePlan *p = ARENA_NEW(l->pass->scratch, PhasePlan);
     const Conv first = first_conv(l, t);
@@ -320,7 +403,7 @@ static PhasePlan *plan_phases(Lower *l, const Transposed *t)
         all *= t->form.stride[i];
     p->is_beside = conv_can_make_steps(l->g, lower_node(l, l->anchor)) &&
                    domain_lanes(l, &t->d, t->spatial + 1) > 1;
-    const bool may_join = p->is_beside || (all > FEW_PHASES && !depthwise_fits(l, &first));
+    const bool may_join = joins || p->is_beside || (all > FEW_PHASES && !depthwise_fits(l, &first));
     p->phases = 1;
     for (uint32_t i = 0; i < t->spatial && p->phases <= MAX_PHASES; i++) {
         find_phases(l, t, i, may_join, &p->axis[i]);
@@ -340,26 +423,88 @@ static bool can_tile(Lower *l, const Transposed *t, const PhasePlan *p)
            (lower_fit_lanes(l, t->oc) == 1 || domain_lanes(l, &t->d, 1) > 1);
 }
 
+// The n-th of the phases that have text of their own, the last axis running fastest.
+static PhaseStore phase_number(const Transposed *t, const PhasePlan *p, int64_t n)
+{
+    PhaseStore s = {.t = t, .is_beside = p->is_beside};
+    for (uint32_t i = t->spatial; i-- > 0; n /= p->axis[i].n)
+        s.phase[i] = p->axis[i].of[n % p->axis[i].n];
+    return s;
+}
+
+static bool has_taps(const PhaseStore *s)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < s->t->spatial; i++)
+        all = all && s->phase[i].taps > 0 && s->phase[i].count > 0;
+    return all;
+}
+
+// Are all phases products for matrix registers?
+static bool lower_on_matrix(Lower *l, const Transposed *t)
+{
+    if (!conv_goes_to_matrix(l->g, l->pass->options, lower_node(l, l->anchor)) ||
+        t->oc % MATRIX_LANES != 0 || t->ic == 0 || t->spatial > 3 ||
+        domain_lanes(l, &t->d, 1) != MATRIX_LANES || (t->bias != 0 && !operand_has_vectors(l, t->bias, 0)))
+        return false;
+    const PhasePlan *p = plan_phases(l, t, true);
+    bool fits = !p->is_beside && p->phases <= FEW_PHASES * 2;
+    for (int64_t i = 0; i < p->phases && fits; i++) {
+        const PhaseStore s = phase_number(t, p, i);
+        fits = has_taps(&s);
+        if (!fits)
+            break;
+        const Conv c = conv_of_alike(l, &s);
+        fits = matrix_is_worthwhile(l, &c.s, 0);
+    }
+    for (int64_t i = 0; i < p->phases && fits; i++) {
+        PhaseStore s = phase_number(t, p, i);
+        emit_alike(l, &s);
+    }
+    return fits;
+}
+
+// Do all phases of an image follow each other? Then it comes from memory once, if it stays in the cache
+// beside their weights.
+static bool has_images_outside(const Lower *l, const Transposed *t, const PhasePlan *p)
+{
+    const Shape *x = lower_node(l, t->x)->shape;
+    const int64_t cache = (int64_t)l->caps->cpu.l2_bytes, all = shape_numel(x) * (int64_t)sizeof(float);
+    const int64_t weights = shape_numel(lower_node(l, t->w)->shape) * (int64_t)sizeof(float);
+    const Conv first = first_conv(l, t);
+    bool fits = p->phases > 1 && x->dim[0] > 1 && all > cache && !p->is_beside &&
+                !depthwise_fits(l, &first) && all / x->dim[0] + weights <= cache * 3 / 4;
+    for (int64_t n = 0; n < p->phases && fits; n++) {
+        const PhaseStore s = phase_number(t, p, n);
+        fits = has_taps(&s);
+    }
+    return fits;
+}
+
 // Phases in the order of their remainders, the last axis running fastest.
 static void lower_phases(Lower *l, Transposed *t, const PhasePlan *p)
 {
     Conv first = first_conv(l, t);
     first.has_pairs = t->has_pairs = !p->is_beside && conv_takes_pairs(l, &first);
     t->pairs = t->has_pairs ? conv_pair_image(l, &first) : 0;
+    const bool is_outside = has_images_outside(l, t, p);
+    const KRef image =
+        is_outside ? k_loop(l->k, lower_node(l, t->x)->shape->dim[0], KFOR_PARALLEL, "image") : 0;
     for (int64_t n = 0; n < p->phases; n++) {
-        PhaseStore s = {.t = t, .is_beside = p->is_beside};
-        int64_t left = n;
-        for (uint32_t i = t->spatial; i-- > 0; left /= p->axis[i].n)
-            s.phase[i] = p->axis[i].of[left % p->axis[i].n];
+        PhaseStore s = phase_number(t, p, n);
+        s.image = image;
         emit_phase(l, &s);
     }
+    k_ends(l->k, is_outside);
 }
 
 static bool lower_in_tiles(Lower *l, Transposed *t)
 {
     if (l->caps->is_gpu || lower_node(l, l->anchor)->dtype != DTYPE_f32)
         return false;
-    const PhasePlan *p = plan_phases(l, t);
+    if (lower_on_matrix(l, t))
+        return true;
+    const PhasePlan *p = plan_phases(l, t, false);
     if (!can_tile(l, t, p))
         return false;
     lower_phases(l, t, p);

@@ -7,7 +7,7 @@
 // steps instead: sums over inputs are made ahead for a chunk of steps, in scratch memory. Where many entries
 // have weights that exceed the second-level cache, they make each step together, block by block of units.
 // Hidden values alternate between two rows of scratch memory. Accumulation: f32 fused multiply-adds from the
-// bias, inputs first.
+// bias, inputs first. Where both come from bf16, matrix registers make the sums (lstm_matrix.c).
 #include "passes/lower/ops/lstm.h"
 
 // --- one block of units ---
@@ -22,6 +22,12 @@ static KRef of_entry(Lower *l, const LstmStep *s, KRef first, uint32_t e)
     return k_expr(l->k, "$ + #", first, e * 3 * s->m->padded);
 }
 
+// The first unit of vector v of the block.
+static KRef vector_unit(Lower *l, const Lstm *m, const Units *u, uint32_t v)
+{
+    return k_expr(l->k, "($ + #) * #", u->first, v, m->lanes);
+}
+
 static KRef bias_of(Lower *l, const LstmStep *s, const Units *u, uint32_t gate, uint32_t v)
 {
     return s->m->b != 0 ? lstm_row(l, s, u, s->m->b, gate, v)
@@ -32,7 +38,7 @@ static KRef bias_of(Lower *l, const LstmStep *s, const Units *u, uint32_t gate, 
 static KRef sum_ahead(Lower *l, const LstmStep *s, const Units *u, const uint32_t *gate_vector, int64_t row)
 {
     const Lstm *m = s->m;
-    const KRef unit = k_expr(l->k, "($ + #) * #", u->first, gate_vector[1], m->lanes);
+    const KRef unit = vector_unit(l, m, u, gate_vector[1]);
     return k_expr(l->k, "$ + ($ + #)", unit, s->ahead, row * lstm_sums(m) + gate_vector[0] * m->padded);
 }
 
@@ -46,9 +52,11 @@ static void begin_sums(Lower *l, const LstmStep *s, const Units *u, GateSums *su
             const uint32_t gate_vector[2] = {g, v};
             const KRef bias = m->chunk == 0 ? bias_of(l, s, u, g, v) : 0;
             for (uint32_t e = 0; e < s->entries; e++) {
-                const KRef init = m->chunk == 0 ? bias
-                                                : k_load(k, m->ahead, sum_ahead(l, s, u, gate_vector, e),
-                                                         m->lanes, m->lanes);
+                KRef init = m->chunk == 0 ? bias
+                                          : k_load(k, m->ahead, sum_ahead(l, s, u, gate_vector, e), m->lanes,
+                                                   m->lanes);
+                if (m->on_matrix)
+                    init = lstm_matrix_sum(l, s, e, g, vector_unit(l, m, u, v), init);
                 sums->var[e][g][v] = k_var(k, init, arena_printf(k->arena, "gate_%s%u", names[g], v));
             }
         }
@@ -97,7 +105,7 @@ static void add_products(Lower *l, const LstmStep *s, const Units *u, const Gate
 static void store_unit(Lower *l, const LstmStep *s, const Units *u, uint32_t e, uint32_t v, KRef value)
 {
     const Lstm *m = s->m;
-    const KRef unit = k_expr(l->k, "($ + #) * #", u->first, v, m->lanes);
+    const KRef unit = vector_unit(l, m, u, v);
     const KRef entry = k_expr(l->k, "$ + #", s->entry, e);
     Point at = {.lanes = m->lanes, .count = v + 1u == u->vectors ? u->last_count : m->lanes, .vec_axis = 3};
     at.idx[0] = m->batch_major ? entry : s->time;
@@ -113,7 +121,7 @@ static void update_vector(Lower *l, const LstmStep *s, const Units *u, const Gat
 {
     Kernel *k = l->k;
     const Lstm *m = s->m;
-    const KRef unit = k_expr(k, "($ + #) * #", u->first, v, m->lanes);
+    const KRef unit = vector_unit(l, m, u, v);
     const KRef place = k_add(k, of_entry(l, s, m->is_lstm ? s->cell : s->h_now, e), unit);
     const KRef next = k_add(k, of_entry(l, s, s->h_next, e), unit);
     KRef sum[GATES] = {0}, state = k_load(k, m->scratch, place, m->lanes, m->lanes);
@@ -133,6 +141,8 @@ static void update_vector(Lower *l, const LstmStep *s, const Units *u, const Gat
     if (m->is_lstm)
         k_store(k, m->scratch, place, state, m->lanes);
     k_store(k, m->scratch, next, hidden, m->lanes);
+    if (m->on_matrix)
+        lstm_matrix_keep(l, s, e, unit, hidden);
     store_unit(l, s, u, e, v, hidden);
 }
 
@@ -144,7 +154,8 @@ static void emit_units(Lower *l, const LstmStep *s, const Units *u)
     begin_sums(l, s, u, &sums);
     if (s->m->chunk == 0)
         add_products(l, s, u, &sums, false);
-    add_products(l, s, u, &sums, true);
+    if (!s->m->on_matrix)
+        add_products(l, s, u, &sums, true);
     for (uint32_t e = 0; e < s->entries; e++)
         for (uint32_t v = 0; v < u->vectors; v++)
             update_vector(l, s, u, &sums, e, v);
@@ -310,6 +321,15 @@ static void emit_ahead(Lower *l, const LstmStep *s, const Units *u)
     }
 }
 
+// On matrix registers, whose weights are those of one direction.
+static int64_t dir_of(const Lower *l, const LstmStep *s)
+{
+    int64_t dir = 0;
+    const bool is_known = k_is_const(l->k, s->dir, &dir);
+    rlx_assert(is_known);
+    return dir;
+}
+
 // Opens the loops over chunks, of which it makes the sums, and steps. Close with close_steps.
 static void open_steps(Lower *l, LstmStep *s)
 {
@@ -322,7 +342,10 @@ static void open_steps(Lower *l, LstmStep *s)
     s->chunk = k_for(k, k_index(k, 0), s->steps, m->chunk, KFOR_SERIAL, "chunk");
     s->end = k_expr(k, "min($ - $, #)", s->steps, s->chunk, m->chunk);
     s->ahead = k_expr(k, "$ * #", s->dir, rows_ahead(m) * lstm_sums(m));
-    each_phase(l, s, emit_ahead);
+    if (m->on_matrix)
+        lstm_matrix_inputs(l, s, dir_of(l, s));
+    else
+        each_phase(l, s, emit_ahead);
     s->at = k_for(k, s->chunk, k_add(k, s->chunk, s->end), 1, KFOR_SERIAL, "t");
 }
 
@@ -353,6 +376,16 @@ static void find_step(Lower *l, LstmStep *s)
 
 // --- entries ---
 
+static void keep_hidden(Lower *l, const LstmStep *s, uint32_t e)
+{
+    Kernel *k = l->k;
+    const Lstm *m = s->m;
+    const KRef v = k_loop(k, m->vectors, KFOR_SERIAL, "v"), unit = k_expr(k, "$ * #", v, m->lanes);
+    const KRef from = k_add(k, of_entry(l, s, s->h_now, e), unit);
+    lstm_matrix_keep(l, s, e, unit, k_load(k, m->scratch, from, m->lanes, m->lanes));
+    k_end(k);
+}
+
 static void begin_entries(Lower *l, const LstmStep *s, const Units *u)
 {
     LstmStep first = *s;
@@ -362,6 +395,8 @@ static void begin_entries(Lower *l, const LstmStep *s, const Units *u)
     for (uint32_t e = 0; e < s->entries; e++) {
         begin_state(l, &first, s->m->h0, e, first.h_now);
         begin_state(l, &first, s->m->c0, e, first.cell);
+        if (s->m->on_matrix)
+            keep_hidden(l, &first, e);
     }
 }
 
@@ -454,19 +489,29 @@ static void clear_all(Lower *l, const LstmStep *s, const Units *u)
     each_group(l, s, u, emit_zeros);
 }
 
-static void emit_together(Lower *l, const Lstm *m)
+static void emit_direction(Lower *l, const Lstm *m, KRef dir)
 {
-    LstmStep s = {.m = m};
-    uint32_t opened = 0;
-    s.dir = lower_open_count(l->k, m->dirs, KFOR_PARALLEL, "d", &opened);
+    LstmStep s = {.m = m, .dir = dir};
     s.steps = lstm_steps_made(l, m);
     each_group(l, &s, NULL, begin_entries);
     LstmStep in = s;
     open_steps(l, &in);
+    if (m->on_matrix)
+        lstm_matrix_hidden(l, &in, dir_of(l, &in));
     each_phase(l, &in, make_all);
     close_steps(l, &in);
     emit_rest(l, &s, clear_all);
     each_group(l, &s, NULL, end_entries);
+}
+
+static void emit_together(Lower *l, const Lstm *m)
+{
+    uint32_t opened = 0;
+    for (int64_t dir = 0; dir < m->dirs && m->on_matrix; dir++)
+        emit_direction(l, m, k_index(l->k, dir));
+    if (m->on_matrix)
+        return;
+    emit_direction(l, m, lower_open_count(l->k, m->dirs, KFOR_PARALLEL, "d", &opened));
     lower_close(l, opened);
 }
 
@@ -484,6 +529,8 @@ static void lower_recurrent(Lower *l)
                                       (uint64_t)(m.dirs * rows_ahead(&m) * lstm_sums(&m)));
     if (m.is_packed)
         lstm_pack(l, &m);
+    if (m.on_matrix)
+        lstm_matrix_params(l, &m);
     if (m.steps_outside) {
         emit_together(l, &m);
         return;

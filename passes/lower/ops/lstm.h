@@ -39,9 +39,12 @@ typedef struct Lstm {
     uint32_t entries;        // of the batch that are computed together
     bool steps_outside;      // all entries make a step before the next one
     int64_t together, chunk; // sums over inputs that are computed together, and steps of a chunk; 0: none
+    bool on_matrix; // sums are made by matrix registers (lstm_matrix.c)
+    int64_t planes; // numbers of bf16 that a hidden value is there
     int64_t vectors, padded; // hidden / lanes, rounded up; vectors * lanes
     Domain d;
     uint32_t scratch, weights, bias, peephole, ahead; // parameters
+    uint32_t halves, sums; // on matrix registers: hidden values, and sums over them
 } Lstm;
 
 // One direction of some entries of the batch at one time step.
@@ -135,6 +138,19 @@ static inline KRef lstm_row_read(Kernel *k, const Lstm *m, uint8_t phase, KRef t
 {
     return m->cell->phases > 1 ? k_index(k, phase) : k_expr(k, "$ % 2", t);
 }
+// The bias that a sum of a unit begins with, of constant data.
+float lstm_bias_of(const Lstm *m, const float *data, int64_t dir, int64_t sum, int64_t unit);
+// Are matrix registers of CPUs used? Sets `planes`.
+bool lstm_choose_matrix(Lower *l, Lstm *m);
+void lstm_matrix_params(Lower *l, Lstm *m);
+// The sums of a direction over the inputs of a chunk, to `ahead`, and those over the hidden values of all
+// entries.
+void lstm_matrix_inputs(Lower *l, const LstmStep *s, int64_t dir);
+void lstm_matrix_hidden(Lower *l, const LstmStep *s, int64_t dir);
+// Keeps a vector of hidden values of entry s->entry + e from `unit` on for the next product.
+void lstm_matrix_keep(Lower *l, const LstmStep *s, uint32_t e, KRef unit, KRef value);
+// What was made ahead of a sum of that entry, with the sums over hidden values.
+KRef lstm_matrix_sum(Lower *l, const LstmStep *s, uint32_t e, uint32_t sum, KRef unit, KRef ahead);
 // On GPUs with matrix units, of several entries (lstm_tiles.c). False: nothing was done.
 bool lstm_tiles(Lower *l, const Lstm *m);
 // On GPUs whose groups share memory (lstm_group.c). False: it does not fit, and nothing was done.

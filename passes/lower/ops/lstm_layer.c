@@ -48,6 +48,12 @@ static uint32_t count_entries(const Lower *l, const Lstm *m)
     return (uint32_t)(m->batch < most ? m->batch : most);
 }
 
+static int64_t steps_of_chunk(const Lstm *m, int64_t fit)
+{
+    const int64_t steps = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
+    return steps < MOST_CHUNK ? steps : MOST_CHUNK;
+}
+
 // Chunks whose sums take a quarter of the second-level cache, or an eighth of the weights that are read once
 // for each chunk.
 static void choose_chunk(Lower *l, Lstm *m)
@@ -61,9 +67,22 @@ static void choose_chunk(Lower *l, Lstm *m)
         rows < 2 * most || m->hidden * lstm_sums(m) * (int64_t)sizeof(float) + inputs <= cpu->l1_bytes ||
         !lower_take(l))
         return;
-    const int64_t fit = room / step, steps = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
     m->together = most;
-    m->chunk = steps < MOST_CHUNK ? steps : MOST_CHUNK;
+    m->chunk = steps_of_chunk(m, room / step);
+}
+
+// All entries make a step together, and chunks are alike.
+static void choose_matrix(Lower *l, Lstm *m)
+{
+    const int64_t step = m->batch * lstm_sums(m) * (int64_t)sizeof(float);
+    m->on_matrix = lstm_choose_matrix(l, m);
+    if (!m->on_matrix)
+        return;
+    m->steps_outside = true;
+    m->together = 1;
+    m->chunk = steps_of_chunk(m, (int64_t)l->caps->cpu.l2_bytes / 4 / step);
+    while (m->seq % m->chunk != 0)
+        m->chunk--;
 }
 
 Lstm lstm_of(Lower *l)
@@ -110,6 +129,8 @@ Lstm lstm_of(Lower *l)
         m.block[phase] = block_of(l, &m, phase);
     m.steps_outside = m.is_packed && m.lanes > 1 && m.batch > m.entries &&
                       lstm_steps(&m) * lstm_sums(&m) * (int64_t)sizeof(float) > l->caps->cpu.l2_bytes / 2;
-    choose_chunk(l, &m);
+    choose_matrix(l, &m);
+    if (!m.on_matrix)
+        choose_chunk(l, &m);
     return m;
 }

@@ -55,8 +55,18 @@ static void bias_rows(const Lstm *m, int64_t sum, int64_t *rows)
     rows[1] = of_hidden < 0 ? -1 : lstm_gates(m) + of_hidden;
 }
 
-// Rows of one number per hidden unit as [direction][vector][row][lane], of a constant that has `all` rows.
-static uint32_t pack_rows(Lower *l, const Lstm *m, NodeId id, int64_t rows, int64_t all)
+float lstm_bias_of(const Lstm *m, const float *data, int64_t dir, int64_t sum, int64_t unit)
+{
+    int64_t rows[2];
+    float bias = 0;
+    bias_rows(m, sum, rows);
+    for (uint32_t i = 0; i < 2; i++)
+        bias += rows[i] < 0 ? 0 : data[(dir * 2 * lstm_gates(m) + rows[i]) * m->hidden + unit];
+    return bias;
+}
+
+// Rows of one number per hidden unit as [direction][vector][row][lane].
+static uint32_t pack_rows(Lower *l, const Lstm *m, NodeId id, int64_t rows)
 {
     const float *data = const_data(l, id);
     const int64_t total = m->dirs * m->vectors * rows * m->lanes;
@@ -64,24 +74,22 @@ static uint32_t pack_rows(Lower *l, const Lstm *m, NodeId id, int64_t rows, int6
     for (int64_t dir = 0; dir < m->dirs; dir++)
         for (int64_t row = 0; row < rows; row++)
             for (int64_t unit = 0; unit < m->hidden; unit++) {
-                int64_t from[2] = {row, -1};
                 float *to =
                     packed + ((dir * m->vectors + unit / m->lanes) * rows + row) * m->lanes + unit % m->lanes;
-                if (id == m->b)
-                    bias_rows(m, row, from);
-                for (uint32_t i = 0; i < 2; i++)
-                    *to += from[i] < 0 ? 0 : data[(dir * all + from[i]) * m->hidden + unit];
+                *to = id == m->b ? lstm_bias_of(m, data, dir, row, unit)
+                                 : data[(dir * rows + row) * m->hidden + unit];
             }
     return lower_param_data(l, node_name(l->g, id), DTYPE_f32, packed, (uint64_t)total * sizeof *packed);
 }
 
 void lstm_pack(Lower *l, Lstm *m)
 {
-    pack_weights(l, m);
-    if (m->b != 0)
-        m->bias = pack_rows(l, m, m->b, m->cell->sums, 2 * lstm_gates(m));
+    if (!m->on_matrix)
+        pack_weights(l, m);
+    if (m->b != 0 && !m->on_matrix)
+        m->bias = pack_rows(l, m, m->b, m->cell->sums);
     if (m->p != 0)
-        m->peephole = pack_rows(l, m, m->p, GATES - 1, GATES - 1);
+        m->peephole = pack_rows(l, m, m->p, GATES - 1);
 }
 
 // --- reading them ---

@@ -135,6 +135,112 @@ NodeId qdq_conv(OnnxNode *n, NodeId x, NodeId weight, NodeId bias)
     return bias && !whole ? onnx_op2(n, OP_add, y, onnx_reshape(n, bias, &s)) : y;
 }
 
+// Result q * stride + p of a transposed convolution, before its padding is cut, is the sum of x[q - t] *
+// w[t * stride + p] over t. So the phases p are the channels of one convolution, which takes no more products
+// where strides divide the kernel, and are put in their places at the end.
+typedef struct QdqPhases {
+    const OnnxTransposed *of;
+    uint32_t rank; // of images
+    int64_t taps[SHAPE_MAX_RANK], count, channels;
+} QdqPhases;
+
+static bool find_phases(OnnxNode *n, const OnnxTransposed *of, const Shape *w, QdqPhases *p)
+{
+    enum { MOST_AXES = 3, MOST = 1024 };
+    *p = (QdqPhases){.of = of, .rank = of->axes + 2, .count = 1, .channels = w->dim[1]};
+    if (n->failed || of->axes > MOST_AXES || of->group != 1 || !shape_is_const(w))
+        return false;
+    for (uint32_t i = 0; i < of->axes; i++) {
+        const int64_t stride = of->strides[i], size = w->dim[i + 2];
+        if (of->dilations[i] != 1 || stride < 1 || size % stride != 0 || stride > MOST / p->count ||
+            of->pads[i] < 0 || of->pads[of->axes + i] < of->output_padding[i])
+            return false;
+        p->taps[i] = size / stride;
+        p->count *= stride;
+    }
+    return true;
+}
+
+// Weights [C, O, kernel] as [phase and O, C, taps].
+static NodeId weights_of_phases(OnnxNode *n, const QdqPhases *p, NodeId w)
+{
+    const uint32_t axes = p->of->axes;
+    const Dim inputs = onnx_shape(n, w)->dim[0];
+    Dim split[SHAPE_MAX_RANK] = {inputs, p->channels};
+    Dim joined[SHAPE_MAX_RANK] = {p->count * p->channels, inputs};
+    int64_t perm[SHAPE_MAX_RANK];
+    perm[axes] = 1;
+    perm[axes + 1] = 0;
+    for (uint32_t i = 0; i < axes; i++) {
+        split[2 + 2 * i] = joined[2 + i] = p->taps[i];
+        split[3 + 2 * i] = p->of->strides[i];
+        perm[i] = 3 + 2 * (int64_t)i;
+        perm[axes + 2 + i] = 2 + 2 * (int64_t)i;
+    }
+    NodeId y = onnx_reshape_to(n, w, split, 2 + 2 * axes);
+    for (uint32_t i = 0; i < axes; i++)
+        y = onnx_slice(n, y, 2 + 2 * i, -1, INT64_MIN, -1);
+    return onnx_reshape_to(n, onnx_transpose(n, y, perm), joined, p->rank);
+}
+
+// What each output channel has, once for all phases.
+static NodeId along_phases(OnnxNode *n, const QdqPhases *p, NodeId v)
+{
+    if (!v || n->failed || count_of(n, v) != p->channels)
+        return v; // one for all
+    v = onnx_expand(n, v, (const Dim[]){p->count, p->channels}, 2);
+    return onnx_reshape_to(n, v, (const Dim[]){p->count * p->channels}, 1);
+}
+
+// [N, phase and O, q ...] as images without their padding.
+static NodeId place_phases(OnnxNode *n, const QdqPhases *p, NodeId y)
+{
+    const uint32_t axes = p->of->axes;
+    const Shape from = *onnx_shape(n, y);
+    DimTable *t = n->graph->dims;
+    Dim split[SHAPE_MAX_RANK] = {from.dim[0]}, joined[SHAPE_MAX_RANK] = {from.dim[0], p->channels};
+    int64_t perm[SHAPE_MAX_RANK] = {0, axes + 1};
+    split[axes + 1] = p->channels;
+    for (uint32_t i = 0; i < axes; i++) {
+        split[1 + i] = p->of->strides[i];
+        split[axes + 2 + i] = from.dim[2 + i];
+        perm[2 + 2 * i] = axes + 2 + i;
+        perm[3 + 2 * i] = 1 + i;
+        joined[2 + i] = dim_mul(t, from.dim[2 + i], p->of->strides[i]);
+    }
+    y = onnx_transpose(n, onnx_reshape_to(n, y, split, p->rank + axes), perm);
+    y = onnx_reshape_to(n, y, joined, p->rank);
+    for (uint32_t i = 0; i < axes; i++) {
+        const int64_t end = p->of->pads[axes + i] - p->of->output_padding[i];
+        y = onnx_slice(n, y, 2 + i, p->of->pads[i], end == 0 ? INT64_MAX : -end, 1);
+    }
+    return y;
+}
+
+NodeId qdq_conv_transpose(OnnxNode *n, NodeId x, NodeId weight, NodeId bias, const OnnxTransposed *of)
+{
+    const OnnxDequantised *a = find_input(n, x), *b = find_weight(n, weight, 1);
+    QdqPhases p;
+    if (n->failed || !a || !b || !find_phases(n, of, onnx_shape(n, b->x), &p))
+        return 0;
+    const NodeId w = weights_of_phases(n, &p, b->x), w_zero = along_phases(n, &p, zero_of(n, b->zero));
+    const NodeId sum_bias = along_phases(n, &p, integer_bias(n, a, b, bias));
+    NodeBuild build = ONNX_BEGIN(n, OP_int_conv, a->x, w, sum_bias, zero_of(n, a->zero), w_zero);
+    int64_t pads[2 * SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < 2 * of->axes; i++)
+        pads[i] = p.taps[i % of->axes] - 1;
+    node_ints(&build, A_int_conv_pads, pads, 2 * of->axes);
+    const NodeId sum = onnx_cast(n, onnx_end(n, &build), DTYPE_f32);
+    const Shape s = {.rank = p.rank - 1, .dim = {p.count * p.channels, 1, 1, 1}};
+    const Shape one = {.rank = 1, .dim = {p.channels}};
+    const NodeId factor = along_phases(n, &p, factors(n, a, b, &one));
+    const bool is_one = n->failed || count_of(n, factor) != s.dim[0];
+    NodeId y = onnx_op2(n, OP_mul, sum, is_one ? factor : onnx_reshape(n, factor, &s));
+    if (bias && !sum_bias)
+        y = onnx_op2(n, OP_add, y, onnx_reshape(n, along_phases(n, &p, bias), &s));
+    return place_phases(n, &p, y);
+}
+
 NodeId quant_rows(OnnxNode *n, NodeId x, NodeId x_zero, NodeId w, NodeId w_zero, bool is_transposed)
 {
     const Shape xs = *onnx_shape(n, x), ws = *onnx_shape(n, w);
@@ -408,11 +514,24 @@ static NodeId qdq_steps(OnnxNode *n, NodeId x, NodeId scale)
     return divided_by(n, x, s);
 }
 
+// Steps as quant_saturate gives them, in front of views: what moves are bytes, and the kernel that makes the
+// steps rounds them.
+static NodeId saturated(OnnxNode *n, NodeId x, NodeId zero, DType type, bool saturate, uint32_t depth)
+{
+    if (n->failed || depth == 0 || !is_view(graph_node(n->graph, x)) || (zero && count_of(n, zero) != 1))
+        return quant_saturate(n, x, zero, type, saturate);
+    const NodeId y = saturated(n, graph_node(n->graph, x)->src[0], zero, type, saturate, depth - 1);
+    const NodeId moved = n->failed ? 0 : graph_clone_node(n->graph, n->graph, x, &y);
+    n->failed = moved == 0;
+    return moved;
+}
+
 NodeId qdq_quantised(OnnxNode *n, NodeId x, NodeId scale, NodeId zero, DType type, bool saturate)
 {
     const NodeId whole = qdq_softmax(n, x, scale, zero, type);
     if (whole || n->failed)
         return whole;
     const NodeId known = qdq_steps(n, x, scale);
-    return quant_saturate(n, known ? known : onnx_op2(n, OP_div, x, scale), zero, type, saturate);
+    return known ? saturated(n, known, zero, type, saturate, MAX_CHAIN)
+                 : quant_saturate(n, onnx_op2(n, OP_div, x, scale), zero, type, saturate);
 }

@@ -175,7 +175,11 @@ void onnx_import_conv_transpose(OnnxNode *n)
         w.at_begin = true;
     if (has_size || w.is_same)
         pads_for_size(n, x, &w, output_padding, &size);
-    if (n->failed)
+    const OnnxTransposed window = {w.n, group, w.strides, w.dilations, w.pads, output_padding};
+    const NodeId whole = qdq_conv_transpose(n, x, weight, bias, &window);
+    if (whole)
+        onnx_out(n, 0, whole);
+    if (whole || n->failed)
         return;
     NodeBuild b = ONNX_BEGIN(n, OP_conv_transpose, x, weight, bias);
     set_window(&b, &w);
