@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums ahead: on GPUs with matrix units, what a recurrent layer makes of its inputs becomes one product of all
-// steps, where the estimate says that this is faster than in the kernel of the steps, whose groups each read
-// all inputs for their own units. Factors of f32 are made two numbers of f16 each, of which three products are
-// summed: rows are scaled to the same largest magnitude before, so that the numbers hold 22 bits of every
-// element that is not below 2^-18 of it. What is infinite in a row makes its sums NaN, which the layer then
-// makes by itself.
+// Sums ahead: on GPUs with matrix units, what a recurrent layer makes of its inputs becomes one product of
+// all steps, where the estimate says that this is faster than in the kernel of the steps, whose groups each
+// read all inputs for their own units. Factors of f32 are made two numbers of f16 each, of which three
+// products are summed: rows are scaled to the same largest magnitude before, so that the numbers hold 22 bits
+// of every element that is not below 2^-18 of it. What is infinite in a row makes its sums NaN, which the
+// layer then makes by itself.
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
 #include "passes/pass.h"
@@ -175,7 +175,8 @@ static NodeId step_ahead(Graph *g, NodeId id, void *ctx)
         return id;
     Sums s = sums_of(a, g, id);
     const bool is_half = k_is_half(n.dtype);
-    if (s.rows < LEAST_SIZE || s.columns < LEAST_SIZE || s.k < STEP || (!is_half && a->accuracy < split_error) ||
+    if (s.rows < LEAST_SIZE || s.columns < LEAST_SIZE || s.k < STEP ||
+        (!is_half && a->accuracy < split_error) ||
         s.rows > MOST_BYTES / (int64_t)sizeof(float) / s.columns || !pays(a, &s, is_half))
         return id;
     s.x = of_rows(g, n.src[0], s.rows, s.k);

@@ -125,8 +125,8 @@ void lstm_store_value(Lower *l, const LstmStep *s, KRef time, KRef unit, KRef va
 KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
 KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);
 KRef lstm_steps_made(Lower *l, const Lstm *m);
-// Sum `sum` over inputs of s->entry and a unit at s->time, which was made before (m->sums), or the bias of one
-// that has no inputs; of f32, one that is NaN is still to be mended.
+// Sum `sum` over inputs of s->entry and a unit at s->time, which was made before (m->sums), or the bias of
+// one that has no inputs; of f32, one that is NaN is still to be mended.
 KRef lstm_sum_before(Lower *l, const LstmStep *s, const Units *u, int64_t sum);
 void lstm_mend_sums(Lower *l, const LstmStep *s, const Units *u, KRef *sums);
 // The next hidden value, for sums of vector v of the units; state: the cell of an lstm, else the hidden

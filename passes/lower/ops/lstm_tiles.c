@@ -379,6 +379,32 @@ static void make_memory(Tiles *n)
     n->ahead = lower_param_scratch(l, "sums ahead", DTYPE_f32, (uint64_t)(step * n->chunk));
 }
 
+// Pieces for which a processor with wgmma has room, as many as all blocks of a turn have.
+static int64_t most_staged(const Tiles *n, const TileCut *cut, int64_t sums)
+{
+    const int64_t piece = TILE_THREADS * TILE_BYTES;
+    const int64_t of_block = (cut->is_kept ? 0 : 2 * n->s.tiles) + n->planes * cut->wide;
+    const int64_t room = ((int64_t)n->l->caps->gpu->group_shared - sums * (int64_t)sizeof(float)) / piece;
+    const int64_t most = room < cut->each * of_block ? room : cut->each * of_block;
+    return most > TILE_STAGED ? most : TILE_STAGED;
+}
+
+// GPUs without wgmma may have less shared memory.
+static void emit_grid(Tiles *n, int64_t most)
+{
+    Kernel *k = n->k;
+    if (most > TILE_STAGED) {
+        k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
+        n->staged = most;
+        emit_way(n);
+        k_else(k);
+    }
+    n->staged = TILE_STAGED;
+    emit_way(n);
+    if (most > TILE_STAGED)
+        k_end(k);
+}
+
 bool lstm_tiles(Lower *l, const Lstm *m)
 {
     Tiles n = {.m = m, .l = l, .k = l->k};
@@ -395,8 +421,9 @@ bool lstm_tiles(Lower *l, const Lstm *m)
     rlx_assert(groups >= 1 && groups <= UINT16_MAX);
     k->resident = (uint16_t)groups;
     k_set_group(k, TILE_THREADS);
-    k_use_shared(k, TILE_STAGED * TILE_THREADS * TILE_BYTES);
-    n.parts = k_shared(k, DTYPE_f32, TILE_WARPS * rnn_rows(&n) * pitch);
+    const int64_t sums = TILE_WARPS * rnn_rows(&n) * pitch, most = most_staged(&n, &cut, sums);
+    k_use_shared(k, (uint32_t)(most * TILE_THREADS * TILE_BYTES));
+    n.parts = k_shared(k, DTYPE_f32, sums);
     const KRef group = k_for_group(k, groups, "group");
     n.thread = k_thread(k);
     n.shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
@@ -407,7 +434,7 @@ bool lstm_tiles(Lower *l, const Lstm *m)
     n.phase = k_var(k, k_index(k, -1), "phase");
     n.is_grid = true;
     k_if(k, k_call(k, KDEV_has_grid, k_index(k, groups), 0, 0));
-    emit_way(&n);
+    emit_grid(&n, most);
     k_else(k);
     k_if(k, k_expr(k, "$ == 0", n.rank));
     n.is_grid = false;

@@ -20,7 +20,7 @@ enum {
     TILE_MOST = 8,    // products of units of a block that a warp has at work
     TILE_AT_ONCE = 4, // products of units that do not wait for each other
     TILE_BYTES = 16, // of a piece
-    TILE_STAGED = 13, // pieces of a thread that are on their way to shared memory at once
+    TILE_STAGED = 13, // pieces of a thread that are on their way to shared memory at once, on any GPU
     TILE_PAD = 4      // numbers between rows of sums in shared memory
 };
 
@@ -59,6 +59,7 @@ typedef struct Tiles {
     int64_t chunk;       // steps
     int64_t padded;      // hidden values of an entry, with zeros behind them
     int64_t planes;      // numbers that a hidden value is
+    int64_t staged;      // pieces of a thread that are on their way at once
     bool is_grid;        // all groups are at work: else one of each set, for all units
     uint32_t hidden, words, ahead, states, counter;
     uint32_t exact;      // hidden values as they are, where f32 is split
@@ -96,8 +97,8 @@ KRef rnn_exact_index(const Tiles *n, KRef which, KRef entry, KRef unit);
 void rnn_store_hidden(const Tiles *n, KRef which, KRef entry, KRef unit, KRef value);
 // May f32 be split, as far as the layer goes?
 bool rnn_may_split(const Lower *l, const Lstm *m);
-// A piece of a row of f32 weights that begins at `base`, from element `from` on, as words of f16: those of the
-// first numbers to[at ...], those of the second ones to[at + low ...]; zeros behind its end.
+// A piece of a row of f32 weights, place[1] elements behind where the row begins (place[0]), as words of f16:
+// those of the first numbers to[at ...], those of the second ones to[at + low ...]; zeros behind its end.
 void rnn_fetch_split(const Tiles *n, NodeId id, const KRef *place, KRef to, KRef at, int64_t low);
 // What sums of products of split numbers are to be multiplied by.
 double rnn_split_factor(void);

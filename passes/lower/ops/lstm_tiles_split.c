@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hidden values and weights of lstm_tiles.c as 16-bit numbers. Beside 16-bit weights, a hidden value is two
 // numbers of their type, the second of which is what the first one lacks. f32 is split into such numbers of
-// f16, weights too, where these stay in registers: both are scaled, so that all bits of what is not tiny (2^-13
-// of weights, 2^-25 of hidden values) are kept. What f16 does not hold makes sums NaN, which are then made of
-// the exact values.
+// f16, weights too, where these stay in registers: both are scaled, so that all bits of what is not tiny
+// (2^-13 of weights, 2^-16 of hidden values) are kept. What f16 does not hold makes sums NaN, which are then
+// made of the exact values.
 #include "ir/kernel/device.h"
 #include "passes/lower/ops/lstm_tiles.h"
 

@@ -384,7 +384,7 @@ static int64_t pieces_of(const Tiles *n, const TileFactor *f)
 // Blocks that are on their way at once: each thread's pieces, to places of its own in shared memory.
 static int64_t stages_of(const Tiles *n, const TileFactor *f)
 {
-    const int64_t fit = TILE_STAGED / pieces_of(n, f);
+    const int64_t fit = n->staged / pieces_of(n, f);
     const bool has_all = (f->kept != 0 || !n->s.is_split) && (f->is_hidden || has_pieces(n, n->m->x)) &&
                          (f->kept != 0 || has_pieces(n, f->is_hidden ? n->m->r : n->m->w));
     return !has_all ? 0 : fit < f->cut.each ? fit : f->cut.each;
