@@ -379,16 +379,6 @@ static void make_memory(Tiles *n)
     n->ahead = lower_param_scratch(l, "sums ahead", DTYPE_f32, (uint64_t)(step * n->chunk));
 }
 
-// Pieces for which a processor with wgmma has room, as many as all blocks of a turn have.
-static int64_t most_staged(const Tiles *n, const TileCut *cut, int64_t sums)
-{
-    const int64_t piece = TILE_THREADS * TILE_BYTES;
-    const int64_t of_block = (cut->is_kept ? 0 : 2 * n->s.tiles) + n->planes * cut->wide;
-    const int64_t room = ((int64_t)n->l->caps->gpu->group_shared - sums * (int64_t)sizeof(float)) / piece;
-    const int64_t most = room < cut->each * of_block ? room : cut->each * of_block;
-    return most > TILE_STAGED ? most : TILE_STAGED;
-}
-
 // GPUs without wgmma may have less shared memory.
 static void emit_grid(Tiles *n, int64_t most)
 {
@@ -417,13 +407,12 @@ bool lstm_tiles(Lower *l, const Lstm *m)
     n.planes = rnn_planes(l, &n.s);
     make_memory(&n);
     const int64_t groups = n.s.clusters / n.s.sets * n.s.ranks;
-    const int64_t pitch = rnn_most_wide(&n.s) * TILE_COLUMNS + TILE_PAD;
     rlx_assert(groups >= 1 && groups <= UINT16_MAX);
     k->resident = (uint16_t)groups;
     k_set_group(k, TILE_THREADS);
-    const int64_t sums = TILE_WARPS * rnn_rows(&n) * pitch, most = most_staged(&n, &cut, sums);
+    const int64_t most = rnn_most_staged(l, &n.s, &cut);
     k_use_shared(k, (uint32_t)(most * TILE_THREADS * TILE_BYTES));
-    n.parts = k_shared(k, DTYPE_f32, sums);
+    n.parts = k_shared(k, DTYPE_f32, rnn_shared_sums(&n.s));
     const KRef group = k_for_group(k, groups, "group");
     n.thread = k_thread(k);
     n.shared = k_call(k, KDEV_shared_begin, 0, 0, 0);

@@ -43,6 +43,11 @@ typedef struct TileCut {
 // 16-bit numbers that a hidden value is, or a weight.
 int64_t rnn_planes(const Lower *l, const TileShape *s);
 int64_t rnn_weight_planes(const Lower *l, const TileShape *s);
+// Sums of a group in shared memory.
+int64_t rnn_shared_sums(const TileShape *s);
+// Pieces for which a processor with wgmma has room, as many as all blocks of a turn have; TILE_STAGED at
+// least.
+int64_t rnn_most_staged(const Lower *l, const TileShape *s, const TileCut *c);
 // The most that TileCut.wide is.
 int64_t rnn_most_wide(const TileShape *s);
 TileCut rnn_cut(const Lower *l, const TileShape *s, int64_t size, int64_t columns);

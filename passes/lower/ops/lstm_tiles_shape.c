@@ -62,6 +62,25 @@ TileCut rnn_cut(const Lower *l, const TileShape *s, int64_t size, int64_t column
     return c;
 }
 
+int64_t rnn_shared_sums(const TileShape *s)
+{
+    return TILE_WARPS * s->tiles * TILE_ROWS * (rnn_most_wide(s) * TILE_COLUMNS + TILE_PAD);
+}
+
+// That a thread has of a block.
+static int64_t pieces_of_block(const Lower *l, const TileShape *s, const TileCut *c)
+{
+    return (c->is_kept ? 0 : 2 * s->tiles) + rnn_planes(l, s) * c->wide;
+}
+
+int64_t rnn_most_staged(const Lower *l, const TileShape *s, const TileCut *c)
+{
+    const int64_t sums = rnn_shared_sums(s) * (int64_t)sizeof(float), all = c->each * pieces_of_block(l, s, c);
+    const int64_t room = ((int64_t)l->caps->gpu->group_shared - sums) / (TILE_THREADS * TILE_BYTES);
+    const int64_t most = room < all ? room : all;
+    return most > TILE_STAGED ? most : TILE_STAGED;
+}
+
 // The batch in `parts` parts, or fewer.
 static void cut_batch(const Lstm *m, int64_t processors, int64_t parts, TileShape *s)
 {
@@ -98,8 +117,11 @@ static double time_of(const Lower *l, const Lstm *m, const TileShape *s)
     const TileCut c = rnn_cut(l, s, m->hidden, s->entries);
     const double turns = (double)(s->blocks * ceil_div(s->entries, c.columns));
     const double waits = m->cell->phases * (wait_latencies + turn_latencies * turns);
+    // Weights that are not kept come from far away, as many blocks at once as shared memory has room for.
+    const int64_t stages = rnn_most_staged(l, s, &c) / pieces_of_block(l, s, &c);
+    const double fetches = c.is_kept ? 0 : m->cell->phases * turns * (double)ceil_div(c.each, stages);
     const double inputs = m->sums != 0 ? 0 : time_of_product(l, m, s, false);
-    const double step = l->caps->gpu->latency * waits + time_of_product(l, m, s, true) + inputs;
+    const double step = l->caps->gpu->latency * (waits + fetches) + time_of_product(l, m, s, true) + inputs;
     return (double)s->sets * (double)m->seq * step;
 }
 
