@@ -9,16 +9,20 @@
 #include <math.h>
 
 typedef struct Lstm Lstm;
-typedef void (*StepFn)(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next);
+// What a step has of the inputs of an entry: them, and sums that were made of them, or NULL.
+typedef struct Inputs {
+    const double *x, *sums;
+} Inputs;
+typedef void (*StepFn)(const Lstm *l, int64_t dir, const Inputs *x, double *const state[2], double *next);
 struct Lstm {
     int64_t seq, batch, dirs, input, hidden, gates;
     int64_t steps; // that are made
     bool batch_major, reverse_only, is_f64, resets_after, is_relu;
     double clip; // of what goes into activations; 0: none
     StepFn step;
-    const double *x, *w, *r, *b, *h0, *c0, *peephole; // the last four may be NULL
-    double *y, *y_h, *y_c;                            // only an lstm has c0, y_c
-    double *reset;                                    // gru that resets before the product: r * h
+    const double *x, *w, *r, *b, *h0, *c0, *peephole, *sums; // the last five may be NULL
+    double *y, *y_h, *y_c;                                   // only an lstm has c0, y_c
+    double *reset;                                           // gru that resets before the product: r * h
 };
 
 // Where the hidden or cell state of a batch entry begins in h0, c0, Y_h and Y_c.
@@ -42,35 +46,46 @@ static double sigmoid(const Lstm *l, double v)
     return 1 / (1 + exp(-clipped(l, v)));
 }
 
-// Row `row` of the gate sums of one entry: x W or h R, and the bias.
-static double input_sum(const Lstm *l, int64_t dir, int64_t row, const double *x)
+static double product(const double *a, const double *b, int64_t n)
 {
-    const int64_t rows = l->gates * l->hidden;
-    const double *w = l->w + (dir * rows + row) * l->input;
-    double sum = l->b == NULL ? 0 : l->b[dir * 2 * rows + row];
-    for (int64_t k = 0; k < l->input; k++)
-        sum += x[k] * w[k];
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++)
+        sum += a[k] * b[k];
     return sum;
 }
 
+// The bias of row `row` of the gates: 0 of the inputs, 1 of the hidden values.
+static double bias_of(const Lstm *l, int64_t dir, int64_t row, int64_t which)
+{
+    return l->b == NULL ? 0 : l->b[(dir * 2 + which) * l->gates * l->hidden + row];
+}
+
+// Row `row` of the gate sums of one entry, as far as inputs go, with the first `biases`: made before, or x W.
+static double input_sum(const Lstm *l, int64_t dir, int64_t row, const Inputs *in, int64_t biases)
+{
+    const int64_t at = dir * l->gates * l->hidden + row;
+    if (in->sums != NULL && !isnan(in->sums[at]))
+        return in->sums[at];
+    double sum = product(in->x, l->w + at * l->input, l->input);
+    for (int64_t i = 0; i < biases; i++)
+        sum += bias_of(l, dir, row, i);
+    return sum;
+}
+
+// h R.
 static double hidden_sum(const Lstm *l, int64_t dir, int64_t row, const double *h)
 {
-    const int64_t rows = l->gates * l->hidden;
-    const double *r = l->r + (dir * rows + row) * l->hidden;
-    double sum = l->b == NULL ? 0 : l->b[(dir * 2 + 1) * rows + row];
-    for (int64_t k = 0; k < l->hidden; k++)
-        sum += h[k] * r[k];
-    return sum;
+    return product(h, l->r + (dir * l->gates * l->hidden + row) * l->hidden, l->hidden);
 }
 
-static double gate_sum(const Lstm *l, int64_t dir, int64_t row, const double *x, const double *h)
+static double gate_sum(const Lstm *l, int64_t dir, int64_t row, const Inputs *x, const double *h)
 {
-    return input_sum(l, dir, row, x) + hidden_sum(l, dir, row, h);
+    return input_sum(l, dir, row, x, 2) + hidden_sum(l, dir, row, h);
 }
 
 // One step of one entry: h and cell are replaced; `next` is room for the new h. Peepholes are in the order i,
 // o, f.
-static void lstm_step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
+static void lstm_step(const Lstm *l, int64_t dir, const Inputs *x, double *const state[2], double *next)
 {
     const int64_t n = l->hidden;
     double *h = state[0], *cell = state[1];
@@ -87,7 +102,7 @@ static void lstm_step(const Lstm *l, int64_t dir, const double *x, double *const
         h[k] = next[k];
 }
 
-static void gru_step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
+static void gru_step(const Lstm *l, int64_t dir, const Inputs *x, double *const state[2], double *next)
 {
     const int64_t n = l->hidden;
     double *h = state[0];
@@ -95,17 +110,19 @@ static void gru_step(const Lstm *l, int64_t dir, const double *x, double *const 
         l->reset[k] = as_state(l, sigmoid(l, gate_sum(l, dir, n + k, x, h)) * h[k]);
     for (int64_t k = 0; k < n; k++) {
         const double z = sigmoid(l, gate_sum(l, dir, k, x, h));
-        const double of_h = l->resets_after ? sigmoid(l, gate_sum(l, dir, n + k, x, h)) *
-                                                  hidden_sum(l, dir, 2 * n + k, h)
-                                            : hidden_sum(l, dir, 2 * n + k, l->reset);
-        const double fresh = tanh(clipped(l, input_sum(l, dir, 2 * n + k, x) + of_h));
+        const int64_t row = 2 * n + k;
+        const double all = l->resets_after ? input_sum(l, dir, row, x, 1) +
+                                                 sigmoid(l, gate_sum(l, dir, n + k, x, h)) *
+                                                     (hidden_sum(l, dir, row, h) + bias_of(l, dir, row, 1))
+                                           : gate_sum(l, dir, row, x, l->reset);
+        const double fresh = tanh(clipped(l, all));
         next[k] = as_state(l, (1 - z) * fresh + z * h[k]);
     }
     for (int64_t k = 0; k < n; k++)
         h[k] = next[k];
 }
 
-static void rnn_step(const Lstm *l, int64_t dir, const double *x, double *const state[2], double *next)
+static void rnn_step(const Lstm *l, int64_t dir, const Inputs *x, double *const state[2], double *next)
 {
     double *h = state[0];
     for (int64_t k = 0; k < l->hidden; k++) {
@@ -129,8 +146,10 @@ static void run_entry(const Lstm *l, int64_t dir, int64_t n, double *next)
     }
     for (int64_t i = 0; i < l->steps; i++) {
         const int64_t t = backwards ? l->steps - 1 - i : i;
-        const double *x = l->x + (l->batch_major ? n * l->seq + t : t * l->batch + n) * l->input;
-        l->step(l, dir, x, state, next);
+        const int64_t row = l->batch_major ? n * l->seq + t : t * l->batch + n;
+        const Inputs in = {l->x + row * l->input,
+                           l->sums == NULL ? NULL : l->sums + row * l->dirs * l->gates * l->hidden};
+        l->step(l, dir, &in, state, next);
         double *y =
             l->y + (l->batch_major ? (n * l->seq + t) * l->dirs + dir : (t * l->dirs + dir) * l->batch + n) *
                        l->hidden;
@@ -166,6 +185,7 @@ static bool eval_recurrent(EvalCtx *c, StepFn step)
     const double **const operands[] = {&l.x, &l.w, &l.r, &l.b, &l.h0, &l.c0, &l.peephole};
     for (uint32_t i = 0; i < form.steps; i++)
         *operands[i] = eval_doubles(c, i);
+    l.sums = eval_doubles(c, form.sums);
     double **const results[] = {&l.y, &l.y_h, &l.y_c};
     for (uint32_t i = 0; i < 1 + form.n_states; i++)
         *results[i] = eval_scratch(c, c->out[i].numel);

@@ -58,9 +58,9 @@ AttentionForm attention_form(const Node *n);
 
 // Of lstm, gru and rnn. Operands 0 to 4 are x, w, r, b, h0; numbers of others are 0 where there are none, as
 // are those of states (results from 1 on, whose first values are operands from 4 on).
-enum { RECURRENT_H0 = 4, RECURRENT_MOST = 8 };
+enum { RECURRENT_H0 = 4, RECURRENT_MOST = 9 };
 typedef struct RecurrentForm {
-    uint32_t gates, n_states, peephole, steps; // none: 0
+    uint32_t gates, n_states, peephole, steps, sums; // none: 0
     bool is_batch_major;
     bool resets_after, is_relu; // of gru, of rnn
     double clip;                // 0: none

@@ -389,21 +389,21 @@ typedef struct RecurrentKind {
 
 static const RecurrentKind recurrent_kinds[] = {
     {OP_lstm,
-     {.gates = 4, .n_states = 2, .peephole = 6, .steps = 7},
+     {.gates = 4, .n_states = 2, .peephole = 6, .steps = 7, .sums = 8},
      A_lstm_batch_major,
      A_lstm_direction,
      A_lstm_clip,
      -1,
      -1},
     {OP_gru,
-     {.gates = 3, .n_states = 1, .steps = 5},
+     {.gates = 3, .n_states = 1, .steps = 5, .sums = 6},
      A_gru_batch_major,
      A_gru_direction,
      A_gru_clip,
      A_gru_reset_after,
      -1},
     {OP_rnn,
-     {.gates = 1, .n_states = 1, .steps = 5},
+     {.gates = 1, .n_states = 1, .steps = 5, .sums = 6},
      A_rnn_batch_major,
      A_rnn_direction,
      A_rnn_clip,
@@ -454,6 +454,8 @@ static bool recurrent(ShapeCtx *c, const RecurrentForm *f)
         return shape_fail(c, E0204, "operand %u must be i64[]", steps);
     if (!check_direction(c, f->direction))
         return false;
+    if (rule_has(c, f->sums) && c->in[f->sums].dtype != DTYPE_f32)
+        return shape_fail(c, E0205, "operand %u must be f32", f->sums);
     const bool batch_major = f->is_batch_major;
     const Shape *x = &c->in[0].shape;
     const Dim dirs = str_equal(f->direction, "bidirectional") ? 2 : 1;
@@ -463,6 +465,8 @@ static bool recurrent(ShapeCtx *c, const RecurrentForm *f)
     if (!check_shape(c, 1, 3, (const Dim[]){dirs, gates, x->dim[2]}) ||
         !check_shape(c, 2, 3, (const Dim[]){dirs, gates, hidden}) ||
         !check_shape(c, 3, 2, (const Dim[]){dirs, dim_mul(t, gates, 2)}))
+        return false;
+    if (!check_shape(c, f->sums, 3, (const Dim[]){x->dim[0], x->dim[1], dim_mul(t, gates, dirs)}))
         return false;
     for (uint32_t i = 0; i < f->n_states; i++)
         if (!check_shape(c, RECURRENT_H0 + i, 3, state))

@@ -2,6 +2,7 @@
 // See simplify_eighths.h.
 #include "passes/graph/simplify_eighths.h"
 
+#include "ir/kernel/kernel.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
 
@@ -193,5 +194,5 @@ bool eighths_are_read(const Graph *g, NodeId id, NodeId casts[2])
             return false;
         type[i] = source(g, casts[i], 0)->dtype;
     }
-    return (type[0] == DTYPE_f16 && type[1] == DTYPE_f16) || (is_eighth(type[0]) && is_eighth(type[1]));
+    return (k_is_half(type[0]) && type[0] == type[1]) || (is_eighth(type[0]) && is_eighth(type[1]));
 }

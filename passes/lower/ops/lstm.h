@@ -28,7 +28,7 @@ const RecurrentCell *lstm_cell(OpId op, bool resets_after);
 
 typedef struct Lstm {
     const RecurrentCell *cell;
-    NodeId x, w, r, b, h0, c0, p, steps; // the last five may be 0
+    NodeId x, w, r, b, h0, c0, p, steps, sums; // the last six may be 0
     NodeId y_h, y_c; // `result` nodes of the final hidden and cell values, 0 = nobody asks
     int64_t seq, batch, dirs, input, hidden;
     bool batch_major, reverse_only, is_packed, is_lstm, is_relu;
@@ -128,6 +128,10 @@ void lstm_store_value(Lower *l, const LstmStep *s, KRef time, KRef unit, KRef va
 KRef lstm_time_of(Lower *l, const LstmStep *s, KRef i);
 KRef lstm_input_at(Lower *l, const LstmStep *s, KRef time);
 KRef lstm_steps_made(Lower *l, const Lstm *m);
+// Sum `sum` over inputs of s->entry and a unit at s->time, which was made before (m->sums), or the bias of
+// one that has no inputs; of f32, one that is NaN is still to be mended.
+KRef lstm_sum_before(Lower *l, const LstmStep *s, const Units *u, int64_t sum);
+void lstm_mend_sums(Lower *l, const LstmStep *s, const Units *u, KRef *sums);
 // The next hidden value, for sums of vector v of the units; state: the cell of an lstm, else the hidden
 // value, which becomes the next one. With two phases, sums of the last one, and z of lstm_reset.
 KRef lstm_hidden(Lower *l, const LstmStep *s, const Units *u, uint32_t v, const KRef *sum, KRef *state);

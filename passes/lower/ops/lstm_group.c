@@ -174,11 +174,6 @@ static void add_inputs(const Net *n, const KRef *base, int64_t rows, KRef unit, 
         }
 }
 
-static int64_t most_rows(const Lstm *m)
-{
-    return ROW_SUMS / m->cell->sums;
-}
-
 // Sums over inputs of `rows` rows (steps of entries) of the chunk from `first` on, of one block of units.
 static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
 {
@@ -222,7 +217,10 @@ static void sum_rows(const Net *n, KRef first, int64_t rows, KRef block)
 static void sum_ahead(const Net *n)
 {
     Kernel *k = n->k;
-    const int64_t all = n->chunk * n->entries, rows = all < most_rows(n->m) ? all : most_rows(n->m);
+    if (n->m->sums != 0)
+        return;
+    const int64_t all = n->chunk * n->entries, most = ROW_SUMS / n->m->cell->sums;
+    const int64_t rows = all < most ? all : most;
     const KRef end = k_expr(k, "$ * #", n->at.end, n->entries);
     const KRef first = k_for(k, k_index(k, 0), end, rows, KFOR_SERIAL, "row");
     const KRef block = k_loop(k, n->s.blocks, KFOR_SERIAL, "block");
@@ -317,32 +315,63 @@ static void share_value(const Net *n, KRef which, KRef unit, KRef value)
     }
 }
 
+// A step of the chunk, for the lane's entry.
+static LstmStep step_at(const Net *n, KRef step)
+{
+    LstmStep at = n->at;
+    at.time = lstm_time_of(n->l, &n->at, k_add(n->k, n->at.chunk, step));
+    return at;
+}
+
 // The sums over inputs of a step of the chunk: on their way while the step before ends.
 static void fetch_ahead(const Net *n, KRef block, KRef step)
 {
     Kernel *k = n->k;
     const uint8_t count = n->m->cell->sums;
+    const KRef to = k_expr(k, "$ * #", block, count);
+    if (n->m->sums != 0) {
+        const LstmStep at = step_at(n, step);
+        const Units u = {.first = net_real_unit(n, net_unit_of(n, block)), .vectors = 1, .last_count = 1};
+        for (int64_t g = 0; g < count; g++)
+            k_astore(k, n->sums, k_expr(k, "$ + #", to, g), lstm_sum_before(n->l, &at, &u, g));
+        return;
+    }
     const KRef own = k_expr(k, "min($, #)", n->own, n->entries - 1);
-    const KRef from = ahead_index(n, step, own, net_unit_of(n, block)), to = k_expr(k, "$ * #", block, count);
+    const KRef from = ahead_index(n, step, own, net_unit_of(n, block));
     k_fetch(k, n->ahead, from, n->sums, to, count);
 }
 
-// The sums of the phase, of inputs and hidden values.
-static void make_sums(const Net *n, KRef which, KRef block, KRef unit, KRef *sum)
+// The sums of the phase over inputs.
+static void take_sums(const Net *n, KRef block, KRef step, const Units *u, KRef *sum)
+{
+    Kernel *k = n->k;
+    const int64_t count = n->m->cell->sums;
+    for (int64_t g = 0; g < count; g++)
+        sum[g] = !lstm_in_phase(n->m, g, n->at.phase)
+                     ? 0
+                     : k_aload(k, n->sums, k_expr(k, "$ * # + #", block, count, g), 1);
+    if (n->m->sums == 0)
+        return;
+    const LstmStep at = step_at(n, step);
+    lstm_mend_sums(n->l, &at, u, sum);
+}
+
+// Those over hidden values are added.
+static void make_sums(const Net *n, KRef which, KRef unit, KRef *sum)
 {
     Kernel *k = n->k;
     const int64_t count = n->m->cell->sums;
     const KRef sums = clear_sums(n, n->entries);
     sum_hidden(n, which, unit, sums);
     for (int64_t g = 0; g < count; g++) {
-        sum[g] = 0;
+        KRef own = 0;
         if (!lstm_in_phase(n->m, g, n->at.phase))
             continue;
         for (int64_t e = 0; e < n->entries; e++) {
             const KRef all = team_sum(n, k_aload(k, sums, k_index(k, g * n->entries + e), 1));
-            sum[g] = e == 0 ? all : k_select(k, k_expr(k, "$ == #", n->own, e), all, sum[g]);
+            own = e == 0 ? all : k_select(k, k_expr(k, "$ == #", n->own, e), all, own);
         }
-        sum[g] = k_add(k, sum[g], k_aload(k, n->sums, k_expr(k, "$ * # + #", block, count, g), 1));
+        sum[g] = k_add(k, own, sum[g]);
     }
 }
 
@@ -355,7 +384,8 @@ static void step_block(const Net *n, KRef block, KRef t, KRef which)
     const KRef is_real = k_expr(k, "$ < #", unit, m->hidden), zero = k_number(k, m->type, 0);
     const Units u = {.first = net_real_unit(n, unit), .vectors = 1, .last_count = 1};
     KRef sum[GATES];
-    make_sums(n, which, block, unit, sum);
+    take_sums(n, block, k_sub(k, t, n->at.chunk), &u, sum);
+    make_sums(n, which, unit, sum);
     if (!lstm_is_last(m, n->at.phase)) {
         KRef z;
         const KRef reset = lstm_reset(n->l, m, sum, k_aload(k, n->hiddens, block, 1), &z);
@@ -529,14 +559,14 @@ bool lstm_group(Lower *l, const Lstm *m)
     const int64_t step = sums * n.entries * m->cell->sums * n.clusters;
     const int64_t fit = AHEAD_BYTES / (step * (int64_t)sizeof(float));
     const int64_t row = row_of(m, &n.s), row_alone = row_of(m, &alone);
-    n.chunk = fit < 1 ? 1 : fit < m->seq ? fit : m->seq;
+    n.chunk = m->sums != 0 || fit >= m->seq ? m->seq : fit < 1 ? 1 : fit;
     n.row = row > row_alone ? row : row_alone;
     n.row = n.row > sums ? n.row : ceil_div(sums, PIECE) * PIECE;
     const int64_t bytes = hidden_bytes(n.slots, n.row);
     if (bytes > (n.is_grid ? GRID_BYTES : (int64_t)l->caps->shared_bytes))
         return false;
-    n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type,
-                                  (uint64_t)(step * n.chunk));
+    if (m->sums == 0)
+        n.ahead = lower_param_scratch(l, "sums ahead", (DType)m->type, (uint64_t)(step * n.chunk));
     const int64_t groups = n.clusters / n.sets * ranks;
     k_set_group(k, (uint32_t)threads);
     k->cluster = (uint8_t)(ranks > 1 && !n.is_grid && !n.is_apart ? ranks : 0);

@@ -102,6 +102,7 @@ Lstm lstm_of(Lower *l)
               .c0 = form.n_states > 1 ? src[RECURRENT_H0 + 1] : 0,
               .p = form.peephole != 0 ? src[form.peephole] : 0,
               .steps = src[form.steps],
+              .sums = src[form.sums],
               .y_h = lower_find_result(l, 1),
               .y_c = form.n_states > 1 ? lower_find_result(l, 2) : 0,
               .batch_major = form.is_batch_major,

@@ -18,19 +18,6 @@ static KRef is_real(const Tiles *n, KRef entry, KRef unit)
                   n->m->batch, n->block, n->s.units, unit, n->m->hidden);
 }
 
-// The second number of an infinite value is 0.
-static void store_hidden(const Tiles *n, KRef index, KRef value)
-{
-    Kernel *k = n->k;
-    const KRef first = k_cast(k, value, n->type);
-    k_store(k, n->hidden, index, first, 1);
-    if (n->planes == 1)
-        return;
-    const KRef rest = k_sub(k, value, k_cast(k, first, DTYPE_f32));
-    const KRef second = k_select(k, k_eq(k, rest, rest), rest, k_number(k, DTYPE_f32, 0));
-    k_store(k, n->hidden, k_expr(k, "$ + #", index, n->padded), k_cast(k, second, n->type), 1);
-}
-
 // Where the cell of an lstm, or the hidden value of a gru, is, by the numbers of entry and unit.
 static KRef state_index(const Tiles *n, KRef entry, KRef unit)
 {
@@ -103,7 +90,32 @@ typedef struct Early {
     KRef sums, states, waiting; // by turn
 } Early;
 
-static Early fetch_early(const Tiles *n, const TileFactor *f, KRef first, KRef step)
+static LstmStep step_of(const Tiles *n, KRef entry, KRef t)
+{
+    LstmStep at = n->at;
+    at.entry = rnn_entry(n, entry);
+    at.time = lstm_time_of(n->l, &n->at, t);
+    return at;
+}
+
+// Sums over inputs of step t.
+static void fetch_sums(const Tiles *n, const Spot *s, KRef entry, KRef t, KRef to, KRef from)
+{
+    Kernel *k = n->k;
+    const uint8_t count = n->m->cell->sums;
+    if (n->m->sums == 0) {
+        const KRef step = k_sub(k, t, n->at.chunk);
+        k_fetch(k, n->ahead, ahead_index(n, step, entry, s->unit), to, from, count);
+        return;
+    }
+    const LstmStep at = step_of(n, entry, t);
+    const Units u = units_at(n, s->unit);
+    for (int64_t g = 0; g < count; g++)
+        if (lstm_in_phase(n->m, g, n->at.phase))
+            k_astore(k, to, k_expr(k, "$ + #", from, g), lstm_sum_before(n->l, &at, &u, g));
+}
+
+static Early fetch_early(const Tiles *n, const TileFactor *f, KRef first, KRef t)
 {
     Kernel *k = n->k;
     const int64_t turns = spots_of(n, f);
@@ -115,7 +127,7 @@ static Early fetch_early(const Tiles *n, const TileFactor *f, KRef first, KRef s
     const Spot s = spot_of(n, f, first, turn);
     k_if(k, s.is_in);
     const KRef entry = k_add(k, first, s.column);
-    k_fetch(k, n->ahead, ahead_index(n, step, entry, s.unit), e.sums, k_expr(k, "$ * #", turn, count), count);
+    fetch_sums(n, &s, entry, t, e.sums, k_expr(k, "$ * #", turn, count));
     const KRef state = state_index(n, entry, s.unit);
     k_astore(k, e.states, turn, k_load(k, n->states, state, 1, 1));
     if (has_waiting)
@@ -142,15 +154,15 @@ static void make_value(const Tiles *n, const TileFactor *f, const Spot *s, KRef 
     Tiles at = *n;
     at.at.entry = rnn_entry(n, entry);
     const Units u = units_at(n, s->unit);
-    const KRef next = rnn_hidden_index(n, k_expr(k, "1 - $", f->which), entry, u.first);
+    const KRef next = k_expr(k, "1 - $", f->which);
     if (!lstm_is_last(m, n->at.phase)) {
         KRef z;
-        store_hidden(n, next, lstm_reset(n->l, m, sum, state, &z));
+        rnn_store_hidden(n, next, entry, u.first, lstm_reset(n->l, m, sum, state, &z));
         k_store(k, n->waiting, state_index(n, entry, s->unit), z, 1);
         return;
     }
     const KRef hidden = lstm_hidden(n->l, &at.at, &u, 0, sum, &state);
-    store_hidden(n, next, hidden);
+    rnn_store_hidden(n, next, entry, u.first, hidden);
     k_store(k, n->states, state_index(n, entry, s->unit), state, 1);
     lstm_store_value(at.l, &at.at, lstm_time_of(n->l, &n->at, t), u.first, hidden);
     if (m->y_h == 0 && m->y_c == 0)
@@ -165,7 +177,7 @@ static void step_turn(const Tiles *n, const TileFactor *f, KRef first, KRef t)
 {
     Kernel *k = n->k;
     const int64_t count = n->m->cell->sums;
-    const Early e = fetch_early(n, f, first, k_sub(k, t, n->at.chunk));
+    const Early e = fetch_early(n, f, first, t);
     rnn_multiply(n, f, first);
     k_barrier(k);
     const KRef turn = k_loop(k, spots_of(n, f), KFOR_UNROLL, "turn");
@@ -174,8 +186,14 @@ static void step_turn(const Tiles *n, const TileFactor *f, KRef first, KRef t)
     KRef sum[GATES] = {0};
     for (int64_t g = 0; g < count; g++)
         if (lstm_in_phase(n->m, g, n->at.phase))
-            sum[g] = k_add(k, rnn_sum(n, f, g, s.unit, s.column, first),
-                           k_aload(k, e.sums, k_expr(k, "$ * # + #", turn, count, g), 1));
+            sum[g] = k_aload(k, e.sums, k_expr(k, "$ * # + #", turn, count, g), 1);
+    if (n->m->sums != 0) {
+        const LstmStep at = step_of(n, k_add(k, first, s.column), t);
+        const Units u = units_at(n, s.unit);
+        lstm_mend_sums(n->l, &at, &u, sum);
+    }
+    for (int64_t g = 0; g < count; g++)
+        sum[g] = sum[g] == 0 ? 0 : k_add(k, rnn_sum(n, f, g, s.unit, s.column, first), sum[g]);
     if (n->at.phase > 0)
         sum[GATE_Z] = k_aload(k, e.waiting, turn, 1);
     make_value(n, f, &s, k_add(k, first, s.column), t, sum, k_aload(k, e.states, turn, 1));
@@ -221,7 +239,7 @@ static void clear_ends(const Tiles *n)
     const KRef row = k_expr(k, "$ / #", i, beyond);
     const KRef which = k_expr(k, "$ / #", row, n->s.entries), entry = k_expr(k, "$ % #", row, n->s.entries);
     const KRef unit = k_expr(k, "$ % # + #", i, beyond, n->m->hidden);
-    store_hidden(n, rnn_hidden_index(n, which, entry, unit), k_number(k, DTYPE_f32, 0));
+    rnn_store_hidden(n, which, entry, unit, k_number(k, DTYPE_f32, 0));
     k_end(k);
     k_end(k);
 }
@@ -239,8 +257,8 @@ static void begin_states(const Tiles *n)
     at.at.entry = rnn_entry(n, entry);
     const KRef real = rnn_unit(n, unit), hidden = first_value(n, m->h0, &at.at, real);
     const KRef state = m->is_lstm ? first_value(n, m->c0, &at.at, real) : hidden;
-    store_hidden(n, rnn_hidden_index(n, k_index(k, 0), entry, real), hidden);
-    store_hidden(n, rnn_hidden_index(n, k_index(k, 1), entry, real), k_number(k, DTYPE_f32, 0));
+    rnn_store_hidden(n, k_index(k, 0), entry, real, hidden);
+    rnn_store_hidden(n, k_index(k, 1), entry, real, k_number(k, DTYPE_f32, 0));
     k_store(k, n->states, state_index(n, entry, unit), state, 1);
     if (m->steps != 0) {
         k_if(k, is_real(n, entry, unit));
@@ -271,8 +289,10 @@ static void clear_rest(const Tiles *n)
 static void sum_ahead(Tiles *n)
 {
     Kernel *k = n->k;
+    if (n->m->sums != 0)
+        return;
     open_blocks(n);
-    TileFactor f = {.cut = rnn_cut(n->l, n->m, &n->s, n->m->input, n->chunk * n->s.entries),
+    TileFactor f = {.cut = rnn_cut(n->l, &n->s, n->m->input, n->chunk * n->s.entries),
                 .end = k_expr(k, "$ * #", n->at.end, n->s.entries),
                 .end_tile = n->s.tiles};
     rnn_keep_weights(n, &f);
@@ -291,7 +311,7 @@ static void walk_steps(Tiles *n)
     n->at.chunk = k_for(k, k_index(k, 0), n->at.steps, n->chunk, KFOR_SERIAL, "chunk");
     n->at.end = k_expr(k, "min($ - $, #)", n->at.steps, n->at.chunk, n->chunk);
     sum_ahead(n);
-    TileFactor f = {.cut = rnn_cut(n->l, n->m, &n->s, n->m->hidden, n->s.entries),
+    TileFactor f = {.cut = rnn_cut(n->l, &n->s, n->m->hidden, n->s.entries),
                 .is_hidden = true,
                 .end = k_index(k, n->s.entries),
                 .end_tile = n->s.tiles};
@@ -343,10 +363,15 @@ static void make_memory(Tiles *n)
     n->counter = lower_param_counter(l, "steps", 1);
     n->hidden = lower_param_scratch(l, "hidden", (DType)n->type,
                                     (uint64_t)(sets * 2 * s->entries * n->planes * n->padded));
-    n->words = n->pair > 1 ? lower_param_view(l, n->hidden, DTYPE_u32) : 0;
+    if (s->is_split)
+        n->exact = lower_param_scratch(l, "exact", DTYPE_f32, (uint64_t)(sets * 2 * s->entries * n->padded));
+    n->words = n->s.pair > 1 ? lower_param_view(l, n->hidden, DTYPE_u32) : 0;
     n->states = lower_param_scratch(l, "states", DTYPE_f32, (uint64_t)own);
     if (n->m->cell->phases > 1)
         n->waiting = lower_param_scratch(l, "waiting", DTYPE_f32, (uint64_t)own);
+    n->chunk = n->m->seq;
+    if (n->m->sums != 0)
+        return;
     const int64_t step = own * n->m->cell->sums;
     const int64_t room = l->caps->gpu->l2_bytes / 4 / (step * (int64_t)sizeof(float));
     const int64_t chunks = ceil_div(n->m->seq, room < 1 ? 1 : room);
@@ -354,23 +379,40 @@ static void make_memory(Tiles *n)
     n->ahead = lower_param_scratch(l, "sums ahead", DTYPE_f32, (uint64_t)(step * n->chunk));
 }
 
+// GPUs without wgmma may have less shared memory.
+static void emit_grid(Tiles *n, int64_t most)
+{
+    Kernel *k = n->k;
+    if (most > TILE_STAGED) {
+        k_if(k, k_call(k, KDEV_has_wgmma, 0, 0, 0));
+        n->staged = most;
+        emit_way(n);
+        k_else(k);
+    }
+    n->staged = TILE_STAGED;
+    emit_way(n);
+    if (most > TILE_STAGED)
+        k_end(k);
+}
+
 bool lstm_tiles(Lower *l, const Lstm *m)
 {
-    Tiles n = {.m = m, .l = l, .k = l->k, .type = lower_node(l, m->x)->dtype, .pair = rnn_pair(l, m)};
+    Tiles n = {.m = m, .l = l, .k = l->k};
     if (l->caps->shared_bytes == 0 || !lstm_tiles_choose(l, m, &n.s))
         return false;
     Kernel *k = l->k;
-    const TileCut cut = rnn_cut(l, m, &n.s, m->hidden, n.s.entries);
-    n.padded = cut.split * cut.each * TILE_BLOCK * n.pair;
-    n.planes = rnn_planes(l, m);
+    n.type = n.s.is_split ? DTYPE_f16 : lower_node(l, m->x)->dtype;
+    const TileCut cut = rnn_cut(l, &n.s, m->hidden, n.s.entries);
+    n.padded = cut.split * cut.each * TILE_BLOCK * n.s.pair;
+    n.planes = rnn_planes(l, &n.s);
     make_memory(&n);
     const int64_t groups = n.s.clusters / n.s.sets * n.s.ranks;
-    const int64_t pitch = rnn_most_wide(&n.s) * TILE_COLUMNS + TILE_PAD;
     rlx_assert(groups >= 1 && groups <= UINT16_MAX);
     k->resident = (uint16_t)groups;
     k_set_group(k, TILE_THREADS);
-    k_use_shared(k, TILE_STAGED * TILE_THREADS * TILE_BYTES);
-    n.parts = k_shared(k, DTYPE_f32, TILE_WARPS * rnn_rows(&n) * pitch);
+    const int64_t most = rnn_most_staged(l, &n.s, &cut);
+    k_use_shared(k, (uint32_t)(most * TILE_THREADS * TILE_BYTES));
+    n.parts = k_shared(k, DTYPE_f32, rnn_shared_sums(&n.s));
     const KRef group = k_for_group(k, groups, "group");
     n.thread = k_thread(k);
     n.shared = k_call(k, KDEV_shared_begin, 0, 0, 0);
@@ -381,7 +423,7 @@ bool lstm_tiles(Lower *l, const Lstm *m)
     n.phase = k_var(k, k_index(k, -1), "phase");
     n.is_grid = true;
     k_if(k, k_call(k, KDEV_has_grid, k_index(k, groups), 0, 0));
-    emit_way(&n);
+    emit_grid(&n, most);
     k_else(k);
     k_if(k, k_expr(k, "$ == 0", n.rank));
     n.is_grid = false;

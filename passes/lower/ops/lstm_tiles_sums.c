@@ -40,6 +40,12 @@ KRef rnn_hidden_index(const Tiles *n, KRef which, KRef entry, KRef unit)
     return k_expr(n->k, "$ * # + $", row, n->planes * n->padded, unit);
 }
 
+KRef rnn_exact_index(const Tiles *n, KRef which, KRef entry, KRef unit)
+{
+    const KRef row = k_expr(n->k, "($ * 2 + $) * # + $", n->of_sets, which, n->s.entries, entry);
+    return k_expr(n->k, "$ * # + $", row, n->padded, unit);
+}
+
 static KRef input_row(const Tiles *n, KRef step, KRef entry)
 {
     LstmStep at = n->at;
@@ -57,7 +63,7 @@ static KRef weight_row(const Tiles *n, bool is_hidden, KRef gate, KRef unit)
 
 static int word_type(const Tiles *n)
 {
-    return n->pair > 1 ? DTYPE_u32 : DTYPE_f32;
+    return n->s.pair > 1 ? DTYPE_u32 : DTYPE_f32;
 }
 
 // Can a piece be read at once, wherever it begins?
@@ -66,7 +72,7 @@ static bool has_pieces(const Tiles *n, NodeId id)
     const Node *node = lower_node(n->l, id);
     const Loc *loc = lower_loc(n->l, id);
     const uint32_t last = node->shape->rank - 1;
-    const int64_t piece = TILE_PIECE * n->pair;
+    const int64_t piece = TILE_PIECE * n->s.pair;
     bool is_even = loc->stride[last] == 1 && node->shape->dim[last] % piece == 0 &&
                    lower_alignment(n->l, loc, (DType)node->dtype) >= TILE_PIECE * (int64_t)sizeof(float);
     for (uint32_t i = 0; i < last; i++)
@@ -81,14 +87,14 @@ static KRef load_word(const Tiles *n, NodeId id, KRef base, KRef from)
     const Node *node = lower_node(n->l, id);
     const uint32_t last = node->shape->rank - 1;
     KRef part[2] = {0};
-    for (int64_t i = 0; i < n->pair; i++) {
+    for (int64_t i = 0; i < n->s.pair; i++) {
         const KRef at = k_expr(k, "$ + #", from, i), is_in = k_expr(k, "$ < #", at, node->shape->dim[last]);
         const KRef index = k_expr(k, "$ + $ * #", base, k_select(k, is_in, at, k_index(k, 0)),
                                   lower_loc(n->l, id)->stride[last]);
         part[i] = k_select(k, is_in, operand_scalar(n->l, id, index, DTYPE_f32), k_number(k, DTYPE_f32, 0));
     }
     const KDevice pack = n->type == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
-    return n->pair == 1 ? part[0] : k_call(k, pack, part[0], part[1], 0);
+    return n->s.pair == 1 ? part[0] : k_call(k, pack, part[0], part[1], 0);
 }
 
 // TILE_PIECE words of a row that begins at `base`, from element `from` on, to[at ...].
@@ -96,19 +102,19 @@ static void fetch_piece(const Tiles *n, NodeId id, KRef base, KRef from, KRef to
 {
     Kernel *k = n->k;
     const Node *node = lower_node(n->l, id);
-    const int64_t size = node->shape->dim[node->shape->rank - 1], piece = TILE_PIECE * n->pair;
+    const int64_t size = node->shape->dim[node->shape->rank - 1], piece = TILE_PIECE * n->s.pair;
     if (!has_pieces(n, id)) {
         for (int64_t i = 0; i < TILE_PIECE; i++)
             k_astore(k, to, k_expr(k, "$ + #", at, i),
-                     load_word(n, id, base, k_expr(k, "$ + #", from, i * n->pair)));
+                     load_word(n, id, base, k_expr(k, "$ + #", from, i * n->s.pair)));
         return;
     }
     const uint32_t param =
-        n->pair > 1 ? lower_param_words(n->l, id, DTYPE_u32) : lower_param(n->l, id, PARAM_READ);
+        n->s.pair > 1 ? lower_param_words(n->l, id, DTYPE_u32) : lower_param(n->l, id, PARAM_READ);
     const bool may_end = size % (TILE_WARPS * TILE_QUAD * piece) != 0;
     const KRef is_in = k_expr(k, "$ < #", from, size);
     const KRef first = may_end ? k_select(k, is_in, from, k_index(k, 0)) : from;
-    k_fetch(k, param, k_expr(k, "($ + $) / #", base, first, n->pair), to, at, TILE_PIECE);
+    k_fetch(k, param, k_expr(k, "($ + $) / #", base, first, n->s.pair), to, at, TILE_PIECE);
     for (int64_t i = 0; i < TILE_PIECE && may_end; i++) {
         const KRef slot = k_expr(k, "$ + #", at, i);
         k_astore(k, to, slot, k_select(k, is_in, k_aload(k, to, slot, 1), k_number(k, word_type(n), 0)));
@@ -119,7 +125,7 @@ static void fetch_piece(const Tiles *n, NodeId id, KRef base, KRef from, KRef to
 static KRef piece_place(const Tiles *n, const TileCut *c, KRef i)
 {
     const KRef block = k_expr(n->k, "$ % # * # + $", n->warp, c->split, c->each, i);
-    return k_expr(n->k, "($ * # + $ % #) * #", block, TILE_QUAD, n->lane, TILE_QUAD, TILE_PIECE * n->pair);
+    return k_expr(n->k, "($ * # + $ % #) * #", block, TILE_QUAD, n->lane, TILE_QUAD, TILE_PIECE * n->s.pair);
 }
 
 // Where row `row` * TILE_COLUMNS + lane / TILE_QUAD of the weights begins.
@@ -131,19 +137,35 @@ static KRef row_base(const Tiles *n, const TileFactor *f, int64_t row)
     return weight_row(n, f->is_hidden, gate, rnn_unit(n, k_expr(k, "$ % #", number, n->s.units)));
 }
 
+// Words of weights of a block that a thread has, of one plane and of all.
+static int64_t plane_of_weights(const Tiles *n)
+{
+    return 2 * n->s.tiles * TILE_PIECE;
+}
+
+static int64_t weights_of(const Tiles *n)
+{
+    return plane_of_weights(n) * rnn_weight_planes(n->l, &n->s);
+}
+
 // Weights of block i for the tiles of the factor, two rows of each.
 static void fetch_weights(const Tiles *n, const TileFactor *f, KRef i, KRef to, KRef at)
 {
     const KRef place = piece_place(n, &f->cut, i);
-    for (int64_t row = 2 * f->first_tile; row < 2 * f->end_tile; row++)
-        fetch_piece(n, f->is_hidden ? n->m->r : n->m->w, row_base(n, f, row), place, to,
-                    k_expr(n->k, "$ + #", at, row * TILE_PIECE));
+    const NodeId id = f->is_hidden ? n->m->r : n->m->w;
+    for (int64_t row = 2 * f->first_tile; row < 2 * f->end_tile; row++) {
+        const KRef base = row_base(n, f, row), own = k_expr(n->k, "$ + #", at, row * TILE_PIECE);
+        if (n->s.is_split)
+            rnn_fetch_split(n, id, (const KRef[]){base, place}, to, own, plane_of_weights(n));
+        else
+            fetch_piece(n, id, base, place, to, own);
+    }
 }
 
 void rnn_keep_weights(const Tiles *n, TileFactor *f)
 {
     Kernel *k = n->k;
-    const int64_t each = 2 * n->s.tiles * TILE_PIECE;
+    const int64_t each = weights_of(n);
     f->kept = f->cut.is_kept && n->is_grid ? k_array(k, word_type(n), f->cut.each * each) : 0;
     if (f->kept == 0)
         return;
@@ -176,8 +198,8 @@ static void fetch_values(const Tiles *n, const TileFactor *f, KRef i, const KRef
     for (int64_t j = 0; j < planes_of(n, f) * wide; j++) {
         const KRef at = k_index(k, j * TILE_PIECE), from = base[j % wide];
         if (f->is_hidden)
-            k_fetch(k, n->pair > 1 ? n->words : n->hidden,
-                    k_expr(k, "($ + $ + #) / #", from, place, j / wide * n->padded, n->pair), to, at,
+            k_fetch(k, n->s.pair > 1 ? n->words : n->hidden,
+                    k_expr(k, "($ + $ + #) / #", from, place, j / wide * n->padded, n->s.pair), to, at,
                     TILE_PIECE);
         else
             fetch_piece(n, n->m->x, from, place, to, at);
@@ -188,7 +210,7 @@ static void fetch_values(const Tiles *n, const TileFactor *f, KRef i, const KRef
 
 static GpuSplit split(const Tiles *n, KRef words, int64_t count)
 {
-    if (n->pair > 1)
+    if (n->s.pair > 1)
         return (GpuSplit){.high = words};
     return gpu_split_products(n->l) > 1 ? gpu_split_words(n->k, words, count)
                                         : (GpuSplit){.high = gpu_split_round(n->k, words, count)};
@@ -223,10 +245,10 @@ static void multiply_split(const Tiles *n, KRef sums, const TilePair *pairs, int
 static void multiply_pairs(const Tiles *n, KRef sums, const TilePair *pairs, int64_t count)
 {
     Kernel *k = n->k;
-    const KDevice unit = n->pair == 1           ? KDEV_mma_tf32
+    const KDevice unit = n->s.pair == 1           ? KDEV_mma_tf32
                          : n->type == DTYPE_f16 ? KDEV_mma_f16
                                                 : KDEV_mma_bf16;
-    if (n->pair == 1 && pairs[0].a.low != 0) {
+    if (n->s.pair == 1 && pairs[0].a.low != 0) {
         multiply_split(n, sums, pairs, count);
         return;
     }
@@ -268,11 +290,6 @@ typedef struct Block {
     KRef weights, from, values; // from: the first of the weights
 } Block;
 
-static int64_t weights_of(const Tiles *n)
-{
-    return 2 * n->s.tiles * TILE_PIECE;
-}
-
 static int64_t values_of(const Tiles *n, const TileFactor *f)
 {
     return planes_of(n, f) * f->cut.wide * TILE_PIECE;
@@ -285,8 +302,53 @@ static void fetch_block(const Tiles *n, const TileFactor *f, KRef i, const KRef 
         fetch_weights(n, f, i, to->weights, k_index(n->k, 0));
 }
 
+// Which of both numbers of weights and of hidden values are multiplied: small ones first.
+typedef struct Combination {
+    int64_t weight, value;
+} Combination;
+
+// Products of some pairs of split numbers, in sums of their own, as units do not round to nearest.
+static void add_split_pairs(const Tiles *n, const TileFactor *f, const Block *of, KRef sums,
+                            const int64_t range[2])
+{
+    static const Combination all[] = {{1, 0}, {0, 1}, {0, 0}};
+    Kernel *k = n->k;
+    const int64_t wide = f->cut.wide, count = range[1] - range[0];
+    const KRef part = k_array(k, DTYPE_f32, count * TILE_SUMS);
+    for (int64_t i = 0; i < count * TILE_SUMS; i++)
+        k_astore(k, part, k_index(k, i), k_number(k, DTYPE_f32, 0));
+    for (const Combination *c = n->planes > 1 ? all : all + 2; c < all + 3; c++)
+        for (int64_t half = 0; half < TILE_PRODUCTS; half++) {
+            const GpuSplit b = columns_of(n, of->values, c->value * wide, wide, half);
+            const KRef from = k_expr(k, "$ + #", of->from, c->weight * plane_of_weights(n));
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t pair = range[0] + i;
+                const GpuSplit a = rows_at(n, of->weights, from, f->first_tile + pair / wide, half);
+                k_device(k, KDEV_mma_f16, part, k_index(k, i * TILE_SUMS), a.high, k_index(k, 0), b.high,
+                         k_index(k, 2 * (pair % wide)));
+            }
+        }
+    for (int64_t i = 0; i < count * TILE_SUMS; i++) {
+        const KRef to = k_index(k, range[0] * TILE_SUMS + i);
+        k_astore(k, sums, to, k_add(k, k_aload(k, sums, to, 1), k_aload(k, part, k_index(k, i), 1)));
+    }
+}
+
+static void add_split(const Tiles *n, const TileFactor *f, const Block *of, KRef sums)
+{
+    const int64_t all = rows_of(f) / 2 * f->cut.wide;
+    for (int64_t first = 0; first < all; first += TILE_AT_ONCE) {
+        const int64_t end = first + TILE_AT_ONCE < all ? first + TILE_AT_ONCE : all;
+        add_split_pairs(n, f, of, sums, (const int64_t[]){first, end});
+    }
+}
+
 static void add_block(const Tiles *n, const TileFactor *f, const Block *of, KRef sums)
 {
+    if (n->s.is_split) {
+        add_split(n, f, of, sums);
+        return;
+    }
     const int64_t wide = f->cut.wide, planes = planes_of(n, f), all = rows_of(f) / 2 * wide;
     for (int64_t part = 0; part < TILE_PRODUCTS * planes; part++) {
         const int64_t half = part / planes;
@@ -322,8 +384,8 @@ static int64_t pieces_of(const Tiles *n, const TileFactor *f)
 // Blocks that are on their way at once: each thread's pieces, to places of its own in shared memory.
 static int64_t stages_of(const Tiles *n, const TileFactor *f)
 {
-    const int64_t fit = TILE_STAGED / pieces_of(n, f);
-    const bool has_all = (f->is_hidden || has_pieces(n, n->m->x)) &&
+    const int64_t fit = n->staged / pieces_of(n, f);
+    const bool has_all = (f->kept != 0 || !n->s.is_split) && (f->is_hidden || has_pieces(n, n->m->x)) &&
                          (f->kept != 0 || has_pieces(n, f->is_hidden ? n->m->r : n->m->w));
     return !has_all ? 0 : fit < f->cut.each ? fit : f->cut.each;
 }
@@ -369,7 +431,7 @@ static void take_stage(const Tiles *n, const TileFactor *f, KRef stage, const Bl
 {
     Kernel *k = n->k;
     const int64_t own = rows_staged(f);
-    const KDevice get = n->pair > 1 ? KDEV_shared_get_words : KDEV_shared_get4;
+    const KDevice get = n->s.pair > 1 ? KDEV_shared_get_words : KDEV_shared_get4;
     for (int64_t i = 0; i < pieces_of(n, f); i++) {
         const int64_t row = i < own ? 2 * f->first_tile + i : i - own;
         k_device(k, get, i < own ? to->weights : to->values, k_index(k, row * TILE_PIECE),
@@ -472,6 +534,8 @@ static KRef value_at(const Tiles *n, const TileFactor *f, KRef values, KRef i)
     Kernel *k = n->k;
     const int64_t step = f->is_hidden ? 1 : lower_loc(n->l, n->m->x)->stride[2];
     const KRef at = k_expr(k, "$ * # + $", i, step, values);
+    if (n->s.is_split)
+        return k_load(k, n->exact, at, 1, 1);
     if (!f->is_hidden)
         return operand_scalar(n->l, n->m->x, at, DTYPE_f32);
     const KRef first = k_cast(k, k_load(k, n->hidden, at, 1, 1), DTYPE_f32);
@@ -485,12 +549,13 @@ static KRef value_at(const Tiles *n, const TileFactor *f, KRef values, KRef i)
 static KRef mend(const Tiles *n, const TileFactor *f, int64_t gate, KRef unit, KRef column, KRef sum)
 {
     Kernel *k = n->k;
-    if (n->pair > 1 && planes_of(n, f) == 1)
+    if (n->s.pair > 1 && planes_of(n, f) == 1 && !n->s.is_split)
         return sum;
     const KRef all = k_var(k, sum, "sum");
     k_if(k, k_ne(k, sum, sum));
     k_set(k, all, k_number(k, DTYPE_f32, 0));
-    const KRef values = column_base(n, f, column);
+    const KRef values = n->s.is_split ? rnn_exact_index(n, f->which, column, k_index(k, 0))
+                                      : column_base(n, f, column);
     const KRef weights = weight_row(n, f->is_hidden, k_index(k, gate), rnn_unit(n, unit));
     const KRef i = k_loop(k, f->cut.size, KFOR_ROLL, "i");
     const NodeId w = f->is_hidden ? n->m->r : n->m->w;
@@ -508,6 +573,8 @@ KRef rnn_sum(const Tiles *n, const TileFactor *f, int64_t sum, KRef unit, KRef c
     const int64_t gate = lstm_gate(n->m, sum, f->is_hidden);
     if (gate < 0)
         return k_number(n->k, DTYPE_f32, 0);
-    const KRef all = join_parts(n, f, gate, unit, column);
+    KRef all = join_parts(n, f, gate, unit, column);
+    if (n->s.is_split)
+        all = k_mul(n->k, all, k_number(n->k, DTYPE_f32, rnn_split_factor()));
     return mend(n, f, gate, unit, k_add(n->k, first, column), all);
 }
