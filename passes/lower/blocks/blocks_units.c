@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of one row with blocks of 256 elements (Q4_K) on matrix units of bytes (mma.sync). Each processor
-// has one group of threads, which takes nearly half of its shared memory: the group of the next kernel of
-// this kind has its place beside it, and brings its first weights while this one ends and small kernels run
-// in between. Where a group needs more, it takes all of the memory. A group has some tiles of 16 columns,
-// whose rows lie behind each other; 8 or 16 blocks of each row come at a time to a ring of shared memory, by
-// asynchronous copies of all threads, and each warp has one of these blocks. x is rounded to digits once
-// (blocks_digits.c).
+// has one group of threads, which takes most of its shared memory: groups of the next kernel come when it has
+// ended, one to each processor again. A group has some tiles of 16 columns, whose rows lie behind each
+// other; 16 blocks of each row come at a time to a ring of shared memory, by asynchronous copies of all
+// threads, and each warp has one of these blocks. x is rounded to digits once (blocks_digits.c).
 //
 // The rows of a product of units are the columns of a tile, and its columns are the groups of 32 elements
 // of a block: the four threads that share a row give two groups each, in the low and in the high half of the
@@ -27,8 +25,9 @@ enum {
     HALF_BITS = 4,
     SUMS = 4, // words of a thread: rows and columns are two each
     STEPS = PIECE / WORD / 2,
+    WARPS = 16, // of a group, along k
     MIN_SLOTS = 3,
-    BESIDE = 48 << 10, // bytes of a processor's shared memory for kernels between two of these
+    MAX_SLOTS = 6,
     PAD = 4, // words between rows, so that threads read without conflicts
     MATRICES = 2,
     ALIGN = 1024,      // of shared_begin
@@ -359,26 +358,16 @@ static bool has_halves(const BlockFormat *f)
            f->bytes / (LINE * WORD) % 2 != 0;
 }
 
-// Groups of a processor, warps of a group (along k), and the most slots of its ring.
-static const struct {
-    int64_t groups, warps, slots;
-} ways[] = {{2, 8, 12}, {1, 16, 6}};
-
-// Shared memory of a group, what arrays take included.
-static bool find_slots(Units *u, size_t way)
+// Most of a processor's shared memory, what arrays take included.
+static bool find_slots(Units *u)
 {
     const Team *t = &u->t;
-    const int64_t all = (int64_t)t->l->caps->gpu->group_shared, groups = ways[way].groups;
-    u->parts = u->blocks < ways[way].warps ? u->blocks : ways[way].warps;
-    u->chunks = ceil_div(u->blocks, u->parts);
-    u->pitch = u->parts * u->block_words + (u->parts % 2 == 0 ? PAD : 0);
-    u->t.threads = u->parts * TEAM;
     const int64_t arrays = (team_x_words(t) + u->matrices * COLUMNS * u->parts) * WORD;
-    const int64_t most = (groups == 1 ? all : (all - BESIDE) / groups) - 2 * ALIGN;
+    const int64_t most = (int64_t)t->l->caps->gpu->group_shared - 2 * ALIGN;
     if (arrays > (int64_t)t->l->caps->shared_bytes)
         return false;
     u->slots = (most - arrays) / slot_bytes(u);
-    u->slots = u->slots > ways[way].slots ? ways[way].slots : u->slots;
+    u->slots = u->slots > MAX_SLOTS ? MAX_SLOTS : u->slots;
     return u->slots >= MIN_SLOTS;
 }
 
@@ -394,8 +383,12 @@ static bool find_units(Units *u)
     if (u->blocks < 2) // there is nothing that warps could share
         return false;
     u->block_words = t->f->bytes / WORD;
+    u->parts = u->blocks < WARPS ? u->blocks : WARPS;
+    u->chunks = ceil_div(u->blocks, u->parts);
+    u->pitch = u->parts * u->block_words + (u->parts % 2 == 0 ? PAD : 0);
+    t->threads = u->parts * TEAM;
     u->tiles = ceil_div(ceil_div(block_row_tiles(t, COLUMNS), t->l->caps->gpu->processors), u->matrices);
-    return find_slots(u, 0) || find_slots(u, 1);
+    return find_slots(u);
 }
 
 bool block_units_take(Team *shape)
