@@ -297,15 +297,12 @@ static uint32_t open_joined(Lower *l, const Domain *d, uint32_t n, Point *at)
         at->idx[i] = i == 0 ? rest : k_rem(l->k, rest, extent);
         rest = i == 0 ? rest : k_div(l->k, rest, extent);
     }
-    uint32_t opened = 1;
-    for (uint32_t i = 0; i < n; i++)
-        opened += open_live(l, d, i, at);
-    return opened;
+    return 1;
 }
 
-uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
+// Without what is beyond the live elements.
+static uint32_t open_loop(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
 {
-    rlx_assert(axis < d->rank);
     rlx_assert(l->strip.window == NULL || flags != KFOR_GROUP);
     const KRef zero = k_index(l->k, 0);
     if (l->strip.window != NULL && axis == WINDOW_IMAGE) {
@@ -325,7 +322,14 @@ uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags
     const KRef end =
         is_grid ? k_index(l->k, d->extent[axis]) : lower_live(l, &d->live[axis], d->extent[axis]);
     at->idx[axis] = k_for(l->k, zero, end, 1, flags, axis_names[axis]);
-    return is_grid ? 1 + open_live(l, d, axis, at) : 1;
+    return 1;
+}
+
+uint32_t lower_open_axis(Lower *l, const Domain *d, uint32_t axis, uint8_t flags, Point *at)
+{
+    rlx_assert(axis < d->rank);
+    const uint32_t opened = open_loop(l, d, axis, flags, at);
+    return l->caps->is_gpu && flags == KFOR_PARALLEL ? opened + open_live(l, d, axis, at) : opened;
 }
 
 uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
@@ -337,7 +341,9 @@ uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
         first = n - 1;
     }
     for (uint32_t i = first; i < n; i++)
-        opened += lower_open_axis(l, d, i, KFOR_PARALLEL, at);
+        opened += open_loop(l, d, i, KFOR_PARALLEL, at);
+    for (uint32_t i = 0; i < n && l->caps->is_gpu; i++) // behind all loops, which are the grid
+        opened += open_live(l, d, i, at);
     return opened;
 }
 

@@ -97,9 +97,23 @@ def check_loops():
     result(text.count("kernels, all iterations recorded") == 3, "and of those that are unrolled", text)
 
 
+# Rows of odd length, of which a run sets the number, are for a thread an element, not for one a row.
+def check_live(folder):
+    path = os.path.join(folder, "rows.json")
+    rows, n = 128, 709
+    inputs = {"index": {"dtype": "i64", "shape": ["T"]}, "table": {"dtype": "f32", "shape": [100, n]}}
+    node = {"name": "y", "op": "gather", "inputs": ["table", "index"], "axis": 0}
+    with open(path, "w", encoding="ascii") as f:
+        json.dump({"rlxc": 1, "name": "rows", "inputs": inputs, "nodes": [node], "outputs": ["y"]}, f)
+    for target in "cuda", "vulkan", "metal":
+        grid = json.loads(inspect(path, "--json", "--dim", f"T=1..{rows}", target=target))["kernels"][0]["grid"]
+        result(grid["groups"] * grid["threads"] >= rows * n, f"elements of rows of --target {target}", grid)
+
+
 check_decoder()
 check_loops()
 with tempfile.TemporaryDirectory() as scratch:
     check_chains(scratch)
+    check_live(scratch)
     check_wrong_library(scratch)
 sys.exit(tap.end())

@@ -10,6 +10,7 @@
 
 enum {
     TEAM = 32,           // threads of an update
+    AHEAD = 8,           // later updates that a thread of it reads at once
     GROUP = 128,
     MOST_UPDATES = 32768 // each is compared with all behind it
 };
@@ -130,16 +131,23 @@ static void scatter_column(Lower *l, Scatter *s, Point at)
     apply_updates(l, s, at, true);
 }
 
-// Does a later update replace the row again? The threads of a team look at different ones.
+// Does a later update replace the row again? The threads of a team look at different ones; behind the end,
+// at the last one again.
 static KRef is_replaced(Lower *l, const Scatter *s, KRef lane, int64_t count)
 {
     Kernel *k = l->k;
     const KRef none = k_integer(k, DTYPE_i32, 0), found = k_var(k, none, "found");
     const KRef first = k_expr(k, "$ + $ + 1", s->update, lane);
-    const KRef later = k_for(k, first, k_index(k, count), TEAM, KFOR_SERIAL, "v");
-    KRef inside = 0;
-    const KRef row = scatter_row(l, s, later, &inside), is_same = k_and(k, inside, k_eq(k, row, s->row));
-    k_set(k, found, k_select(k, is_same, k_integer(k, DTYPE_i32, 1), k_get(k, found)));
+    const KRef later = k_for(k, first, k_index(k, count), TEAM * AHEAD, KFOR_SERIAL, "v");
+    KRef is_any = 0;
+    for (int64_t i = 0; i < AHEAD; i++) {
+        KRef inside = 0;
+        const KRef at = i == 0 ? later : k_expr(k, "min($ + #, #)", later, i * TEAM, count - 1);
+        const KRef row = scatter_row(l, s, at, &inside);
+        const KRef is_same = k_and(k, inside, k_eq(k, row, s->row));
+        is_any = i == 0 ? is_same : k_op(k, KOP_or, is_any, is_same, 0);
+    }
+    k_set(k, found, k_select(k, is_any, k_integer(k, DTYPE_i32, 1), k_get(k, found)));
     k_end(k);
     return k_ne(k, k_team(k, KOP_max, k_get(k, found), TEAM), none);
 }
