@@ -178,6 +178,8 @@ struct OnnxNode {
 bool onnx_fail(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // A warning with the same beginning; the same words are said once, as bodies of loops are imported again.
 void onnx_warn_once(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// Repeats what a trial recorded.
+void onnx_pass_on(OnnxNode *n, const Diag *from);
 
 // --- operands (onnx_node.c) ---
 bool onnx_has(const OnnxNode *n, uint32_t i);

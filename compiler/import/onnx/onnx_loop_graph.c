@@ -378,13 +378,8 @@ bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
 
 void onnx_report_trial(OnnxNode *n, const OnnxLoop *l)
 {
-    for (uint32_t i = 0; l->trial && i < l->trial->items.len; i++) {
-        const DiagItem *item = &l->trial->items.data[i];
-        if (item->level == DIAG_ERROR)
-            diag_error(n->model->diag, item->span, item->code, "%s", item->message);
-        else
-            diag_note(n->model->diag, item->span, "%s", item->message);
-    }
+    if (l->trial)
+        onnx_pass_on(n, l->trial);
     n->failed = true;
 }
 
