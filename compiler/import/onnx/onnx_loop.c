@@ -143,8 +143,12 @@ static NodeId bound_node(OnnxNode *n, const OnnxLoop *l)
 static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
 {
     const char *name = bound_name(n);
-    const bool can_be_graph = !has_odd_values(l) && !wants_scans(l);
-    if (!can_be_graph) {
+    const bool is_odd = has_odd_values(l);
+    OnnxLoop counted = *l;
+    counted.must_count = true;
+    if (n->failed || (!is_odd && onnx_loop_graph(n, &counted, out)))
+        return;
+    if (is_odd || wants_scans(l)) {
         unroll(n, l, out);
         return;
     }

@@ -251,24 +251,40 @@ static NodeId cond_node(BodyGraph *b)
     return onnx_value_node(b->n->scope, &v, b->n->span);
 }
 
-// A condition that says only how often the loop runs is not computed.
-static void count_trips(BodyGraph *b, NodeId cond)
+// How often the loop runs, where its condition follows from constants or counts up to a size. 0: not known.
+static Dim find_trips(BodyGraph *b)
 {
     OnnxLoop *l = b->l;
-    double first = 0;
-    int64_t trips = l->bound;
-    if (b->message || !l->has_bound || l->count || !dim_is_const(l->bound) ||
-        !node_is_scalar_const(b->n->graph, cond, &first) || first == 0)
-        return;
+    Dim size = 0;
+    int64_t trips = l->has_bound ? l->bound : ONNX_MAX_COUNT;
+    if (l->must_count && onnx_count_to_size(b->n, b->in.graph, &l->u, &size))
+        return size;
+    if (!dim_is_const(trips))
+        return 0;
     NodeId *outer = ARENA_ARRAY(b->n->model->arena, NodeId, b->in.graph->inputs.len);
     for (uint32_t i = 0; i < b->n_src; i++)
         outer[i] = b->src[i];
     for (uint32_t i = 0; i < b->captures.list.len; i++)
         outer[b->n_src + i] = b->captures.list.data[i].outer;
-    if (!onnx_count_trips(b->n->model, b->n->graph, b->in.graph, outer, l->u.n_carried, &trips))
+    const bool is_known =
+        onnx_count_trips(b->n->model, b->n->graph, b->in.graph, outer, l->u.n_carried, &trips);
+    return is_known && (l->has_bound || trips < ONNX_MAX_COUNT) ? trips : 0;
+}
+
+// A condition that says only how often the loop runs is not computed.
+static void count_trips(BodyGraph *b, NodeId cond)
+{
+    OnnxLoop *l = b->l;
+    double first = 0;
+    if (b->message || !(l->has_bound || l->must_count) || l->count ||
+        !node_is_scalar_const(b->n->graph, cond, &first) || first == 0)
         return;
+    const Dim trips = find_trips(b);
+    if (trips == 0)
+        return;
+    l->has_bound = true;
     l->bound = trips;
-    l->u.trips = trips;
+    l->u.trips = dim_is_const(trips) ? trips : INT64_MAX;
     b->in.graph->outputs.data[0].node = onnx_scalar(&b->in, DTYPE_bool, 1);
 }
 
@@ -277,8 +293,10 @@ static NodeId make_node(BodyGraph *b)
     const NodeId cond = cond_node(b);
     if (cond && !b->in.failed)
         count_trips(b, cond);
-    const NodeId trip = trip_node(b);
     const OnnxLoop *l = b->l;
+    if (l->must_count && !l->has_bound)
+        return 0;
+    const NodeId trip = trip_node(b);
     b->in.failed = b->in.failed || !trip || !cond || !check_scans(b);
     if (b->in.failed)
         return 0;
