@@ -382,7 +382,7 @@ static NodeId step_rule(Graph *g, NodeId id, void *body)
         if (loop_form(n).body == NULL)
             return refuse_inside(g, id);
         id = extent_open_loop(g, id, step_rule);
-        return id && has_computed_sizes(g, graph_node(g, id), id) ? extent_loop(g, id) : id;
+        return id && has_computed_sizes(g, graph_node(g, id), id) ? rule(g, id) : id;
     }
     if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
         return id;

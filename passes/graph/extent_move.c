@@ -92,7 +92,8 @@ typedef struct PadAxis {
 // Where a result of a pad that repeats elements comes from: `at` counts from the first element of the axis.
 static NodeId repeated(Graph *g, const char *mode, NodeId at, NodeId size)
 {
-    const NodeId some = graph_op2(g, OP_max, size, number(g, 1)), last = graph_op2(g, OP_sub, some, number(g, 1));
+    const NodeId some = graph_op2(g, OP_max, size, number(g, 1));
+    const NodeId last = graph_op2(g, OP_sub, some, number(g, 1));
     if (str_equal(mode, "edge"))
         return graph_op2(g, OP_min, graph_op2(g, OP_max, at, number(g, 0)), last);
     if (str_equal(mode, "wrap"))
@@ -108,10 +109,10 @@ static bool check_reach(Graph *g, Dim d, const char *mode, const PadAxis *a)
 {
     int64_t least = 0, most = 0;
     const int64_t more = a->begin > a->end ? a->begin : a->end;
-    const int64_t need = more <= 0                  ? 0
-                         : str_equal(mode, "edge")  ? 1
+    const int64_t need = more <= 0                 ? 0
+                         : str_equal(mode, "edge") ? 1
                          : str_equal(mode, "wrap") ? more
-                                                    : more + 1;
+                                                   : more + 1;
     dim_range(g->dims, d, &least, &most);
     Str name = str_new(g->arena);
     dim_print(g->dims, d, &name);
@@ -144,7 +145,8 @@ static NodeId pad_repeating(Graph *g, NodeId id, const PadAxis *list, uint32_t c
         const Dim d = graph_node(g, n.src[0])->shape->dim[list[i].axis];
         if (!check_reach(g, d, mode, &list[i]))
             return 0;
-        const NodeId at = graph_op2(g, OP_sub, extent_iota(g, n.shape->dim[list[i].axis]), number(g, list[i].begin));
+        const NodeId all = extent_iota(g, n.shape->dim[list[i].axis]);
+        const NodeId at = graph_op2(g, OP_sub, all, number(g, list[i].begin));
         y = take(g, y, repeated(g, mode, at, extent_size(g, d)), list[i].axis, id);
     }
     return y;

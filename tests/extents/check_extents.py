@@ -180,7 +180,8 @@ CASES = [
     ),
     (
         "repeated elements",
-        '%20 = pad(%9) {pads = [1, 0, 2, 0], mode = "edge"}\n%21 = pad(%9) {pads = [0, 2, 1, 0], mode = "edge"}',
+        '%20 = pad(%9) {pads = [1, 0, 2, 0], mode = "edge"}\n'
+        '%21 = pad(%9) {pads = [0, 2, 1, 0], mode = "edge"}',
         [20, 21],
         FULL,
     ),

@@ -466,8 +466,8 @@ NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k);
 // Slice and Tile by numbers that the model computes (onnx_open.c). False: all are known.
 bool onnx_slice_open(OnnxNode *n, NodeId x, NodeId *out);
 bool onnx_tile_open(OnnxNode *n, NodeId x, NodeId *out);
-// Is `end` written as start + 1, or as the smaller one of that and a size, as exporters write assignments to one
-// row? Then the run must take one element, `count` of them.
+// Is `end` written as start + 1, or as the smaller one of that and a size, as exporters write assignments to
+// one row? Then the run must take one element, `count` of them.
 bool onnx_takes_one(OnnxNode *n, NodeId start, NodeId end);
 void onnx_require_one(OnnxNode *n, NodeId count);
 // Does the caller say how large the first axis of the result can be?

@@ -184,7 +184,8 @@ bool onnx_count_to_size(OnnxNode *outside, const Graph *body, const OnnxUnroll *
     int64_t least = 0, most = 0;
     if (!is_one_more(body, next, &counter))
         return false;
-    const int64_t at = find_carried(body, counter, u->n_carried), to = find_carried(body, limit, u->n_carried);
+    const int64_t at = find_carried(body, counter, u->n_carried);
+    const int64_t to = find_carried(body, limit, u->n_carried);
     if (at < 0 || to < 0 || !is_zero(outside, &u->carried[at]) ||
         same_number(body, body->outputs.data[1 + at].node) != next ||
         same_number(body, body->outputs.data[1 + to].node) != limit ||

@@ -72,8 +72,8 @@ bool onnx_takes_one(OnnxNode *n, NodeId start, NodeId end)
 void onnx_require_one(OnnxNode *n, NodeId count)
 {
     onnx_require(n, onnx_op2(n, OP_eq, count, onnx_scalar_like(n, count, 1)),
-                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': %s: it must take one element", n->label,
-                              n->op));
+                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': %s: it must take one element",
+                              n->label, n->op));
 }
 
 static NodeId slice_axis(OnnxNode *n, NodeId x, uint32_t axis, const NodeId *ends, int64_t step)
