@@ -15,11 +15,13 @@ static int64_t gcd(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
-static bool is_within(const DimTable *t, Dim d, int64_t low, int64_t high)
+// Is floor(d / b) the same for all values of the symbols?
+static bool has_one_quotient(const DimTable *t, Dim d, int64_t b, int64_t *quotient)
 {
     int64_t min = 0, max = 0;
     dim_range(t, d, &min, &max);
-    return min >= low && max <= high;
+    *quotient = dim_floor_div_int(min, b);
+    return *quotient == dim_floor_div_int(max, b) && min > -DIM_MAX_ENTRY && max < DIM_MAX_ENTRY;
 }
 
 // floor((floor(x / c) + k) / b) = floor((x + k c) / (c b)), for constants b, c > 0.
@@ -42,12 +44,12 @@ static bool merge_divisions(DimTable *t, const DimSum *s, int64_t b, Dim *out)
 static Dim divide_rest(DimTable *t, const DimSum *s, int64_t b)
 {
     DimSum reduced = *s;
-    int64_t g = b;
+    int64_t g = b, quotient = 0;
     Dim merged = 0, whole = dim_sum_store(t, s);
     if (dim_is_unknown(t, whole))
         return whole;
-    if (is_within(t, whole, 0, b - 1))
-        return 0;
+    if (has_one_quotient(t, whole, b, &quotient))
+        return quotient;
     if (merge_divisions(t, s, b, &merged))
         return merged;
     for (uint32_t i = 0; i < s->n; i++)
@@ -103,6 +105,7 @@ static Dim mod_by_constant(DimTable *t, Dim a, int64_t b)
     if (dim_is_const(a))
         return dim_mod_int(a, b);
     DimSum s, rest;
+    int64_t quotient = 0;
     dim_sum_load(t, &s, a);
     dim_sum_load(t, &rest, dim_mod_int(s.constant, b));
     if (s.is_over)
@@ -114,9 +117,11 @@ static Dim mod_by_constant(DimTable *t, Dim a, int64_t b)
         dim_sum_add_term(t, &rest, &s.term[i]);
     }
     Dim reduced = dim_sum_store(t, &rest);
-    if (dim_is_const(reduced) || is_within(t, reduced, 0, b - 1))
+    if (dim_is_const(reduced) || dim_is_unknown(t, reduced))
         return reduced;
-    return dim_is_unknown(t, reduced) ? reduced : dim_atom(t, DIM_MOD, reduced, b);
+    if (has_one_quotient(t, reduced, b, &quotient) && dim_fits(quotient * b))
+        return dim_sub(t, reduced, quotient * b);
+    return dim_atom(t, DIM_MOD, reduced, b);
 }
 
 // --- division by an expression ---

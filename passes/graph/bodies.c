@@ -12,8 +12,7 @@ typedef struct Run {
     bool is_changed;
 } Run;
 
-// The loop with another body and other operands.
-static NodeId make_loop(Graph *g, NodeId id, Graph *body, const NodeId *src, uint32_t n_src)
+NodeId bodies_make_loop(Graph *g, NodeId id, Graph *body, const NodeId *src, uint32_t n_src)
 {
     rlx_assert(n_src >= 2 && body->inputs.len == n_src);
     NodeBuild b = node_copy_begin(g, g, id);
@@ -42,7 +41,7 @@ static NodeId step_run(Graph *g, NodeId id, void *ctx)
     if (!is_changed || sub.failed)
         return id;
     r->is_changed = true;
-    return make_loop(g, id, sub.graph, n.src, n.n_src);
+    return bodies_make_loop(g, id, sub.graph, n.src, n.n_src);
 }
 
 static bool has_loop(const Graph *g)
@@ -148,7 +147,7 @@ static NodeId tidy_loop(Graph *g, NodeId id, Arena *a)
         return id;
     copy_nodes(&t, a);
     add_outputs(&t);
-    return make_loop(g, id, t.to, t.src.data, t.src.len);
+    return bodies_make_loop(g, id, t.to, t.src.data, t.src.len);
 }
 
 static NodeId step_tidy(Graph *g, NodeId id, void *ctx)

@@ -12,4 +12,7 @@ bool bodies_run(Pass *p, PassFn fn);
 // the condition holds in every iteration; drops operands that no body uses.
 bool bodies_tidy(Pass *p);
 
+// The loop with another body and other operands.
+NodeId bodies_make_loop(Graph *g, NodeId id, Graph *body, const NodeId *src, uint32_t n_src);
+
 #endif

@@ -369,19 +369,25 @@ static NodeId refuse_inside(Graph *g, NodeId id)
     return 0;
 }
 
-static NodeId step_rule(Graph *g, NodeId id, void *ctx)
+// body: where g is the body of a loop, that; NULL: it is the model, whose inputs are dense. Recursion: loops
+// nest at most GRAPH_MAX_DEPTH deep.
+static NodeId step_rule(Graph *g, NodeId id, void *body)
 {
     const Node *n = graph_node(g, id);
     const ExtentRule rule = extent_rule((OpId)n->op);
-    (void)ctx;
-    for (uint32_t i = 0; i < n->n_attr; i++)
-        if (attr_info[n->attr[i].id].type == ATTR_GRAPH && extent_has_sizes_inside(g, n->attr[i].u.graph) &&
-            !extent_loop_is_over_entries(g, id))
+    for (uint32_t i = 0; i < n->n_attr; i++) {
+        if (attr_info[n->attr[i].id].type != ATTR_GRAPH || !extent_has_sizes_inside(g, n->attr[i].u.graph) ||
+            extent_loop_is_over_entries(g, id))
+            continue;
+        if (loop_form(n).body == NULL)
             return refuse_inside(g, id);
+        id = extent_open_loop(g, id, step_rule);
+        return id && has_computed_sizes(g, graph_node(g, id), id) ? rule(g, id) : id;
+    }
     if (op_info[n->op].kind == OPKIND_EW || !has_computed_sizes(g, n, id))
         return id;
     if (op_info[n->op].kind == OPKIND_LEAF)
-        return leaf_rule(g, id);
+        return body != NULL && n->op == OP_input ? id : leaf_rule(g, id);
     return rule ? rule(g, id) : extent_refuse(g, id, "");
 }
 

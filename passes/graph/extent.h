@@ -54,5 +54,7 @@ NodeId extent_list(Graph *g, const NodeId *entry, uint32_t n);
 bool extent_has_sizes_inside(const Graph *g, const Graph *sub);
 // A loop whose body has such sizes in values only of which it takes one entry an iteration (extent_loop.c).
 bool extent_loop_is_over_entries(const Graph *g, NodeId id);
+// A loop with such sizes in its body in other places. step: for the nodes of the body.
+NodeId extent_open_loop(Graph *g, NodeId id, RewriteStep step);
 
 #endif

@@ -84,6 +84,74 @@ static NodeId pad_end(Graph *g, NodeId y, NodeId x, uint32_t axis, int64_t begin
     return graph_op3(g, OP_where, graph_reshape(g, inside, &along), y, value);
 }
 
+typedef struct PadAxis {
+    uint32_t axis;
+    int64_t begin, end;
+} PadAxis;
+
+// Where a result of a pad that repeats elements comes from: `at` counts from the first element of the axis.
+static NodeId repeated(Graph *g, const char *mode, NodeId at, NodeId size)
+{
+    const NodeId some = graph_op2(g, OP_max, size, number(g, 1));
+    const NodeId last = graph_op2(g, OP_sub, some, number(g, 1));
+    if (str_equal(mode, "edge"))
+        return graph_op2(g, OP_min, graph_op2(g, OP_max, at, number(g, 0)), last);
+    if (str_equal(mode, "wrap"))
+        return graph_op2(g, OP_mod, at, some);
+    rlx_assert(str_equal(mode, "reflect"));
+    const NodeId way = graph_op2(g, OP_max, graph_op2(g, OP_mul, last, number(g, 2)), number(g, 1));
+    const NodeId turn = graph_op2(g, OP_mod, at, way);
+    return graph_op2(g, OP_min, turn, graph_op2(g, OP_sub, way, turn));
+}
+
+// A run with fewer elements than the mode needs fails, as a model of that size is refused.
+static bool check_reach(Graph *g, Dim d, const char *mode, const PadAxis *a)
+{
+    int64_t least = 0, most = 0;
+    const int64_t more = a->begin > a->end ? a->begin : a->end;
+    const int64_t need = more <= 0                 ? 0
+                         : str_equal(mode, "edge") ? 1
+                         : str_equal(mode, "wrap") ? more
+                                                   : more + 1;
+    dim_range(g->dims, d, &least, &most);
+    Str name = str_new(g->arena);
+    dim_print(g->dims, d, &name);
+    return least >= need || graph_check_least(g, extent_size(g, d), str_text(&name), need);
+}
+
+// Pads that repeat elements: those of axes that are not live stay, the others become gathers.
+static NodeId pad_repeating(Graph *g, NodeId id, const PadAxis *list, uint32_t count)
+{
+    const Node n = *graph_node(g, id);
+    const uint32_t rank = n.shape->rank;
+    const char *mode = node_get_str(&n, A_pad_mode);
+    int64_t rest[2 * SHAPE_MAX_RANK];
+    bool has_rest = false;
+    for (uint32_t i = 0; i < 2 * rank; i++)
+        rest[i] = node_get_at(&n, A_pad_pads, i, 0);
+    for (uint32_t i = 0; i < count; i++)
+        rest[list[i].axis] = rest[rank + list[i].axis] = 0;
+    for (uint32_t i = 0; i < 2 * rank; i++)
+        has_rest = has_rest || rest[i] != 0;
+    NodeId y = n.src[0];
+    if (has_rest) {
+        NodeBuild b = node_begin(g, OP_pad, node_span(g, id), g->labels.data[id]);
+        node_src(&b, y);
+        node_ints(&b, A_pad_pads, rest, 2 * rank);
+        node_str(&b, A_pad_mode, mode);
+        y = node_end(&b);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const Dim d = graph_node(g, n.src[0])->shape->dim[list[i].axis];
+        if (!check_reach(g, d, mode, &list[i]))
+            return 0;
+        const NodeId all = extent_iota(g, n.shape->dim[list[i].axis]);
+        const NodeId at = graph_op2(g, OP_sub, all, number(g, list[i].begin));
+        y = take(g, y, repeated(g, mode, at, extent_size(g, d)), list[i].axis, id);
+    }
+    return y;
+}
+
 NodeId extent_pad(Graph *g, NodeId id)
 {
     const Node n = *graph_node(g, id);
@@ -92,17 +160,19 @@ NodeId extent_pad(Graph *g, NodeId id)
     const bool is_constant = str_equal(node_get_str(&n, A_pad_mode), "constant");
     const NodeId value =
         n.n_src > 1 && n.src[1] ? graph_reshape(g, n.src[1], &(Shape){0}) : extent_scalar(g, id, 0);
-    NodeId y = id;
+    PadAxis list[SHAPE_MAX_RANK];
+    uint32_t count = 0;
     for (uint32_t i = 0; i < rank; i++) {
-        const int64_t begin = node_get_at(&n, A_pad_pads, i, 0),
-                      end = node_get_at(&n, A_pad_pads, rank + i, 0);
-        if (!extent_is_live(g, n.src[0], i) || (begin == 0 && end == 0))
-            continue;
-        if (!is_constant)
-            return extent_refuse(g, id, "only constant padding is possible there");
-        if (end > 0)
-            y = pad_end(g, y, n.src[0], i, begin, value);
+        const PadAxis a = {i, node_get_at(&n, A_pad_pads, i, 0), node_get_at(&n, A_pad_pads, rank + i, 0)};
+        if (extent_is_live(g, n.src[0], i) && (a.begin != 0 || a.end != 0))
+            list[count++] = a;
     }
+    if (!is_constant && count > 0)
+        return pad_repeating(g, id, list, count);
+    NodeId y = id;
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i].end > 0)
+            y = pad_end(g, y, n.src[0], list[i].axis, list[i].begin, value);
     return y;
 }
 

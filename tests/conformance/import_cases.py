@@ -7,16 +7,14 @@ ONNX Runtime itself is not exact enough."""
 import numpy as np
 from onnx import AttributeProto, helper
 
+from import_loop_cases import case_counted_while, case_rows_set_in_loop, floats  # noqa: F401
+
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
 TRAINING = "ai.onnx.preview.training"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 POSTS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]
 OPSETS = {"": 17, ML: 3}
-
-
-def floats(rng, *shape):
-    return rng.standard_normal(shape).astype(np.float32)
 
 
 def labels_of(rng, count, name):

@@ -178,6 +178,13 @@ CASES = [
         [23, 25],
         EMPTY,
     ),
+    (
+        "repeated elements",
+        '%20 = pad(%9) {pads = [1, 0, 2, 0], mode = "edge"}\n'
+        '%21 = pad(%9) {pads = [0, 2, 1, 0], mode = "edge"}',
+        [20, 21],
+        FULL,
+    ),
 ]
 REFUSED = [
     (
@@ -186,12 +193,6 @@ REFUSED = [
         "%21 = avg_pool(%20) {kernel = [2], pads = [1, 1], ceil_mode = true, count_include_pad = true}",
         [21],
         "avg_pool does not work along an axis whose size the model computes (hits): padding that counts",
-    ),
-    (
-        "mirror",
-        '%20 = pad(%9) {pads = [1, 0, 1, 0], mode = "edge"}',
-        [20],
-        "only constant padding is possible there",
     ),
     (
         "shrinking size",

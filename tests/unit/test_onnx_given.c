@@ -432,12 +432,42 @@ static void test_bounds_before_values(void **state)
     }
 }
 
+// Branches of different rank: both ends of a range take the same one, or the choice is open. A branch whose
+// shapes do not fit is left out.
+static void test_branches_by_range(void **state)
+{
+    (void)state;
+    const char *squeezed =
+        "opset 13; in x f32 n,2; init o i64 1 = 1; init z i64 1 = 0; node Shape x -> s;"
+        "node Gather s,z -> d; node Equal d,o -> c; node If c -> y; begin then_branch;"
+        "node Squeeze x,z -> p; out p; end; begin else_branch; node Neg x -> q; out q; end; out y";
+    const char *misfit =
+        "opset 13; in x f32 2,3; in c bool -; init a f32 3 = 1,2,3; init b f32 4 = 1,2,3,4;"
+        "node If c -> y; begin then_branch; node Add x,b -> p; out p; end; begin else_branch;"
+        "node Add x,a -> q; out q; end; out y";
+    ImportSize range = {.name = "n", .min = 2, .value = 5, .is_range = true};
+    const ImportOptions o = {.sizes = &range, .n_sizes = 1}, none = {0};
+    const Graph *g = import(squeezed, &o);
+    assert_non_null(g);
+    assert_string_equal(type_of(g, g->outputs.data[0].node), "f32[n, 2]");
+    range.min = 1;
+    assert_null(import(squeezed, &o));
+    assert_message(E0204, "of different rank (1 and 2), and sizes that are open decide which one is taken");
+    assert_null(import(squeezed, &none));
+    assert_message(E0204, "of different rank");
+    g = import(misfit, &none);
+    assert_non_null(g);
+    assert_int_equal(g->checks.len, 1);
+    assert_message(E0204, "only the else branch is compiled, and a run that takes the other one fails");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, start, stop)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(values),       TEST(values_in_branches),
                                        TEST(wrong_values), TEST(promises),
-                                       TEST(sizes),        TEST(bounds_before_values)};
+                                       TEST(sizes),        TEST(bounds_before_values),
+                                       TEST(branches_by_range)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,9 @@
 // branches become graphs of their own, and what they use from outside becomes operands. Also the operators
 // that only pass a value on.
 #include "compiler/import/onnx/onnx_text.h"
+#include "ir/eval/eval.h"
+
+#include <string.h>
 
 void onnx_import_identity(OnnxNode *n)
 {
@@ -97,6 +100,7 @@ typedef struct Branch {
     OnnxScope scope;
     uint32_t n_captures; // what it and the branch before it captured
     OnnxValue *out;
+    Diag trial; // what was wrong with it; passed on unless the other branch is taken for that
 } Branch;
 
 static void import_graph(OnnxNode *n, Branch *b, OnnxCaptures *captures)
@@ -115,6 +119,19 @@ static void import_graph(OnnxNode *n, Branch *b, OnnxCaptures *captures)
         n->failed = b->out[i].kind == ONNX_BROKEN;
     }
     b->n_captures = captures->list.len;
+}
+
+// False: something is wrong with the branch, which is in its `trial`.
+static bool try_graph(OnnxNode *n, Branch *b, OnnxCaptures *captures)
+{
+    Diag *own = n->model->diag;
+    b->trial = diag_new(n->model->arena);
+    n->model->diag = n->graph->diag = &b->trial;
+    import_graph(n, b, captures);
+    n->model->diag = n->graph->diag = b->scope.graph->diag = own;
+    const bool ok = !n->failed;
+    n->failed = false;
+    return ok;
 }
 
 // Room for the strings of a result; 0: it has none.
@@ -331,41 +348,98 @@ static void import_selected(OnnxNode *n, NodeId cond, const Onnx__GraphProto *th
     }
 }
 
-// Does a value follow from sizes that the caller can give?
-static bool needs_sizes(const OnnxNode *n, NodeId id)
+// What a condition is computed from.
+typedef struct CondFacts {
+    bool needs_sizes;  // that the caller can give
+    bool needs_values; // of inputs, or sizes that the model computes
+} CondFacts;
+
+static CondFacts find_facts(const OnnxNode *n, NodeId id)
 {
     Arena scratch = {0};
-    bool *seen = ARENA_ARRAY(&scratch, bool, id + 1), needs = false;
+    CondFacts f = {0};
+    bool *seen = ARENA_ARRAY(&scratch, bool, id + 1);
     seen[id] = true;
     for (NodeId at = id; at > 0; at--) {
         const Node *node = graph_node(n->graph, at);
-        for (uint32_t i = 0; seen[at] && i < node->shape->rank; i++)
-            needs = needs || !(dim_is_const(node->shape->dim[i]) ||
-                               graph_dim_is_computed(n->graph, node->shape->dim[i]));
-        for (uint32_t i = 0; seen[at] && i < node->n_src; i++)
+        if (!seen[at])
+            continue;
+        for (uint32_t i = 0; i < node->shape->rank; i++) {
+            const bool is_computed = graph_dim_is_computed(n->graph, node->shape->dim[i]);
+            f.needs_sizes = f.needs_sizes || !(dim_is_const(node->shape->dim[i]) || is_computed);
+            f.needs_values = f.needs_values || is_computed;
+        }
+        f.needs_values = f.needs_values || (op_info[node->op].kind == OPKIND_LEAF && node->op != OP_const);
+        for (uint32_t i = 0; i < node->n_src; i++)
             seen[node->src[i]] = true;
+        seen[0] = false;
     }
     arena_free(&scratch);
-    return needs;
+    return f;
 }
 
-// Results of different rank: no run can have both. The branch that the model declares the rank of, or else
-// the second one (of exporters that write `Squeeze it if this axis is 1`), and a check that it is taken.
-static void import_fitting(OnnxNode *n, NodeId cond, const Branch *then_branch, const Branch *else_branch)
+// The condition where all sizes are as small, or as large, as they can be. False: that cannot be told.
+static bool condition_at(const OnnxNode *n, NodeId cond, const int64_t *sizes, bool *value)
+{
+    Arena scratch = {0};
+    Diag quiet = diag_new(&scratch);
+    Graph g = *n->graph;
+    GraphOutput output = {.name = "", .node = cond};
+    g.diag = &quiet;
+    g.checks.len = g.states.len = 0;
+    g.outputs.data = &output;
+    g.outputs.len = 1;
+    EvalRun run = eval_begin(&g, &scratch, (DimValues){sizes, g.dims->symbols.len});
+    const bool ok = eval_graph(&run) && run.value[cond].numel == 1;
+    *value = ok && tensor_get_i64(&run.value[cond], 0) != 0;
+    arena_free(&scratch);
+    return ok;
+}
+
+// The branch that both the smallest and the largest sizes take, of those for which the caller gives ranges.
+static bool decide_by_sizes(const OnnxNode *n, NodeId cond, bool *takes_then)
+{
+    const DimTable *t = n->graph->dims;
+    int64_t *least = ARENA_ARRAY(n->model->arena, int64_t, t->symbols.len + 1);
+    int64_t *most = ARENA_ARRAY(n->model->arena, int64_t, t->symbols.len + 1);
+    bool at_most = false;
+    for (uint32_t i = 0; i < t->symbols.len; i++) {
+        const Symbol *s = &t->symbols.data[i];
+        const bool is_bounded = s->max < IMPORT_OPEN_MAX;
+        least[i] = is_bounded ? s->min : -1;
+        most[i] = is_bounded ? s->max : -1;
+    }
+    return condition_at(n, cond, least, takes_then) && condition_at(n, cond, most, &at_most) &&
+           at_most == *takes_then;
+}
+
+// The branch that the model declares the rank of, or else the second one (of exporters that write `Squeeze it
+// if this axis is 1`).
+static bool declares_then(OnnxNode *n, const Branch *then_branch)
 {
     bool takes_then = true, is_declared = false;
-    if (needs_sizes(n, cond)) {
-        onnx_fail(n, E0204,
-                  "the branches have results of different rank: the choice needs sizes that are open");
-        return;
-    }
     for (uint32_t i = 0; i < n->n_out; i++) {
         const int64_t rank = onnx_declared_rank(n, i);
         const uint32_t first = result_shape(then_branch, then_branch->out[i]).rank;
         is_declared = is_declared || rank >= 0;
         takes_then = takes_then && (rank < 0 || rank == first);
     }
-    takes_then = takes_then && is_declared;
+    return takes_then && is_declared;
+}
+
+// Results of different rank: no run can have both. One branch, and a check that it is taken.
+static void import_fitting(OnnxNode *n, NodeId cond, const Branch *then_branch, const Branch *else_branch)
+{
+    const CondFacts facts = find_facts(n, cond);
+    bool takes_then = declares_then(n, then_branch);
+    if (facts.needs_sizes && (facts.needs_values || !decide_by_sizes(n, cond, &takes_then))) {
+        onnx_fail(n, E0204,
+                  "the branches have results of different rank (%u and %u), and sizes that are open decide "
+                  "which one is taken: they must be numbers, or ranges of which both ends take the same one",
+                  result_shape(then_branch, then_branch->out[0]).rank,
+                  result_shape(else_branch, else_branch->out[0]).rank);
+        return;
+    }
     const NodeId value = onnx_reshape(n, cond, &(Shape){0});
     onnx_require(n, takes_then ? value : onnx_op1(n, OP_logical_not, value),
                  arena_printf(n->model->arena,
@@ -375,6 +449,35 @@ static void import_fitting(OnnxNode *n, NodeId cond, const Branch *then_branch, 
     import_taken(n, takes_then ? then_branch->proto : else_branch->proto);
 }
 
+// Shapes that no run can have.
+static const char *find_misfit(const Branch *b)
+{
+    for (uint32_t i = 0; i < b->trial.items.len; i++)
+        if (b->trial.items.data[i].level == DIAG_ERROR)
+            return b->trial.items.data[i].code == E0204 ? b->trial.items.data[i].message : NULL;
+    return NULL;
+}
+
+// A branch whose shapes do not fit is one that no run takes with these sizes (the other sampling rate, say).
+// False: the other one cannot be taken for it; the node has failed.
+static bool import_other(OnnxNode *n, NodeId cond, const Branch *bad, const Branch *good)
+{
+    const char *why = find_misfit(bad);
+    if (why == NULL)
+        return false;
+    const bool takes_then = strcmp(good->name, "then") == 0;
+    onnx_warn_once(n, E0204, "only the %s branch is compiled, and a run that takes the other one fails: %s",
+                   good->name, why);
+    const NodeId value = onnx_reshape(n, cond, &(Shape){0});
+    onnx_require(n, takes_then ? value : onnx_op1(n, OP_logical_not, value),
+                 arena_printf(n->model->arena,
+                              "node '%s': If: the %s branch must be taken, as shapes do not fit in the other "
+                              "one",
+                              n->label, good->name));
+    import_taken(n, good->proto);
+    return true;
+}
+
 // False: the branches have results of different kinds.
 static bool import_both(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_proto,
                         const Onnx__GraphProto *else_proto)
@@ -382,9 +485,13 @@ static bool import_both(OnnxNode *n, NodeId cond, const Onnx__GraphProto *then_p
     OnnxCaptures captures = {0};
     Branch then_branch = {.proto = then_proto, .name = "then"},
            else_branch = {.proto = else_proto, .name = "else"};
-    import_graph(n, &then_branch, &captures);
-    if (!n->failed)
-        import_graph(n, &else_branch, &captures);
+    const bool fits[] = {try_graph(n, &then_branch, &captures), try_graph(n, &else_branch, &captures)};
+    if (fits[0] != fits[1] && import_other(n, cond, fits[0] ? &else_branch : &then_branch,
+                                           fits[0] ? &then_branch : &else_branch))
+        return true;
+    onnx_pass_on(n, &then_branch.trial);
+    onnx_pass_on(n, &else_branch.trial);
+    n->failed = !fits[0] || !fits[1];
     for (uint32_t i = 0; i < n->n_out && !n->failed; i++)
         if (!is_alike(then_branch.out[i], else_branch.out[i]))
             return false;

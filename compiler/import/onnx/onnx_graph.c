@@ -76,7 +76,7 @@ static Dim new_symbol(OnnxModel *m, DimTable *t, const char *name)
     for (char *c = clean; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '_';
-    return open_symbol(m, t, clean);
+    return related_dim(m, t, clean);
 }
 
 // A named size: a symbol, or an expression over symbols as some exporters write them, or a symbol with an odd

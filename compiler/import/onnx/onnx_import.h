@@ -178,6 +178,8 @@ struct OnnxNode {
 bool onnx_fail(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // A warning with the same beginning; the same words are said once, as bodies of loops are imported again.
 void onnx_warn_once(OnnxNode *n, DiagCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// Repeats what a trial recorded.
+void onnx_pass_on(OnnxNode *n, const Diag *from);
 
 // --- operands (onnx_node.c) ---
 bool onnx_has(const OnnxNode *n, uint32_t i);
@@ -464,6 +466,10 @@ NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k);
 // Slice and Tile by numbers that the model computes (onnx_open.c). False: all are known.
 bool onnx_slice_open(OnnxNode *n, NodeId x, NodeId *out);
 bool onnx_tile_open(OnnxNode *n, NodeId x, NodeId *out);
+// Is `end` written as start + 1, or as the smaller one of that and a size, as exporters write assignments to
+// one row? Then the run must take one element, `count` of them.
+bool onnx_takes_one(OnnxNode *n, NodeId start, NodeId end);
+void onnx_require_one(OnnxNode *n, NodeId count);
 // Does the caller say how large the first axis of the result can be?
 bool onnx_has_bound(OnnxNode *n);
 Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step);

@@ -58,6 +58,8 @@ static bool try_unroll(OnnxNode *n, OnnxLoop *l, bool may_assume, OnnxValue *out
     n->model->diag = n->graph->diag = l->trial;
     const bool ok = unroll(n, &copy, out);
     n->model->diag = n->graph->diag = own;
+    if (ok)
+        onnx_pass_on(n, l->trial);
     n->failed = false;
     return ok;
 }
@@ -81,6 +83,20 @@ static bool wants_scans(const OnnxLoop *l)
     return false;
 }
 
+// It can be neither a graph nor unrolled.
+static void report_both(OnnxNode *n, const Diag *graph, const Diag *unrolled)
+{
+    for (uint32_t i = 0; i < unrolled->items.len; i++) {
+        const DiagItem *item = &unrolled->items.data[i];
+        if (item->level == DIAG_ERROR) {
+            diag_note(n->model->diag, n->span, "it cannot be unrolled instead: %s", item->message);
+            break;
+        }
+    }
+    onnx_pass_on(n, graph);
+    n->failed = true;
+}
+
 static bool run_loop(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
 {
     const bool must_unroll = has_odd_values(l);
@@ -95,11 +111,13 @@ static bool run_loop(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
         onnx_report_trial(n, l);
         return false;
     }
-    const uint32_t errors = n->model->diag->n_errors;
-    if (unroll(n, l, out))
+    const Diag *graph = l->trial; // what is wrong with it as a graph
+    if (try_unroll(n, l, true, out))
         return true;
-    if (n->model->diag->n_errors == errors) // what is wrong was said when it was tried as a graph
+    if (graph == NULL || graph->n_errors == 0)
         onnx_report_trial(n, l);
+    else
+        report_both(n, graph, l->trial);
     return false;
 }
 
@@ -143,8 +161,12 @@ static NodeId bound_node(OnnxNode *n, const OnnxLoop *l)
 static void run_while(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
 {
     const char *name = bound_name(n);
-    const bool can_be_graph = !has_odd_values(l) && !wants_scans(l);
-    if (!can_be_graph) {
+    const bool is_odd = has_odd_values(l);
+    OnnxLoop counted = *l;
+    counted.must_count = true;
+    if (n->failed || (!is_odd && onnx_loop_graph(n, &counted, out)))
+        return;
+    if (is_odd || wants_scans(l)) {
         unroll(n, l, out);
         return;
     }

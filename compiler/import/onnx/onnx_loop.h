@@ -17,6 +17,7 @@ typedef struct OnnxLoop {
     NodeId count;        // the trip count when the model runs; 0: u.trips, or none
     const OnnxRow *rows; // u.n_rows
     bool has_bound;      // no more iterations than `bound`, which is as long as scan outputs are
+    bool must_count;     // it is one node only if its condition counts iterations up to a size or a number
     Dim bound;
     const bool *wants_scan; // by scan output
     const NodeId *row_like; // by scan output: a value outside that has the sizes of its rows but for
@@ -27,11 +28,16 @@ typedef struct OnnxLoop {
 // The loop as one node with a graph for a body. out: carried values, then scan outputs (broken where not
 // wanted). False: it cannot be one; the reasons are in l->trial, nothing was reported.
 bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out);
+// Iterations that are counted at most.
+enum { ONNX_MAX_COUNT = 1 << 14 };
 // How often a loop runs whose condition depends on no input of the model. outer: by input of the body from
 // the third one on, its value outside; trips: how often at most, then how often. False: it is not known, or
 // finding out would take too long.
 bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const NodeId *outer,
                       uint32_t n_carried, int64_t *trips);
+// The same where the condition compares a counter from 0 on with a size that the loop carries along: that
+// size, which may be open.
+bool onnx_count_to_size(OnnxNode *outside, const Graph *body, const OnnxUnroll *u, Dim *trips);
 // The operator Loop with that body. row_like: see OnnxLoop.
 void onnx_loop_with(OnnxNode *n, const Onnx__GraphProto *body, const NodeId *row_like);
 // Passes the reasons on.

@@ -6,7 +6,7 @@
 #include "ir/eval/eval_work.h"
 
 // NODE_WORK: units of eval_work that a node takes whatever its size.
-enum { MAX_ELEMENTS = 64, MAX_TRIPS = 1 << 14, NODE_WORK = 1 << 10 };
+enum { MAX_ELEMENTS = 64, NODE_WORK = 1 << 10 };
 
 typedef struct Counter {
     const Graph *outside;
@@ -112,7 +112,7 @@ bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const Nod
     Arena scratch = {0};
     Counter c = {outside, body, outer, n_carried, ARENA_ARRAY(&scratch, bool, body->nodes.len)};
     mark_needed(&c);
-    bool ok = is_known(&c) && *trips <= MAX_TRIPS, goes_on = ok;
+    bool ok = is_known(&c) && *trips <= ONNX_MAX_COUNT, goes_on = ok;
     const uint64_t work = ok ? work_once(&c) : 0;
     Tensor *values = ARENA_ARRAY(&scratch, Tensor, body->inputs.len);
     for (uint32_t i = 2; ok && i < body->inputs.len; i++)
@@ -125,4 +125,73 @@ bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const Nod
         *trips = at;
     arena_free(&scratch);
     return ok;
+}
+
+// --- counters that end at a size ---
+
+// What a node is a copy of: casts and other ranks of one number do not change it.
+static NodeId same_number(const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    while (n->op == OP_cast || n->op == OP_reshape) {
+        id = n->src[0];
+        n = graph_node(g, id);
+    }
+    return id;
+}
+
+// Which carried value an input is; -1: none.
+static int64_t find_carried(const Graph *body, NodeId id, uint32_t n_carried)
+{
+    for (uint32_t i = 0; i < n_carried; i++)
+        if (body->inputs.data[2 + i] == id)
+            return i;
+    return -1;
+}
+
+static bool is_one_more(const Graph *body, NodeId id, NodeId *counter)
+{
+    const Node *n = graph_node(body, id);
+    double step = 0;
+    for (uint32_t i = 0; n->op == OP_add && i < 2; i++)
+        if (node_is_scalar_const(body, same_number(body, n->src[i]), &step) && step == 1) {
+            *counter = same_number(body, n->src[1 - i]);
+            return true;
+        }
+    return false;
+}
+
+static bool is_zero(OnnxNode *n, const OnnxValue *v)
+{
+    OnnxDims d;
+    return onnx_value_dims(n->scope, v, &d) && d.n == 1 && d.dim[0] == 0;
+}
+
+// Floats count exactly up to here.
+enum { MAX_COUNTED = 1 << 24 };
+
+bool onnx_count_to_size(OnnxNode *outside, const Graph *body, const OnnxUnroll *u, Dim *trips)
+{
+    rlx_assert(body->outputs.len > u->n_carried && body->inputs.len >= 2 + u->n_carried);
+    const Node *less = graph_node(body, same_number(body, body->outputs.data[0].node));
+    if (less->op != OP_lt && less->op != OP_gt)
+        return false;
+    const bool is_lt = less->op == OP_lt;
+    const NodeId next = same_number(body, less->src[is_lt ? 0 : 1]);
+    const NodeId limit = same_number(body, less->src[is_lt ? 1 : 0]);
+    NodeId counter = 0;
+    OnnxDims size;
+    int64_t least = 0, most = 0;
+    if (!is_one_more(body, next, &counter))
+        return false;
+    const int64_t at = find_carried(body, counter, u->n_carried);
+    const int64_t to = find_carried(body, limit, u->n_carried);
+    if (at < 0 || to < 0 || !is_zero(outside, &u->carried[at]) ||
+        same_number(body, body->outputs.data[1 + at].node) != next ||
+        same_number(body, body->outputs.data[1 + to].node) != limit ||
+        !onnx_value_dims(outside->scope, &u->carried[to], &size) || size.n != 1)
+        return false;
+    dim_range(outside->graph->dims, size.dim[0], &least, &most);
+    *trips = size.dim[0];
+    return least >= 1 && most <= MAX_COUNTED;
 }

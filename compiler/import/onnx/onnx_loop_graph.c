@@ -14,6 +14,7 @@ typedef struct BodyGraph {
     uint32_t n_src, n_carried;
     const char *message; // of the conditions in the body, NULL: there are none
     bool is_open;        // how often it runs is only known when the model runs
+    bool is_refit;       // a carried value begins with another shape than the body found; try again
 } BodyGraph;
 
 static void set_diag(Graph *g, Diag *d)
@@ -111,13 +112,57 @@ static bool same_type(const OnnxNode *n, NodeId a, const OnnxNode *m, NodeId b)
     return onnx_dtype(n, a) == onnx_dtype(m, b) && shape_equal(onnx_shape(n, a), onnx_shape(m, b));
 }
 
+static bool is_read(const Graph *g, NodeId input)
+{
+    for (NodeId id = input + 1; id < g->nodes.len; id++)
+        for (uint32_t i = 0; i < graph_node(g, id)->n_src; i++)
+            if (graph_node(g, id)->src[i] == input)
+                return true;
+    return false;
+}
+
+// A carried value that begins with another shape than the body gives it: one number of another rank begins
+// with the rank that it has later, and of a value that the body does not read only the later ones count.
+static bool refit(BodyGraph *b, uint32_t i, NodeId id)
+{
+    OnnxNode *n = b->n;
+    const Shape to = *onnx_shape(&b->in, id);
+    const NodeId inside = b->in.graph->inputs.data[2 + i], outer = b->src[i];
+    const Shape from = *onnx_shape(n, outer);
+    const bool is_one = shape_is_const(&to) && shape_is_const(&from) && shape_numel(&to) == 1 &&
+                        shape_numel(&from) == 1 && onnx_dtype(n, outer) == onnx_dtype(&b->in, id);
+    NodeId first = 0;
+    for (uint32_t k = 0; k < to.rank; k++)
+        if (graph_dim_is_computed(b->in.graph, to.dim[k]))
+            return false;
+    if (is_one)
+        first = onnx_reshape(n, outer, &to);
+    else if (!is_read(b->in.graph, inside) && b->l->count == 0)
+        first = onnx_expand(n, onnx_scalar(n, onnx_dtype(&b->in, id), 0), to.dim, to.rank);
+    if (first == 0 || n->failed)
+        return false;
+    if (!is_one) {
+        OnnxValue cond = b->l->u.cond;
+        const NodeId goes = cond.kind == ONNX_ABSENT ? onnx_scalar(n, DTYPE_bool, 1)
+                                                     : onnx_value_node(n->scope, &cond, n->span);
+        onnx_require(n, onnx_reshape(n, goes, &(Shape){0}),
+                     arena_printf(n->model->arena,
+                                  "node '%s': %s: there must be an iteration, as the carried value %u has "
+                                  "another shape before",
+                                  n->label, n->op, i));
+    }
+    b->l->u.carried[i] = onnx_value(first);
+    b->is_refit = true;
+    return !n->failed;
+}
+
 static void add_carried(BodyGraph *b, uint32_t at)
 {
     rlx_assert(b->in.graph->inputs.len >= 2 + b->l->u.n_carried);
     const NodeId *inside = b->in.graph->inputs.data + 2;
     for (uint32_t i = 0; i < b->l->u.n_carried && !b->in.failed; i++) {
         const NodeId id = body_output(b, at + i);
-        if (!b->in.failed && !same_type(&b->in, id, &b->in, inside[i]))
+        if (!b->in.failed && !same_type(&b->in, id, &b->in, inside[i]) && !refit(b, i, id))
             onnx_fail(&b->in, E0206, "the type or shape of the carried value %u changes in every iteration",
                       i);
         add_output(b, id);
@@ -251,24 +296,40 @@ static NodeId cond_node(BodyGraph *b)
     return onnx_value_node(b->n->scope, &v, b->n->span);
 }
 
-// A condition that says only how often the loop runs is not computed.
-static void count_trips(BodyGraph *b, NodeId cond)
+// How often the loop runs, where its condition follows from constants or counts up to a size. 0: not known.
+static Dim find_trips(BodyGraph *b)
 {
     OnnxLoop *l = b->l;
-    double first = 0;
-    int64_t trips = l->bound;
-    if (b->message || !l->has_bound || l->count || !dim_is_const(l->bound) ||
-        !node_is_scalar_const(b->n->graph, cond, &first) || first == 0)
-        return;
+    Dim size = 0;
+    int64_t trips = l->has_bound ? l->bound : ONNX_MAX_COUNT;
+    if (l->must_count && onnx_count_to_size(b->n, b->in.graph, &l->u, &size))
+        return size;
+    if (!dim_is_const(trips))
+        return 0;
     NodeId *outer = ARENA_ARRAY(b->n->model->arena, NodeId, b->in.graph->inputs.len);
     for (uint32_t i = 0; i < b->n_src; i++)
         outer[i] = b->src[i];
     for (uint32_t i = 0; i < b->captures.list.len; i++)
         outer[b->n_src + i] = b->captures.list.data[i].outer;
-    if (!onnx_count_trips(b->n->model, b->n->graph, b->in.graph, outer, l->u.n_carried, &trips))
+    const bool is_known =
+        onnx_count_trips(b->n->model, b->n->graph, b->in.graph, outer, l->u.n_carried, &trips);
+    return is_known && (l->has_bound || trips < ONNX_MAX_COUNT) ? trips : 0;
+}
+
+// A condition that says only how often the loop runs is not computed.
+static void count_trips(BodyGraph *b, NodeId cond)
+{
+    OnnxLoop *l = b->l;
+    double first = 0;
+    if (b->message || !(l->has_bound || l->must_count) || l->count ||
+        !node_is_scalar_const(b->n->graph, cond, &first) || first == 0)
         return;
+    const Dim trips = find_trips(b);
+    if (trips == 0)
+        return;
+    l->has_bound = true;
     l->bound = trips;
-    l->u.trips = trips;
+    l->u.trips = dim_is_const(trips) ? trips : INT64_MAX;
     b->in.graph->outputs.data[0].node = onnx_scalar(&b->in, DTYPE_bool, 1);
 }
 
@@ -277,8 +338,10 @@ static NodeId make_node(BodyGraph *b)
     const NodeId cond = cond_node(b);
     if (cond && !b->in.failed)
         count_trips(b, cond);
-    const NodeId trip = trip_node(b);
     const OnnxLoop *l = b->l;
+    if (l->must_count && !l->has_bound)
+        return 0;
+    const NodeId trip = trip_node(b);
     b->in.failed = b->in.failed || !trip || !cond || !check_scans(b);
     if (b->in.failed)
         return 0;
@@ -350,6 +413,8 @@ static bool build(BodyGraph *b, OnnxValue *out)
     if (!add_inputs(b) || !onnx_import_initializers(&b->scope, g) || !onnx_import_nodes(&b->scope, g))
         return false;
     add_outputs(b);
+    if (b->is_refit)
+        return false;
     if (!b->in.failed && b->in.graph->checks.len)
         carry_checks(b);
     const NodeId id = b->in.failed ? 0 : make_node(b);
@@ -358,7 +423,8 @@ static bool build(BodyGraph *b, OnnxValue *out)
     return id && !b->n->failed;
 }
 
-bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
+// *again: the carried values have other first values now.
+static bool try_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out, bool *again)
 {
     BodyGraph *b = ARENA_NEW(n->model->arena, BodyGraph);
     Diag *own = n->model->diag;
@@ -372,19 +438,31 @@ bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
     n->model->diag = n->graph->diag = own;
     if (b->scope.graph)
         set_diag(b->scope.graph, own);
+    *again = b->is_refit && !b->in.failed && !n->failed;
     n->failed = false;
+    return ok;
+}
+
+bool onnx_loop_graph(OnnxNode *n, OnnxLoop *l, OnnxValue *out)
+{
+    enum { MOST = 4 };
+    OnnxValue *first = l->u.carried;
+    const uint32_t before = n->graph->checks.len;
+    bool again = true, ok = false;
+    l->u.carried = arena_copy(n->model->arena, first, (l->u.n_carried + 1) * sizeof *first);
+    for (uint32_t i = 0; i < MOST && again; i++)
+        ok = try_graph(n, l, out, &again);
+    if (!ok) { // as it came, for unrolling
+        l->u.carried = first;
+        n->graph->checks.len = before;
+    }
     return ok;
 }
 
 void onnx_report_trial(OnnxNode *n, const OnnxLoop *l)
 {
-    for (uint32_t i = 0; l->trial && i < l->trial->items.len; i++) {
-        const DiagItem *item = &l->trial->items.data[i];
-        if (item->level == DIAG_ERROR)
-            diag_error(n->model->diag, item->span, item->code, "%s", item->message);
-        else
-            diag_note(n->model->diag, item->span, "%s", item->message);
-    }
+    if (l->trial)
+        onnx_pass_on(n, l->trial);
     n->failed = true;
 }
 

@@ -260,6 +260,19 @@ static bool is_said(const Diag *d, const char *message)
     return false;
 }
 
+void onnx_pass_on(OnnxNode *n, const Diag *from)
+{
+    for (uint32_t i = 0; i < from->items.len; i++) {
+        const DiagItem *item = &from->items.data[i];
+        if (item->level == DIAG_ERROR)
+            diag_error(n->model->diag, item->span, item->code, "%s", item->message);
+        else if (item->level == DIAG_WARNING)
+            diag_warning(n->model->diag, item->span, item->code, "%s", item->message);
+        else
+            diag_note(n->model->diag, item->span, "%s", item->message);
+    }
+}
+
 void onnx_warn_once(OnnxNode *n, DiagCode code, const char *fmt, ...)
 {
     va_list args;

@@ -33,6 +33,49 @@ static NodeId count_steps(OnnxNode *n, NodeId start, NodeId end, int64_t step)
     return onnx_op2(n, OP_div, onnx_op2(n, OP_add, least, whole(n, by - 1)), whole(n, by));
 }
 
+// The number that a node has: casts, other ranks and slices of one number do not change it.
+static NodeId number_of(const OnnxNode *n, NodeId id)
+{
+    const Node *node = graph_node(n->graph, id);
+    while (node->op == OP_cast || node->op == OP_reshape || node->op == OP_squeeze ||
+           node->op == OP_unsqueeze || node->op == OP_slice) {
+        const Shape *s = onnx_shape(n, node->src[0]);
+        if (!shape_is_const(s) || shape_numel(s) != 1)
+            break;
+        id = node->src[0];
+        node = graph_node(n->graph, id);
+    }
+    return id;
+}
+
+bool onnx_takes_one(OnnxNode *n, NodeId start, NodeId end)
+{
+    if (n->failed)
+        return false;
+    const NodeId from = number_of(n, start);
+    NodeId bound[2] = {number_of(n, end)};
+    const Node *least = graph_node(n->graph, bound[0]);
+    const bool is_least = least->op == OP_min;
+    for (uint32_t i = 0; i < 2 && is_least; i++)
+        bound[i] = number_of(n, least->src[i]);
+    for (uint32_t i = 0; i < (is_least ? 2 : 1); i++) {
+        const Node *sum = graph_node(n->graph, bound[i]);
+        double one = 0;
+        for (uint32_t k = 0; sum->op == OP_add && k < 2; k++)
+            if (number_of(n, sum->src[k]) == from &&
+                node_is_scalar_const(n->graph, number_of(n, sum->src[1 - k]), &one) && one == 1)
+                return true;
+    }
+    return false;
+}
+
+void onnx_require_one(OnnxNode *n, NodeId count)
+{
+    onnx_require(n, onnx_op2(n, OP_eq, count, onnx_scalar_like(n, count, 1)),
+                 arena_printf(n->model->arena, GRAPH_RANGE "node '%s': %s: it must take one element",
+                              n->label, n->op));
+}
+
 static NodeId slice_axis(OnnxNode *n, NodeId x, uint32_t axis, const NodeId *ends, int64_t step)
 {
     rlx_assert(axis < onnx_shape(n, x)->rank);
@@ -42,7 +85,12 @@ static NodeId slice_axis(OnnxNode *n, NodeId x, uint32_t axis, const NodeId *end
     const NodeId most = is_back ? onnx_op2(n, OP_sub, size, whole(n, 1)) : size;
     const NodeId start = position(n, ends[0], size, 0, most);
     const NodeId end = position(n, ends[1], size, is_back ? -1 : 0, most);
-    const Dim count = onnx_extent(n, 0, axis, count_steps(n, start, end, step), d);
+    const NodeId steps_taken = count_steps(n, start, end, step);
+    if (step == 1 && onnx_takes_one(n, ends[0], ends[1])) {
+        onnx_require_one(n, steps_taken);
+        return n->failed ? 0 : onnx_gather(n, x, onnx_reshape_to(n, start, (const Dim[]){1}, 1), axis);
+    }
+    const Dim count = onnx_extent(n, 0, axis, steps_taken, d);
     const NodeId steps = onnx_op2(n, OP_mul, onnx_iota(n, count), whole(n, step));
     return n->failed ? 0 : onnx_gather(n, x, onnx_op2(n, OP_add, steps, start), axis);
 }

@@ -47,36 +47,59 @@ void onnx_import_center_crop_pad(OnnxNode *n)
 
 // --- ReverseSequence ---
 
-// Both axes become one, on which element (t, b) reads (length[b] - 1 - t, b) as long as t is inside.
-void onnx_import_reverse_sequence(OnnxNode *n)
+// Where element t of a sequence comes from: length - 1 - t as long as that is inside.
+static NodeId reversed(OnnxNode *n, NodeId t, NodeId length)
 {
-    const NodeId x = onnx_src(n, 0), given = onnx_src(n, 1);
-    const int64_t time_axis = onnx_int(n, "time_axis", 0), batch_axis = onnx_int(n, "batch_axis", 1);
-    const Shape s = *onnx_shape(n, x);
-    if (!n->failed && (s.rank < 2 || time_axis + batch_axis != 1 || time_axis < 0 || time_axis > 1))
-        onnx_fail(n, E0203, "needs an input with at least 2 axes, of which the first two are time and batch");
-    const int64_t inner = onnx_const_dim(n, x, 1);
+    const NodeId back = onnx_op2(n, OP_sub, onnx_op_number(n, OP_sub, length, 1), t);
+    return onnx_op3(n, OP_where, onnx_op2(n, OP_lt, t, length), back, t);
+}
+
+// One number that all sequences have as their length; 0: they may differ.
+static NodeId common_length(OnnxNode *n, NodeId lengths)
+{
     if (n->failed)
-        return;
+        return 0;
+    const Node *node = graph_node(n->graph, lengths);
+    const Shape *s = node->op == OP_expand ? onnx_shape(n, node->src[0]) : onnx_shape(n, lengths);
+    const bool is_one = shape_is_const(s) && shape_numel(s) == 1;
+    return is_one ? onnx_reshape(n, node->op == OP_expand ? node->src[0] : lengths, &(Shape){0}) : 0;
+}
+
+// Both axes become one, on which element (t, b) reads (length[b] - 1 - t, b) as long as t is inside.
+static NodeId reverse_each(OnnxNode *n, NodeId x, NodeId lengths, uint32_t time_axis)
+{
+    const Shape s = *onnx_shape(n, x);
     const int64_t to_column = 1, to_row = 0;
     const bool is_time_first = time_axis == 0;
+    const NodeId inner = onnx_dim_value(n, s.dim[1]);
     const NodeId t =
         onnx_unsqueeze(n, onnx_iota(n, s.dim[time_axis]), is_time_first ? &to_column : &to_row, 1);
     const NodeId b =
-        onnx_unsqueeze(n, onnx_iota(n, s.dim[batch_axis]), is_time_first ? &to_row : &to_column, 1);
-    const NodeId length =
-        onnx_unsqueeze(n, onnx_cast(n, given, DTYPE_i64), is_time_first ? &to_row : &to_column, 1);
-    const NodeId back = onnx_op2(n, OP_sub, onnx_op_number(n, OP_sub, length, 1), t);
-    const NodeId from = onnx_op3(n, OP_where, onnx_op2(n, OP_lt, t, length), back, t);
-    const NodeId index = is_time_first
-                             ? onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, from, (double)inner), b)
-                             : onnx_op2(n, OP_add, onnx_op_number(n, OP_mul, b, (double)inner), from);
+        onnx_unsqueeze(n, onnx_iota(n, s.dim[1 - time_axis]), is_time_first ? &to_row : &to_column, 1);
+    const NodeId from = reversed(n, t, onnx_unsqueeze(n, lengths, is_time_first ? &to_row : &to_column, 1));
+    const NodeId index = onnx_op2(n, OP_add, onnx_op2(n, OP_mul, is_time_first ? from : b, inner),
+                                  is_time_first ? b : from);
     Dim flat[SHAPE_MAX_RANK] = {-1};
     for (uint32_t i = 2; i < s.rank; i++)
         flat[i - 1] = s.dim[i];
     const NodeId rows = onnx_reshape_to(n, x, flat, s.rank - 1);
-    onnx_out(n, 0,
-             onnx_reshape(n, onnx_gather(n, rows, onnx_reshape_to(n, index, (const Dim[]){-1}, 1), 0), &s));
+    return onnx_reshape(n, onnx_gather(n, rows, onnx_reshape_to(n, index, (const Dim[]){-1}, 1), 0), &s);
+}
+
+void onnx_import_reverse_sequence(OnnxNode *n)
+{
+    const NodeId x = onnx_src(n, 0), lengths = onnx_cast(n, onnx_src(n, 1), DTYPE_i64);
+    const int64_t time_axis = onnx_int(n, "time_axis", 0), batch_axis = onnx_int(n, "batch_axis", 1);
+    const Shape s = *onnx_shape(n, x);
+    if (!n->failed && (s.rank < 2 || time_axis + batch_axis != 1 || time_axis < 0 || time_axis > 1))
+        onnx_fail(n, E0203, "needs an input with at least 2 axes, of which the first two are time and batch");
+    const NodeId length = common_length(n, lengths);
+    if (n->failed)
+        return;
+    const NodeId y = length ? onnx_gather(n, x, reversed(n, onnx_iota(n, s.dim[time_axis]), length),
+                                          (uint32_t)time_axis)
+                            : reverse_each(n, x, lengths, (uint32_t)time_axis);
+    onnx_out(n, 0, y);
 }
 
 // --- Col2Im ---

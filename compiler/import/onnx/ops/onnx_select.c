@@ -523,5 +523,9 @@ Dim onnx_range_extent(OnnxNode *n, NodeId start, NodeId limit, NodeId step)
     limit = onnx_reshape(n, limit, &scalar);
     step = onnx_reshape(n, step, &scalar);
     require_step(n, step);
-    return onnx_extent(n, 0, 0, range_count(n, start, limit, step), ONNX_NO_BOUND);
+    const NodeId count = range_count(n, start, limit, step);
+    if (!onnx_takes_one(n, start, limit))
+        return onnx_extent(n, 0, 0, count, ONNX_NO_BOUND);
+    onnx_require_one(n, count);
+    return 1;
 }
