@@ -198,11 +198,15 @@ KRef scatter_old(Lower *l, const Scatter *s, const KRef *idx, KRef place)
                           : operand_scalar(l, s->data, operand_index(l, s->data, idx), dtype);
 }
 
-void scatter_join(Lower *l, const Scatter *s, KRef value, KRef index)
+KRef scatter_update(Lower *l, const Scatter *s, KRef index)
+{
+    return operand_scalar(l, s->updates, index, scatter_type(l));
+}
+
+void scatter_join(Lower *l, const Scatter *s, KRef value, KRef update)
 {
     Kernel *k = l->k;
     const int dtype = lower_node(l, l->root)->dtype, type = scatter_type(l);
-    const KRef update = operand_scalar(l, s->updates, index, type);
     const KRef operand[3] = {k_get(k, value), update, 0};
     const KRef next = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);
     k_set(k, value, k_cast(k, next, type));
@@ -228,7 +232,7 @@ static void join_element(Lower *l, const Scatter *s, Element e, int64_t count)
     KRef is_own = 0;
     e.from[0] = open_updates(l, s, &e, count, &is_own);
     k_if(k, is_own);
-    scatter_join(l, s, value, operand_index(l, s->updates, e.from));
+    scatter_join(l, s, value, scatter_update(l, s, operand_index(l, s->updates, e.from)));
     k_ends(k, 2);
     operand_store(l, lower_param(l, l->root, PARAM_READ_WRITE), e.place, k_cast(k, k_get(k, value), dtype),
                   e.at);
