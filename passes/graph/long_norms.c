@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms of few long rows on GPUs (GroupNorm and InstanceNorm of images), where a group of threads has a row,
-// or a few that lie side by side. If that takes longer than the launches of a norm in steps, rows are cut into
-// parts: means of parts and of these, the same for the squared differences, and then all elements by
+// or a few that lie side by side. If that takes longer than the launches of a norm in steps, rows are cut
+// into parts: means of parts and of these, the same for the squared differences, and then all elements by
 // themselves. Nothing is lost to cancellation, as the mean is there before the differences are made.
 #include "passes/graph/long_norms.h"
 #include "ir/shape/forms.h"
