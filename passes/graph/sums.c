@@ -6,6 +6,7 @@
 // long_norms.c.
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/last_updates.h"
 #include "passes/graph/long_norms.h"
 #include "passes/graph/long_rows.h"
 #include "passes/pass.h"
@@ -296,6 +297,12 @@ static NodeId step_norms(Graph *g, NodeId id, void *ctx)
     return long_norms_cut(g, id, ctx);
 }
 
+static NodeId step_updates(Graph *g, NodeId id, void *ctx)
+{
+    (void)ctx;
+    return last_updates_find(g, id);
+}
+
 bool pass_sums(Pass *p)
 {
     rlx_assert(p->plan == NULL && !p->failed);
@@ -306,6 +313,7 @@ bool pass_sums(Pass *p)
     GpuMachine machine = *caps->gpu;
     bool changed = graph_rewrite(p->graph, step_products, &machine);
     changed = graph_rewrite(p->graph, step_rows, &machine) || changed;
+    changed = (caps->has_mma && graph_rewrite(p->graph, step_updates, &machine)) || changed;
     changed = graph_rewrite(p->graph, step_norms, &machine) || changed;
     changed = graph_rewrite(p->graph, step_reductions, &machine) || changed;
     p->failed = p->diag->n_errors != errors;

@@ -14,14 +14,15 @@ typedef struct Scatter {
     KRef update; // index of the update
 } Scatter;
 
+// Does the device find largest whole numbers, many at once, in memory to which data was copied before
+// (PlanKernel.operands)?
+bool scatter_finds_maxima(const TargetCaps *caps, const Graph *g, NodeId id);
 // The row that an update goes to, with `inside` = it is one of data's.
 KRef scatter_row(Lower *l, const Scatter *s, KRef update, KRef *inside);
 // The type in which elements are joined.
 int scatter_type(const Lower *l);
-// The update at `index`, as that type.
-KRef scatter_update(Lower *l, const Scatter *s, KRef index);
-// Changes a variable of that type, what is there, by an update, rounded as if it were stored.
-void scatter_join(Lower *l, const Scatter *s, KRef value, KRef update);
+// Changes a variable of that type, what is there, by the update at `index`, rounded as if it were stored.
+void scatter_join(Lower *l, const Scatter *s, KRef value, KRef index);
 // What is there before all updates: at idx of data, and at `place` of the result.
 KRef scatter_old(Lower *l, const Scatter *s, const KRef *idx, KRef place);
 // On GPUs, where updates are many: a group of threads has some rows (scatter_group.c). False: it does not

@@ -11,7 +11,6 @@
 enum {
     LEAST = 32,   // updates
     EACH = 16,    // of a thread at a time
-    AHEAD = 16,   // of the list, asked for before the first is joined
     LISTED = 1024,
     SPARE = 1024,       // bytes of shared memory
     LEAST_THREADS = 64
@@ -125,16 +124,6 @@ static KRef is_of_row(const Share *s, const Spot *e, KRef listed)
     return k_eq(k, k_cast(k, k_aload(k, s->rows, listed, 1), KT_INDEX), e->row);
 }
 
-// Opens the loop over some entries of the list and what is done for those of the element's row: close both.
-static KRef open_some(const Share *s, const Spot *e, KRef first, KRef listed, KRef *place)
-{
-    Kernel *k = s->l->k;
-    const KRef j = k_loop(k, AHEAD, KFOR_UNROLL, "j"), i = k_add(k, first, j);
-    *place = k_expr(k, "min($, $ - 1)", i, listed);
-    k_if(k, k_and(k, k_lt(k, i, listed), is_of_row(s, e, *place)));
-    return j;
-}
-
 // What is there, joined with all listed updates of its row.
 static void join_listed(const Share *s, const Spot *e, KRef listed)
 {
@@ -142,14 +131,10 @@ static void join_listed(const Share *s, const Spot *e, KRef listed)
     const uint32_t param = lower_param(s->l, s->l->root, PARAM_READ_WRITE);
     const int type = scatter_type(s->l), dtype = lower_node(s->l, s->l->root)->dtype;
     const KRef value = k_var(k, k_cast(k, k_load(k, param, e->place, 1, 1), type), "value");
-    const KRef held = k_array(k, type, AHEAD);
-    const KRef first = k_for(k, k_index(k, 0), listed, AHEAD, KFOR_SERIAL, "i");
-    KRef place = 0, j = open_some(s, e, first, listed, &place);
-    k_astore(k, held, j, scatter_update(s->l, s->s, update_index(s, e, place)));
+    const KRef i = k_for(k, k_index(k, 0), listed, 1, KFOR_SERIAL, "i");
+    k_if(k, is_of_row(s, e, i));
+    scatter_join(s->l, s->s, value, update_index(s, e, i));
     k_ends(k, 2);
-    j = open_some(s, e, first, listed, &place);
-    scatter_join(s->l, s->s, value, k_aload(k, held, j, 1));
-    k_ends(k, 3);
     store(s, e, k_cast(k, k_get(k, value), dtype));
 }
 
