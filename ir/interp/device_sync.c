@@ -165,6 +165,14 @@ CallResult interp_reset_number(Call *c)
     return CALL_DONE;
 }
 
+CallResult interp_max_number(Call *c)
+{
+    for (uint32_t t = c->begin; t < c->end; t++)
+        if (!param_atomic_max(c, t, call_address(c, 0, t), (int32_t)call_int(c, 1, t)))
+            break;
+    return CALL_DONE;
+}
+
 CallResult interp_leave(Call *c)
 {
     (void)c;

@@ -296,6 +296,20 @@ bool param_atomic_add(const Call *c, uint32_t who, Address at, uint32_t v, uint3
     return true;
 }
 
+bool param_atomic_max(const Call *c, uint32_t who, Address at, int32_t v)
+{
+    const Bound *p = &c->m->params[at.param];
+    int32_t before = 0;
+    if (!is_inside(c, who, at, sizeof v))
+        return false;
+    if (!p->is_whole && !is_written(p->written + at.byte, sizeof v))
+        return call_fail(c, who, "a number that nobody has set");
+    memcpy(&before, p->data + at.byte, sizeof before);
+    if (v > before)
+        memcpy(p->data + at.byte, &v, sizeof v);
+    return true;
+}
+
 bool param_atomic_set(const Call *c, uint32_t who, Address at, uint32_t v)
 {
     Bound *p = &c->m->params[at.param];

@@ -164,6 +164,7 @@ bool param_take(const Call *c, uint32_t who, Address at, void *out, uint32_t n, 
 bool param_give(const Call *c, uint32_t who, Address at, const void *in, uint32_t n, bool is_poison);
 // The counter of take_number: no race, no order.
 bool param_atomic_add(const Call *c, uint32_t who, Address at, uint32_t v, uint32_t *before);
+bool param_atomic_max(const Call *c, uint32_t who, Address at, int32_t v);
 bool param_atomic_set(const Call *c, uint32_t who, Address at, uint32_t v);
 
 #endif

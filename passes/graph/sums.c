@@ -2,9 +2,12 @@
 // Sums on GPUs whose results are fewer than the groups that keep the device busy: a group of threads has a
 // result, so the axis is cut into parts, each of which is a result of its own, and a second reduction joins
 // them in order. Products of matrices with few results and long k become such sums: where there is not enough
-// for tiles, a thread would have all of k. Long rows of other operations are cut by long_rows.c.
+// for tiles, a thread would have all of k. Long rows of other operations are cut by long_rows.c and
+// long_norms.c.
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
+#include "passes/graph/last_updates.h"
+#include "passes/graph/long_norms.h"
 #include "passes/graph/long_rows.h"
 #include "passes/pass.h"
 
@@ -289,6 +292,17 @@ static NodeId step_rows(Graph *g, NodeId id, void *ctx)
     return long_rows_cut(g, id, ctx);
 }
 
+static NodeId step_norms(Graph *g, NodeId id, void *ctx)
+{
+    return long_norms_cut(g, id, ctx);
+}
+
+static NodeId step_updates(Graph *g, NodeId id, void *ctx)
+{
+    (void)ctx;
+    return last_updates_find(g, id);
+}
+
 bool pass_sums(Pass *p)
 {
     rlx_assert(p->plan == NULL && !p->failed);
@@ -299,6 +313,8 @@ bool pass_sums(Pass *p)
     GpuMachine machine = *caps->gpu;
     bool changed = graph_rewrite(p->graph, step_products, &machine);
     changed = graph_rewrite(p->graph, step_rows, &machine) || changed;
+    changed = (caps->has_mma && graph_rewrite(p->graph, step_updates, &machine)) || changed;
+    changed = graph_rewrite(p->graph, step_norms, &machine) || changed;
     changed = graph_rewrite(p->graph, step_reductions, &machine) || changed;
     p->failed = p->diag->n_errors != errors;
     return changed;

@@ -536,6 +536,7 @@ void rows_reduce(Lower *l, Rows *r, const RowReduction *x)
     rlx_assert(x->fold != NULL && x->value != NULL && x->finish != NULL);
     Kernel *k = l->k;
     RowReduction copy = *x;
+    r->is_folded = true;
     rows_use_groups(l, r);
     if (rows_reduce_columns(l, r, x))
         return;

@@ -18,6 +18,7 @@ typedef struct Rows {
     uint32_t vec_axis; // ALONG: the last axis; ACROSS: a kept one
     uint8_t lanes;
     int64_t count; // elements of a row
+    bool is_folded; // no pass over the row writes, and no element of it is the result's
     RowsGroup *group;
     KRef ramp; // of rows_begin_folds, where vectors are not all whole: an array of 0, 1 .. lanes - 1
 } Rows;

@@ -13,6 +13,7 @@ struct RowsGroup {
     int64_t rows;
     int64_t vectors, turns; // of a row; that a thread has of it, at most
     uint32_t columns; // rows that neighbouring threads have; 0: neighbours share a row
+    int64_t ahead; // of a row that is not held: vectors that a thread asks for before it uses the first
     bool is_held, is_live;
     KRef thread; // number of this one among those of its row
     KRef column; // number of its row among the columns
@@ -30,6 +31,7 @@ enum {
     COLUMNS = 32, // at most: neighbours that read together
     COLUMN_THREADS = 256, // of a group that has columns, where there is a choice
     FEW_REGISTERS = 4,    // elements of a column that a thread holds where threads are missing
+    MOST_AHEAD = 16,
 };
 
 static int64_t power_above(int64_t n)
@@ -130,10 +132,10 @@ static bool use_columns(const Lower *l, RowsGroup *g, const Rows *r)
         return false;
     g->vectors = r->count;
     choose_columns(l, g);
-    // Passes over what is not held may write: no two threads may have the same row then. Long rows that are
-    // no neighbours gain nothing by it, and get few threads.
+    // Passes over what is not held may write, unless they are folds: no two threads may have the same row
+    // then. Long rows that are no neighbours gain nothing by it, and get few threads.
     const int64_t step = r->d.access.data[0].stride[axis];
-    return g->is_held || ((step == 1 || step == -1) && g->rows % g->columns == 0);
+    return g->is_held || ((step == 1 || step == -1) && (r->is_folded || g->rows % g->columns == 0));
 }
 
 static bool use_neighbours(const Lower *l, RowsGroup *g, const Rows *r)
@@ -172,6 +174,9 @@ void rows_use_groups(Lower *l, Rows *r)
         g->is_live = g->is_live || r->d.live[i].size != 0;
     if (g->rows == 0 || (!use_neighbours(l, g, r) && !use_columns(l, g, r) && !use_singles(l, g, r)))
         return;
+    const int64_t values = g->wide.n_values > 0 ? g->wide.n_values : 1;
+    g->ahead = g->is_live || g->wide.n > 1 ? 1 : clamp(REGISTERS / values, 1, MOST_AHEAD);
+    g->ahead = clamp(g->ahead, 1, g->vectors / g->width);
     r->mode = ROWS_GROUP;
     r->group = g;
 }
@@ -204,18 +209,54 @@ static void place_vector(Lower *l, const Rows *r, KRef number, Point *at)
 
 typedef void (*VectorFn)(Lower *l, const Rows *r, Point at, KRef slot, void *ctx);
 
+static void fetch_vector(Lower *l, const Rows *r, Point at, KRef slot, void *ctx)
+{
+    (void)ctx;
+    wide_fetch(l, &r->group->wide, at, slot);
+}
+
+// Calls fn for each of the vectors that are asked for together; first: the number of the first of them.
+static void each_ahead(Lower *l, const Rows *r, Point at, KRef first, VectorFn fn, void *ctx)
+{
+    const RowsGroup *g = r->group;
+    Kernel *k = l->k;
+    const KRef turn = k_loop(k, g->ahead, KFOR_UNROLL, "v");
+    place_vector(l, r, k_expr(k, "$ + $ * #", first, turn, g->width), &at);
+    fn(l, r, at, k_expr(k, "$ * #", turn, g->wide.n), ctx);
+    k_end(k);
+}
+
+// The same as each_vector, where the row is read again in each pass.
+static void each_read(Lower *l, const Rows *r, Point at, VectorFn fn, void *ctx)
+{
+    const RowsGroup *g = r->group;
+    Kernel *k = l->k;
+    const int64_t step = g->ahead * g->width, whole = g->ahead > 1 ? g->vectors / step : 0;
+    if (whole > 0) {
+        const KRef part = k_loop(k, whole, KFOR_SERIAL, "part");
+        const KRef first = k_expr(k, "$ * # + $", part, step, g->thread);
+        each_ahead(l, r, at, first, fetch_vector, NULL);
+        each_ahead(l, r, at, first, fn, ctx);
+        k_end(k);
+    }
+    if (whole * step == g->vectors)
+        return;
+    const KRef end = g->is_live ? lower_live(l, &r->d.live[r->n_kept], r->d.extent[r->n_kept])
+                                : k_index(k, g->vectors);
+    const KRef from = k_expr(k, "$ + #", g->thread, whole * step);
+    place_vector(l, r, k_for(k, from, end, g->width, KFOR_SERIAL, "v"), &at);
+    wide_fetch(l, &g->wide, at, k_index(k, 0));
+    fn(l, r, at, k_index(k, 0), ctx);
+    k_end(k);
+}
+
 // Calls fn for each vector of the row that the thread has; slot: where its registers begin.
 static void each_vector(Lower *l, const Rows *r, Point at, VectorFn fn, void *ctx)
 {
     const RowsGroup *g = r->group;
     Kernel *k = l->k;
     if (!g->is_held) {
-        const KRef end = g->is_live ? lower_live(l, &r->d.live[r->n_kept], r->d.extent[r->n_kept])
-                                    : k_index(k, g->vectors);
-        place_vector(l, r, k_for(k, g->thread, end, g->width, KFOR_SERIAL, "v"), &at);
-        wide_fetch(l, &g->wide, at, k_index(k, 0));
-        fn(l, r, at, k_index(k, 0), ctx);
-        k_end(k);
+        each_read(l, r, at, fn, ctx);
         return;
     }
     const int64_t whole = g->vectors / g->width;
@@ -232,12 +273,6 @@ static void each_vector(Lower *l, const Rows *r, Point at, VectorFn fn, void *ct
     place_vector(l, r, number, &at);
     fn(l, r, at, k_index(k, whole * g->wide.n), ctx);
     k_end(k);
-}
-
-static void fetch_vector(Lower *l, const Rows *r, Point at, KRef slot, void *ctx)
-{
-    (void)ctx;
-    wide_fetch(l, &r->group->wide, at, slot);
 }
 
 void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
@@ -263,7 +298,7 @@ void rows_group_emit(Lower *l, const Rows *r, RowFn fn, void *ctx)
     }
     place_row(l, r, row, &at);
     const uint32_t opened = lower_open_live(l, &r->d, r->n_kept, &at);
-    wide_declare(l, &g->wide, g->is_held ? g->turns : 1);
+    wide_declare(l, &g->wide, g->is_held ? g->turns : g->ahead);
     if (g->is_held)
         each_vector(l, r, at, fetch_vector, NULL);
     fn(l, r, at, ctx);

@@ -5,6 +5,7 @@
 #include "ir/shape/forms.h"
 #include "passes/live/live.h"
 #include "passes/lower/border.h"
+#include "passes/lower/ops/scatter.h"
 #include "passes/pass.h"
 #include "passes/plan/group.h"
 #include "passes/plan/pitch.h"
@@ -302,6 +303,21 @@ static const Loc *place_custom(Fuse *f, NodeId id)
     return locs;
 }
 
+// Maxima are found in the result, to which data is copied before.
+static const Loc *place_maxima(Fuse *f, NodeId id)
+{
+    const Node *n = graph_node(f->g, id);
+    const uint32_t n_kernels = f->plan->kernels.len;
+    Loc *locs = ARENA_ARRAY(f->plan->arena, Loc, n->n_src);
+    if (loc_of(f, id)->buf == 0)
+        add_result_buffer(f, id);
+    for (uint32_t i = 0; i < n->n_src; i++)
+        locs[i] = *loc_of(f, i == 0 ? id : n->src[i]);
+    add_copy(f, id, n->src[0], locs[0], false);
+    f->plan->kernels.data[n_kernels].is_start = true;
+    return locs;
+}
+
 static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId *member)
 {
     if (shape_numel(graph_node(f->g, root)->shape) == 0 && graph_node(f->g, root)->n_results == 1)
@@ -311,6 +327,8 @@ static void add_group(Fuse *f, NodeId root, const uint32_t *first, const NodeId 
         k.results = place_loop(f, root);
     if (graph_node(f->g, root)->op == OP_custom)
         k.operands = place_custom(f, root);
+    if (scatter_finds_maxima(f->plan->caps, f->g, root))
+        k.operands = place_maxima(f, root);
     for (uint32_t i = first[root]; i < first[root + 1]; i++)
         group_add_member(f->plan, &f->groups, member[i], &k);
     strip_add_stages(&f->groups, f->plan->arena, &k);

@@ -52,12 +52,18 @@ static bool is_order_moot(const Shape *s)
     return true;
 }
 
+// True for a view of rows that has the channels of these last.
+static bool is_image_of_rows(const Graph *g, const Layout *l, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return view_has_channels_last(n) && order_of(l, n->src[0]) == ORDER_ROW_MAJOR;
+}
+
 // True for an image that would have to be copied so that its channels lie last.
 static bool needs_turn(const Graph *g, const Layout *l, NodeId id)
 {
     const Node *n = graph_node(g, id);
-    const bool is_image = view_has_channels_last(n) && order_of(l, n->src[0]) == ORDER_ROW_MAJOR;
-    return order_of(l, id) == ORDER_ROW_MAJOR && !is_image && !is_order_moot(n->shape);
+    return order_of(l, id) == ORDER_ROW_MAJOR && !is_image_of_rows(g, l, id) && !is_order_moot(n->shape);
 }
 
 // True when a result may have the order of this operand: it is computed, and of the same rank.
@@ -65,6 +71,17 @@ static bool is_followed(const Graph *g, NodeId operand, const Node *n)
 {
     return operand != 0 && !node_is_const(g, operand) &&
            graph_node(g, operand)->shape->rank == n->shape->rank;
+}
+
+// Is the operand an image that lies channels last? On GPUs, views of rows count too, unless all who read the
+// result want it in rows: neighbouring threads would read elements that lie apart, and what turns the result
+// back would be a copy.
+static bool has_channels_last(const Graph *g, const Layout *l, NodeId operand)
+{
+    const bool takes_views = l->caps->is_gpu && l->prefers_channels_last && !l->in_rows[l->old];
+    return !is_order_moot(graph_node(g, operand)->shape) &&
+           (order_of(l, operand) == ORDER_CHANNELS_LAST ||
+            (takes_views && is_image_of_rows(g, l, operand)));
 }
 
 // Order of a result that may have any: that of an operand for which it matters and which has channels last,
@@ -76,7 +93,7 @@ static AxisOrder followed_order(const Graph *g, const Layout *l, const Node *n)
         if (!is_followed(g, n->src[i], n))
             continue;
         first = first != 0 ? first : n->src[i];
-        if (order_of(l, n->src[i]) == ORDER_CHANNELS_LAST && !is_order_moot(graph_node(g, n->src[i])->shape))
+        if (has_channels_last(g, l, n->src[i]))
             return ORDER_CHANNELS_LAST;
     }
     return first != 0 ? order_of(l, first) : ORDER_ROW_MAJOR;

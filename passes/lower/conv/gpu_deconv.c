@@ -7,7 +7,11 @@
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
-enum { MOST_PHASES = 64 };
+enum {
+    MOST_PHASES = 1 << 14,
+    MANY_PHASES = 64, // beyond these, at most so much of the weights may be zeros behind the kernel's end:
+    MOST_ZEROS = 2    // times the kernel
+};
 
 typedef struct Deconv {
     const Transposed *t;
@@ -215,17 +219,28 @@ static GpuMatrix result_of(const Lower *l, const Deconv *c)
     return m;
 }
 
+// Are phases few, or mostly all of them in the kernel?
+static bool has_phases(const Lower *l, const Transposed *t)
+{
+    const Shape *w = lower_node(l, t->w)->shape;
+    int64_t phases = 1;
+    double padded = 1, kernel = 1;
+    for (uint32_t i = 0; i < t->spatial && phases <= MOST_PHASES; i++) {
+        phases *= t->form.stride[i];
+        padded *= (double)(ceil_div(w->dim[i + 2], t->form.stride[i]) * t->form.stride[i]);
+        kernel *= (double)w->dim[i + 2];
+    }
+    return phases <= MANY_PHASES || (phases <= MOST_PHASES && padded <= MOST_ZEROS * kernel);
+}
+
 static bool has_form(const Lower *l, const Transposed *t)
 {
     const Node *n = lower_node(l, l->anchor);
-    int64_t phases = 1;
-    for (uint32_t i = 0; i < t->spatial && phases <= MOST_PHASES; i++) {
-        phases *= t->form.stride[i];
+    for (uint32_t i = 0; i < t->spatial; i++)
         if (t->form.dilation[i] != 1 || t->form.pad[i] < 0)
             return false;
-    }
     return l->caps->is_gpu && l->caps->shared_bytes != 0 && t->spatial <= GPU_WINDOW_AXES &&
-           phases <= MOST_PHASES && t->ic > 0 && t->oc > 0 && lower_is_float(n->dtype) &&
+           t->ic > 0 && has_phases(l, t) && t->oc > 0 && lower_is_float(n->dtype) &&
            lower_is_float(lower_node(l, t->x)->dtype) && lower_is_float(lower_node(l, t->w)->dtype) &&
            (packs(l, t->w) || has_plain_weights(l, t)) && lower_loc(l, t->x)->buf != 0 &&
            shape_numel(n->shape) > 0;

@@ -2,10 +2,12 @@
 // resize: where each result element reads is a table per axis that changes, made at compile time from the
 // rules that the evaluator uses too. Linear blends the 2 ^ n neighbours along n such axes, pair by pair.
 // Filters of any other width (cubic, antialias) and what reads outside of the operand loop over tables of
-// elements and weights. Vectors run along an axis that keeps its elements (channels), or, where the nearest
+// elements and weights. Vectors run along an axis that keeps its elements (channels; threads of GPUs have
+// whole ones, for which tables are read once), or, where the nearest
 // element of the last axis is each one 2, 4 or 8 times, along that one: zips of a vector with itself.
 #include "ir/shape/resize.h"
 #include "passes/lower/operand.h"
+#include "passes/lower/wide.h"
 #include <string.h>
 
 typedef struct AxisTable {
@@ -214,6 +216,141 @@ static ResizeAxis axis_of(const Lower *l, const Node *n, uint32_t i)
     return resize_axis(n, i, lower_node(l, n->src[0])->shape->dim[i], n->shape->dim[i]);
 }
 
+// --- vectors of threads ---
+
+enum { MOST_CORNERS = 8, FEW_TAPS = 8 };
+
+// Of a thread: the places that it reads, and what it makes of them, `n` elements beside each other.
+typedef struct Vector {
+    const Resize *r;
+    const Point *at;
+    uint32_t n, piece;
+    KRef held;
+} Vector;
+
+static void load_vector(Lower *l, const Vector *v, const KRef *idx, KRef array)
+{
+    const KRef index = operand_index(l, v->r->x, idx);
+    wide_load(l, lower_param(l, v->r->x, PARAM_READ), index, array, 0,
+              (WideSpan){.n = v->n, .piece = v->piece});
+}
+
+static KRef open_elements(Lower *l, const Vector *v)
+{
+    return k_loop(l->k, v->n, KFOR_UNROLL, "j");
+}
+
+static void nearest_vector(Lower *l, const Vector *v)
+{
+    KRef idx[SHAPE_MAX_RANK];
+    for (uint32_t i = 0; i < v->r->rank; i++) {
+        const AxisTable *t = &v->r->axis[i];
+        idx[i] = t->is_identity ? v->at->idx[i] : table_index(l, t->lower, v->at->idx[i]);
+    }
+    load_vector(l, v, idx, v->held);
+}
+
+static uint32_t count_changed(const Resize *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->rank; i++)
+        n += !r->axis[i].is_identity;
+    return n;
+}
+
+// Changed axis number a of a corner has the upper neighbour where bit a of the corner's number is set.
+static void linear_vector(Lower *l, const Vector *v)
+{
+    const Resize *r = v->r;
+    Kernel *k = l->k;
+    const uint32_t changed = count_changed(r);
+    const int type = lower_node(l, r->x)->dtype;
+    KRef corner[MOST_CORNERS], idx[SHAPE_MAX_RANK], weight[SHAPE_MAX_RANK];
+    rlx_assert(1u << changed <= MOST_CORNERS);
+    for (uint32_t c = 0; c < 1u << changed; c++) {
+        uint32_t number = 0;
+        for (uint32_t i = 0; i < r->rank; i++) {
+            const AxisTable *t = &r->axis[i];
+            idx[i] = t->is_identity
+                         ? v->at->idx[i]
+                         : table_index(l, c >> number & 1 ? t->upper : t->lower, v->at->idx[i]);
+            if (!t->is_identity)
+                weight[number++] = k_load(k, t->weight, v->at->idx[i], 1, 1);
+        }
+        corner[c] = k_array(k, type, v->n);
+        load_vector(l, v, idx, corner[c]);
+    }
+    const KRef j = open_elements(l, v);
+    KRef value[MOST_CORNERS];
+    for (uint32_t c = 0; c < 1u << changed; c++)
+        value[c] = k_cast(k, k_aload(k, corner[c], j, 1), r->type);
+    for (uint32_t a = changed; a-- > 0;) { // as blend does, from the last axis on
+        const KRef rest = k_sub(k, k_number(k, r->type, 1), weight[a]);
+        for (uint32_t c = 0; c < 1u << a; c++)
+            value[c] = k_expr(k, "$ * $ + $", value[c], rest, k_mul(k, value[c | 1u << a], weight[a]));
+    }
+    k_astore(k, v->held, j, k_cast(k, value[0], type));
+    k_end(k);
+}
+
+static void filter_vector(Lower *l, const Vector *v)
+{
+    const Resize *r = v->r;
+    Kernel *k = l->k;
+    const int type = lower_node(l, r->x)->dtype;
+    const KRef sums = k_array(k, r->type, v->n), x = k_array(k, type, v->n);
+    KRef idx[SHAPE_MAX_RANK], weight = 0;
+    uint32_t opened = 0;
+    k_astore(k, sums, open_elements(l, v), k_number(k, r->type, 0));
+    k_end(k);
+    for (uint32_t i = 0; i < r->rank; i++) {
+        const AxisTable *t = &r->axis[i];
+        idx[i] = v->at->idx[i];
+        if (t->is_identity)
+            continue;
+        const KRef tap = k_loop(k, t->taps, t->taps <= FEW_TAPS ? KFOR_UNROLL : KFOR_SERIAL, "tap");
+        const KRef place = k_expr(k, "$ * # + $", v->at->idx[i], t->taps, tap);
+        const KRef w = k_load(k, t->weight, place, 1, 1);
+        idx[i] = table_index(l, t->lower, place);
+        weight = weight != 0 ? k_mul(k, weight, w) : w;
+        opened++;
+    }
+    load_vector(l, v, idx, x);
+    KRef j = open_elements(l, v);
+    const KRef part = k_cast(k, k_aload(k, x, j, 1), r->type);
+    k_astore(k, sums, j, k_add(k, k_aload(k, sums, j, 1), weight != 0 ? k_mul(k, part, weight) : part));
+    lower_close(l, opened + 1);
+    j = open_elements(l, v);
+    k_astore(k, v->held, j, k_cast(k, k_aload(k, sums, j, 1), type));
+    k_end(k);
+}
+
+// A whole kernel of a GPU, where neighbours in memory are not resized. False: nothing was emitted.
+static bool wide_resize(Lower *l, const Resize *r, uint32_t inner, bool has_filter)
+{
+    Domain d = domain_of_root(l);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    Wide w;
+    if (!l->caps->is_gpu || d.rank == 0 || shape_numel(lower_node(l, r->x)->shape) == 0 ||
+        (has_filter && r->may_be_outside) ||
+        (!has_filter && r->is_linear && 1u << count_changed(r) > MOST_CORNERS))
+        return false;
+    const uint32_t piece = wide_operand_piece(l, r->x, inner);
+    if (piece == 0 || !wide_begin(l, &d, inner, &w, &at, &opened))
+        return false;
+    const Vector v = {.r = r, .at = &at, .n = w.n, .piece = piece,
+                      .held = k_array(l->k, lower_node(l, r->x)->dtype, w.n)};
+    if (r->is_nearest)
+        nearest_vector(l, &v);
+    else if (has_filter)
+        filter_vector(l, &v);
+    else
+        linear_vector(l, &v);
+    wide_finish_held(l, &w, at, opened, v.held);
+    return true;
+}
+
 // --- repeated neighbours ---
 
 enum { MOST_REPEATS = 8, MIN_LANES = 4 };
@@ -337,6 +474,9 @@ void lower_resize(Lower *l)
     if (s->rank > 0)
         add_axis(l, n, s->rank - 1, has_filter, &r);
     const uint32_t inner = operand_map_axis(l);
-    const bool has_vectors = s->rank > 0 && r.axis[inner].is_identity && operand_has_vectors(l, r.x, inner);
+    const bool keeps_inner = s->rank > 0 && r.axis[inner].is_identity;
+    if (keeps_inner && wide_resize(l, &r, inner, has_filter))
+        return;
+    const bool has_vectors = keeps_inner && operand_has_vectors(l, r.x, inner);
     lower_map(l, has_filter ? filter_point : resize_point, &r, has_vectors ? MAP_VECTOR : MAP_SCALAR);
 }

@@ -5,6 +5,8 @@
 // updates, groups of threads list those of their rows (scatter_group.c). In all other cases a thread goes
 // over all updates: for an element of the result, or, where these are too many, for all elements of a
 // column.
+#include "ir/graph/tensor.h"
+#include "ir/kernel/device.h"
 #include "ir/machine/machine.h"
 #include "passes/lower/ops/scatter.h"
 
@@ -180,6 +182,55 @@ static void scatter_teams(Lower *l, Scatter *s, int64_t count)
     k_end(k); // of the groups
 }
 
+// --- maxima --------------------------------------------------------------------------------------
+
+// Are updates 0, 1, 2 ...?
+static bool are_numbers(const Lower *l, NodeId id)
+{
+    const Node *n = lower_node(l, id);
+    if (!node_is_const(l->g, id) || n->dtype != DTYPE_i32 || n->shape->rank != 1)
+        return false;
+    const Tensor t = tensor_of_const(l->g, id);
+    for (int64_t i = 0; i < t.numel; i++)
+        if (tensor_get_i64(&t, i) != i)
+            return false;
+    return true;
+}
+
+// Maxima of whole numbers are the same in any order: a thread has an element of an update, and the device
+// finds the largest.
+bool scatter_finds_maxima(const TargetCaps *caps, const Graph *g, NodeId id)
+{
+    const Node *n = graph_node(g, id);
+    return n->op == OP_scatter && caps->has_mma && n->dtype == DTYPE_i32 &&
+           str_equal(node_get_str(n, A_scatter_reduction), "max") && shape_numel(n->shape) > 0 &&
+           shape_numel(graph_node(g, n->src[2])->shape) > 0;
+}
+
+static void scatter_maxima(Lower *l, const Scatter *s)
+{
+    enum { GROUP_OF_MAXIMA = 256 };
+    Kernel *k = l->k;
+    const int64_t n = shape_numel(lower_node(l, s->updates)->shape);
+    KRef from[SHAPE_MAX_RANK], to[SHAPE_MAX_RANK], inside = 0;
+    k_set_group(k, GROUP_OF_MAXIMA);
+    const KRef group = k_for_group(k, ceil_div(n, GROUP_OF_MAXIMA), "u");
+    KRef rest = k_expr(k, "$ * # + $", group, GROUP_OF_MAXIMA, k_thread(k));
+    k_if(k, k_expr(k, "$ < #", rest, n));
+    for (uint32_t i = s->shape->rank; i-- > 0;) {
+        from[i] = to[i] = i == 0 ? rest : k_expr(k, "$ % #", rest, s->shape->dim[i]);
+        rest = i == 0 ? rest : k_expr(k, "$ / #", rest, s->shape->dim[i]);
+    }
+    to[0] = scatter_row(l, s, from[0], &inside);
+    k_if(k, inside);
+    const KRef value = are_numbers(l, s->updates)
+                           ? from[0]
+                           : operand_scalar(l, s->updates, operand_index(l, s->updates, from), KT_INDEX);
+    const uint32_t param = lower_param(l, l->root, PARAM_READ_WRITE);
+    k_device(k, KDEV_max_number, k_address(k, param, operand_index(l, l->root, to)), value);
+    k_ends(k, 3);
+}
+
 typedef struct Element {
     const Point *at;
     KRef place;                // in the result
@@ -300,7 +351,8 @@ void lower_scatter(Lower *l)
     const char *reduction = node_get_str(n, A_scatter_reduction);
     rlx_assert(n->n_src >= 3 && n->shape->rank >= 1);
     Scatter s = {.data = n->src[0], .indices = n->src[1], .updates = n->src[2], .shape = n->shape};
-    const Loc *from = lower_loc(l, s.data), *to = lower_loc(l, l->root);
+    const Loc *copied = l->pk->operands, *to = lower_loc(l, l->root);
+    const Loc *from = copied != NULL ? copied : lower_loc(l, s.data);
     s.is_in_place = from->buf == to->buf && from->offset == to->offset;
     if (!op_parse(reduction, &s.join))
         s.join = OP_none;
@@ -308,6 +360,11 @@ void lower_scatter(Lower *l)
     const int64_t count = lower_node(l, s.indices)->shape->dim[0];
     if (has_teams(l, &s, count)) {
         scatter_teams(l, &s, count);
+        return;
+    }
+    if (scatter_finds_maxima(l->caps, l->g, l->anchor)) {
+        rlx_assert(s.is_in_place);
+        scatter_maxima(l, &s);
         return;
     }
     if (scatter_by_groups(l, &s, count))

@@ -14,6 +14,9 @@ typedef struct Scatter {
     KRef update; // index of the update
 } Scatter;
 
+// Does the device find largest whole numbers, many at once, in memory to which data was copied before
+// (PlanKernel.operands)?
+bool scatter_finds_maxima(const TargetCaps *caps, const Graph *g, NodeId id);
 // The row that an update goes to, with `inside` = it is one of data's.
 KRef scatter_row(Lower *l, const Scatter *s, KRef update, KRef *inside);
 // The type in which elements are joined.

@@ -9,7 +9,7 @@
 #include <math.h>
 
 enum {
-    LEAST = 1024, // updates
+    LEAST = 32,   // updates
     EACH = 16,    // of a thread at a time
     LISTED = 1024,
     SPARE = 1024,       // bytes of shared memory
@@ -24,6 +24,7 @@ typedef struct Share {
     int64_t count, own, columns, threads; // own: rows of a group; columns: elements of a row
     Scan scan;
     KRef first;         // row of the group
+    KRef own_rows;      // of the thread's updates, from the first one on; -1: not the group's
     KRef rows, numbers; // of the list, shared: rows from the first one on, numbers of the updates
 } Share;
 
@@ -37,23 +38,23 @@ static KRef own_row(const Share *s, KRef update, KRef *is_own)
     return row;
 }
 
-// Opens the loop over the updates of a thread.
-static KRef open_updates(const Share *s, KRef part)
-{
-    Kernel *k = s->l->k;
-    const KRef first = k_expr(k, "($ * # + $) * #", part, s->threads, s->scan.thread, EACH);
-    return k_for(k, first, k_expr(k, "min($ + #, #)", first, EACH, s->count), 1, KFOR_SERIAL, "u");
-}
-
+// Of the thread's updates, all of which are asked for before the first is waited for.
 static KRef count_own(const Share *s, KRef part)
 {
     Kernel *k = s->l->k;
-    const KRef count = k_var(k, k_integer(k, DTYPE_i32, 0), "count");
-    KRef is_own = 0;
-    (void)own_row(s, open_updates(s, part), &is_own);
+    const KRef none = k_integer(k, DTYPE_i32, -1), count = k_var(k, k_integer(k, DTYPE_i32, 0), "count");
+    KRef is_own = 0, i = k_loop(k, EACH, KFOR_UNROLL, "u");
+    const KRef update = k_expr(k, "($ * # + $) * # + $", part, s->threads, s->scan.thread, EACH, i);
+    const bool is_whole = s->count % (s->threads * EACH) == 0;
+    const KRef row = own_row(s, is_whole ? update : k_expr(k, "min($, #)", update, s->count - 1), &is_own);
+    is_own = is_whole ? is_own : k_expr(k, "$ & $ < #", is_own, update, s->count);
+    k_astore(k, s->own_rows, i, k_select(k, is_own, k_cast(k, row, DTYPE_i32), none));
+    k_end(k);
+    i = k_loop(k, EACH, KFOR_UNROLL, "u");
+    const KRef is_there = k_lt(k, none, k_aload(k, s->own_rows, i, 1));
     k_set(k, count,
           k_add(k, k_get(k, count),
-                k_select(k, is_own, k_integer(k, DTYPE_i32, 1), k_integer(k, DTYPE_i32, 0))));
+                k_select(k, is_there, k_integer(k, DTYPE_i32, 1), k_integer(k, DTYPE_i32, 0))));
     k_end(k);
     return k_get(k, count);
 }
@@ -63,11 +64,12 @@ static void list_own(const Share *s, KRef part, KRef before, KRef window)
 {
     Kernel *k = s->l->k;
     const KRef at = k_var(k, k_sub(k, k_cast(k, before, KT_INDEX), window), "at");
-    const KRef update = open_updates(s, part);
-    KRef is_own = 0;
-    const KRef row = own_row(s, update, &is_own), place = k_get(k, at);
+    const KRef i = k_loop(k, EACH, KFOR_UNROLL, "u");
+    const KRef row = k_aload(k, s->own_rows, i, 1), place = k_get(k, at);
+    const KRef is_own = k_lt(k, k_integer(k, DTYPE_i32, -1), row);
+    const KRef update = k_expr(k, "($ * # + $) * # + $", part, s->threads, s->scan.thread, EACH, i);
     k_if(k, k_expr(k, "$ & 0 <= $ & $ < #", is_own, place, place, LISTED));
-    k_astore(k, s->rows, place, k_cast(k, row, DTYPE_i32));
+    k_astore(k, s->rows, place, row);
     k_astore(k, s->numbers, place, k_cast(k, update, DTYPE_i32));
     k_end(k);
     k_set(k, at, k_add(k, place, k_select(k, is_own, k_index(k, 1), k_index(k, 0))));
@@ -204,6 +206,7 @@ bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
     k_set_group(k, (uint32_t)g.threads);
     g.first = k_expr(k, "$ * #", k_for_group(k, ceil_div(rows, g.own), "rows"), g.own);
     g.scan = scan_new(k, &row_fold_sum, DTYPE_i32, g.threads);
+    g.own_rows = k_array(k, DTYPE_i32, EACH);
     g.rows = k_shared(k, DTYPE_i32, LISTED);
     g.numbers = k_shared(k, DTYPE_i32, LISTED);
     if (!s->is_in_place)

@@ -457,9 +457,24 @@ def images():
     yield Case("copy", "Col2Im 64x56x56", "Col2Im", *columns)
 
 
+# --- what came later -----------------------------------------------------------------------------
+
+
+def later():
+    """Cases that are behind all others, as libraries of gpu_odd are named by the numbers of cases."""
+    more = weight(96), weight(96)
+    facts = {"num_groups": 1, "is_image": True}
+    yield Case("norm", "GroupNorm 1x96x200x200", "GroupNormalization", Given(1, 96, 200, 200), *more, **facts)
+    for x in ([8, 33, 61, 61], [1, 64, 256, 256]):
+        more = weight(x[1]), weight(x[1])
+        name = f"InstanceNorm {sizes(x)}, channels last"
+        yield Case("norm", name, "InstanceNormalization", Given(*x), *more, is_image=True)
+    yield Case("choose", "ArgMax 100000x30 along 0", "ArgMax", Given(100000, 30), axis=0, keepdims=0)
+
+
 FAMILIES = (
     long_kernels, few_channels, groups, transposed, reductions, choices, scans, softmaxes, norms, products,
-    transposes, moves, lookups, broadcasts, images,
+    transposes, moves, lookups, broadcasts, images, later,
 )  # fmt: skip
 
 
