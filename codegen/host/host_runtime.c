@@ -317,6 +317,13 @@ void host_emit_runtime(const HostEmit *e, Str *out)
     str_printf(out, "\n%s#endif\n", str_text(&end));
 }
 
+void host_emit_runtime_file(const HostEmit *e, Str *out)
+{
+    str_add(out, "#if defined(__cplusplus) && defined(__GNUC__)\n"
+                 "#pragma GCC system_header // no warnings of C++ about casts and NULL as C has them\n#endif\n");
+    host_emit_runtime(e, out);
+}
+
 bool host_has_runtime_file(const HostEmit *e)
 {
     return e->options->runtime == RUNTIME_PASTED && !e->options->is_one_file;
