@@ -298,8 +298,7 @@ void host_emit_runtime(const HostEmit *e, Str *out)
     const PasteWish wish = {.has = has, .parts = is_in, .texts = e->uses, .n_texts = 2};
     Str other = str_new(e->arena), end = str_new(e->arena);
     str_printf(out,
-               "// What this model needs of runtime-lite. docs/REFERENCE.md describes the calls; those that\n"
-               "// are not here come with rlxc compile --api full.\n"
+               "// What this model needs of runtime-lite (docs/REFERENCE.md); --api full has all calls.\n"
                "#ifndef RLX_FEATURES\n#define RLX_FEATURES 0x%xu\n#define RLX_RUNTIME_LITE_H\n",
                (unsigned)has);
     for (uint32_t i = 0; i < n_runtime_parts; i++) {

@@ -347,8 +347,8 @@ static const struct {
     WorkKind kind, part;
 } parts[] = {{KOP_mulh, WORK_product, WORK_upper},      {KOP_mulh_add, WORK_product, WORK_upper},
              {KOP_mulh_near, WORK_product, WORK_upper}, {KOP_shl, WORK_integer, WORK_shift},
-             {KOP_shr, WORK_integer, WORK_shift},       {KOP_min, WORK_choice, WORK_clamp},
-             {KOP_max, WORK_choice, WORK_clamp},        {KOP_mul, WORK_wide, WORK_wide_product},
+             {KOP_shr, WORK_integer, WORK_shift},       {KOP_min, WORK_choice, WORK_bound},
+             {KOP_max, WORK_choice, WORK_bound},        {KOP_mul, WORK_wide, WORK_wide_product},
              {KOP_shl, WORK_wide, WORK_wide_shift},     {KOP_shr, WORK_wide, WORK_wide_shift}};
 
 static void add_parts(Walk *w, const KInst *n, WorkKind kind, bool is_inner, double times)
