@@ -319,7 +319,7 @@ bool host_emit(Arena *a, Diag *d, const Target *t, Plan *plan, const HostOptions
     e.uses[1] = str_text(&own);
     add_header(&e, ".h", host_emit_header);
     if (host_has_runtime_file(&e))
-        add_header(&e, HOST_RUNTIME ".h", host_emit_runtime);
+        add_header(&e, HOST_RUNTIME ".h", host_emit_runtime_file);
     add_text(&e, ".c", &c, out->places);
     if (plan->banks.len != 0) {
         const char *lines = host_linker_lines(&e);

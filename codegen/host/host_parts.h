@@ -79,6 +79,7 @@ bool host_has_pool(const HostEmit *e);
 // The parts of runtime-lite that the model needs. Its header includes a file that has them or, with
 // --link-runtime, each; with --one-file it has them.
 void host_emit_runtime(const HostEmit *e, Str *out);
+void host_emit_runtime_file(const HostEmit *e, Str *out); // as a file of its own, NAME_rlx.h
 void host_emit_includes(const HostEmit *e, Str *out);
 bool host_has_runtime_file(const HostEmit *e);
 // These parts and what they include, in the order that they need.

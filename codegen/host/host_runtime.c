@@ -298,8 +298,7 @@ void host_emit_runtime(const HostEmit *e, Str *out)
     const PasteWish wish = {.has = has, .parts = is_in, .texts = e->uses, .n_texts = 2};
     Str other = str_new(e->arena), end = str_new(e->arena);
     str_printf(out,
-               "// What this model needs of runtime-lite. docs/REFERENCE.md describes the calls; those that\n"
-               "// are not here come with rlxc compile --api full.\n"
+               "// What this model needs of runtime-lite (docs/REFERENCE.md); --api full has all calls.\n"
                "#ifndef RLX_FEATURES\n#define RLX_FEATURES 0x%xu\n#define RLX_RUNTIME_LITE_H\n",
                (unsigned)has);
     for (uint32_t i = 0; i < n_runtime_parts; i++) {
@@ -315,6 +314,13 @@ void host_emit_runtime(const HostEmit *e, Str *out)
         str_printf(&end, "#elif %s\n%s", str_text(&other) + strlen(" || "), other_model);
     host_paste_pieces(e->arena, &wish, out);
     str_printf(out, "\n%s#endif\n", str_text(&end));
+}
+
+void host_emit_runtime_file(const HostEmit *e, Str *out)
+{
+    str_add(out, "#if defined(__cplusplus) && defined(__GNUC__)\n"
+                 "#pragma GCC system_header // no warnings of C++ about casts and NULL as C has them\n#endif\n");
+    host_emit_runtime(e, out);
 }
 
 bool host_has_runtime_file(const HostEmit *e)

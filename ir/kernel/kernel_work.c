@@ -29,6 +29,7 @@ typedef struct Walk {
     double turns[MAX_DEPTH]; // of the open loops, as far as one visit stands for several
     uint32_t depth;
     uint32_t visited;
+    bool is_inner; // in a loop that has no loop inside
 } Walk;
 
 // --- values of indices ---------------------------------------------------------------------------
@@ -329,22 +330,52 @@ static WorkKind kind_of_op(const Walk *w, const KInst *n)
     return is_choice ? WORK_choice : WORK_integer;
 }
 
-static void add_inst(Walk *w, const KInst *n, uint32_t on, double times)
+// Which kind of work a load, a store, a cast or an operation is. WORK_KINDS: none.
+static WorkKind kind_of_inst(const Walk *w, const KInst *n)
 {
     const bool is_real = kt_is_float(n->dtype) || (n->a != 0 && kt_is_float(k_inst(w->k, n->a)->dtype));
-    double *work = w->work.n;
-    times *= kkind_is_expression(n->kind) ? share(w, on) : 1;
-    if (n->kind == KI_op && is_real)
-        work[WORK_real] += times * kop_info[n->kop].cost;
-    else if (n->kind == KI_op)
-        work[kind_of_op(w, n)] += times;
-    else if (n->kind == KI_cast)
-        work[is_real ? WORK_real : WORK_integer] += times;
-    else if (n->kind == KI_load || n->kind == KI_aload)
-        work[WORK_load] += times;
-    else if (n->kind == KI_store || n->kind == KI_astore)
-        work[WORK_store] += times;
-    else if (n->kind == KI_device)
+    if (n->kind == KI_op || n->kind == KI_cast)
+        return is_real ? WORK_real : n->kind == KI_op ? kind_of_op(w, n) : WORK_integer;
+    if (n->kind == KI_load || n->kind == KI_aload)
+        return WORK_load;
+    return n->kind == KI_store || n->kind == KI_astore ? WORK_store : WORK_KINDS;
+}
+
+// Operations that are counted once more as a part of their kind.
+static const struct {
+    KOp op;
+    WorkKind kind, part;
+} parts[] = {{KOP_mulh, WORK_product, WORK_upper},      {KOP_mulh_add, WORK_product, WORK_upper},
+             {KOP_mulh_near, WORK_product, WORK_upper}, {KOP_shl, WORK_integer, WORK_shift},
+             {KOP_shr, WORK_integer, WORK_shift},       {KOP_min, WORK_choice, WORK_bound},
+             {KOP_max, WORK_choice, WORK_bound},        {KOP_mul, WORK_wide, WORK_wide_product},
+             {KOP_shl, WORK_wide, WORK_wide_shift},     {KOP_shr, WORK_wide, WORK_wide_shift}};
+
+static void add_parts(Walk *w, const KInst *n, WorkKind kind, bool is_inner, double times)
+{
+    static const WorkKind inner[WORK_KINDS] = {
+        [WORK_load] = WORK_in_load,       [WORK_store] = WORK_in_store, [WORK_product] = WORK_in_product,
+        [WORK_integer] = WORK_in_integer, [WORK_index] = WORK_in_index,
+    };
+    for (size_t i = 0; n->kind == KI_op && i < sizeof parts / sizeof *parts; i++)
+        w->work.n[parts[i].part] += n->kop == parts[i].op && kind == parts[i].kind ? times : 0;
+    if (n->kind == KI_aload || n->kind == KI_astore)
+        w->work.n[WORK_local] += times;
+    if (n->kind == KI_load && dtype_info[n->dtype].bytes == 1)
+        w->work.n[WORK_byte] += times;
+    if (is_inner && inner[kind] != 0)
+        w->work.n[inner[kind]] += times;
+}
+
+static void add_inst(Walk *w, const KInst *n, uint32_t on, double times)
+{
+    const double part = kkind_is_expression(n->kind) ? share(w, on) : 1;
+    const WorkKind kind = kind_of_inst(w, n);
+    times *= part;
+    if (kind != WORK_KINDS) {
+        w->work.n[kind] += kind == WORK_real && n->kind == KI_op ? times * kop_info[n->kop].cost : times;
+        add_parts(w, n, kind, w->is_inner && part == 1, times);
+    } else if (n->kind == KI_device)
         add_call(w, n, times);
     if (kkind_info[n->kind].param == KPARAM_READ || kkind_info[n->kind].param == KPARAM_WRITE)
         add_bytes(w, (uint32_t)n->imm, kkind_info[n->kind].param == KPARAM_WRITE,
@@ -369,6 +400,14 @@ static bool has_borders(const Walk *w, KRef r, KRef end)
     return false;
 }
 
+static bool is_innermost(const Walk *w, KRef r, KRef end)
+{
+    for (KRef i = r + 1; i < end; i++)
+        if (k_inst(w->k, i)->kind == KI_for && k_inst(w->k, i)->flags != KFOR_UNROLL)
+            return false;
+    return true;
+}
+
 static void walk_for(Walk *w, KRef r, KRef end, double times)
 {
     const KInst *n = k_inst(w->k, r);
@@ -378,8 +417,13 @@ static void walk_for(Walk *w, KRef r, KRef end, double times)
         return;
     const bool is_each = is_known && w->visited < BUDGET && turns <= (BUDGET - w->visited) / (end - r) &&
                          has_borders(w, r, end);
-    if (n->flags != KFOR_UNROLL)
+    const bool was_inner = w->is_inner;
+    if (n->flags != KFOR_UNROLL) {
         w->work.n[WORK_turn] += times * (double)turns;
+        w->is_inner = is_innermost(w, r, end);
+        w->work.n[WORK_entry] += w->is_inner ? times : 0;
+        w->work.n[WORK_in_turn] += w->is_inner ? times * (double)turns : 0;
+    }
     w->turns[w->depth++] = (double)turns;
     for (int64_t i = 0; i < (is_each ? turns : 1); i++) {
         w->value[r] = lo + i * n->imm;
@@ -387,6 +431,7 @@ static void walk_for(Walk *w, KRef r, KRef end, double times)
         walk(w, r + 1, end, is_each ? times : times * (double)turns);
     }
     w->depth--;
+    w->is_inner = was_inner;
 }
 
 static void walk_if(Walk *w, KRef r, KRef end, double times)

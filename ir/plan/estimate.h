@@ -12,8 +12,11 @@ typedef struct Estimate {
                   // the CPU
 } Estimate;
 
-// That error alone.
+// To compare ways to compute: the same numbers for all kernels (estimates.def). That error alone:
 double estimate_error(const char *cpu);
 Estimate estimate_kernel(const char *cpu, const Kernel *k);
+// To tell people: other numbers for each kind of kernels (times.def), and the kind's name there.
+Estimate estimate_time(const char *cpu, const Kernel *k);
+const char *estimate_kind(const Kernel *k);
 
 #endif

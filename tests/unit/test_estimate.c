@@ -55,6 +55,8 @@ static void test_borders(void **state)
     assert_true(w.n[WORK_integer] == 28 + 10); // casts
     assert_true(bytes[0].read == 28 && bytes[0].written == 0 && bytes[1].read == 0 && bytes[1].written == 10);
     assert_true(w.n[WORK_index] == 4 * 10 + 28);
+    assert_true(w.n[WORK_entry] == 10 && w.n[WORK_in_turn] == 28 && w.n[WORK_byte] == 28);
+    assert_true(w.n[WORK_in_load] == 28 && w.n[WORK_in_product] == 28 && w.n[WORK_in_store] == 0);
 }
 
 // What does not depend on the inner loop counts once for each turn of the outer one; branches on data half.
@@ -83,6 +85,9 @@ static void test_rows(void **state)
     (void)state;
     Kernel *k = kernel_new(&arena, "k");
     assert_true(estimate_kernel("cortex-m4", k).error > 0 && estimate_kernel("armv8-a", k).error < 0);
+    assert_true(estimate_time("cortex-m7", k).error > 0 && estimate_time("armv8-a", k).error < 0);
+    assert_true(estimate_time("cortex-m7", k).insns == estimate_time("cortex-m4", k).insns);
+    assert_string_equal(estimate_kind(k), "moves");
 }
 
 int main(void)
