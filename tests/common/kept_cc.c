@@ -61,7 +61,7 @@ typedef struct Line {
     Words sources, objects, languages;
     const char *language; // of the sources that follow, or NULL
     const char *folder;   // of the objects
-    bool has_output;
+    bool has_output, has_names; // -o, and -M...: the caller wants the names of headers
 } Line;
 
 static const char inside[] = "RLXC_KEPT_CC"; // set for what is started here
@@ -156,6 +156,7 @@ static bool set_up_ccache(Arena *a)
     }
     setenv("CCACHE_DIR", dir, 1);
     setenv("CCACHE_NOHASHDIR", "1", 1);
+    setenv("CCACHE_DEPEND", "1", 1);
     setenv("CCACHE_SLOPPINESS", "include_file_mtime,include_file_ctime", 1); // headers are as new as that
     return mkdir(dir, 0700) == 0 || access(dir, W_OK) == 0;
 }
@@ -251,6 +252,7 @@ static int take(Line *l, char **words, int n)
         vec_push(l->arena, &l->link, words[1]);
         return 2;
     }
+    l->has_names = l->has_names || begins(words[0], "-M");
     if (words[0][0] == '-')
         add_to(l, step_of(words[0]), words[0]);
     else
@@ -282,6 +284,12 @@ static bool only_compiles(char **words, int n, char **source)
 
 // --- the two steps ----------------------------------------------------------------------------------
 
+// The file in which the compiler names the headers of a source.
+static const char *names_of(Line *l, uint32_t number)
+{
+    return arena_printf(l->arena, "%s.d", l->objects.data[number]);
+}
+
 static bool compile(Line *l, const char *ccache, const char *cc, uint32_t number)
 {
     Words words = {0};
@@ -290,9 +298,13 @@ static bool compile(Line *l, const char *ccache, const char *cc, uint32_t number
     vec_push(l->arena, &words, cc);
     for (uint32_t i = 0; i < l->compile.len; i++)
         vec_push(l->arena, &words, l->compile.data[i]);
+    // With the names of headers ccache need not preprocess to know them (CCACHE_DEPEND).
     const char *const after[] = {"-Wno-unused-command-line-argument", "-c", "-o", l->objects.data[number]};
+    const char *const names[] = {"-MD", "-MF", names_of(l, number)};
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         vec_push(l->arena, &words, after[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !l->has_names; i++)
+        vec_push(l->arena, &words, names[i]);
     if (l->languages.data[number] != NULL) {
         vec_push(l->arena, &words, "-x");
         vec_push(l->arena, &words, l->languages.data[number]);
@@ -333,8 +345,10 @@ static bool compile_and_link(Arena *a, const char *ccache, const char *cc, char 
     for (uint32_t i = 0; i < l.sources.len && ok; i++)
         ok = compile(&l, ccache, cc, i);
     ok = ok && link_objects(&l, cc);
-    for (uint32_t i = 0; i < l.objects.len; i++)
+    for (uint32_t i = 0; i < l.objects.len; i++) {
         (void)unlink(l.objects.data[i]);
+        (void)unlink(names_of(&l, i));
+    }
     (void)rmdir(folder);
     return ok;
 }
