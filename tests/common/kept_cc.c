@@ -6,8 +6,8 @@
 // what fails, it leaves to the compiler as it was called.
 // $RLXC_TEST_LEVEL, as "-O1", stands for every level above it that a command asks for. gcc's sanitizers take
 // most of a test's time, so what they compile is not optimised, what is undefined ends in a trap, and nobody
-// writes down lines; TEST_SAY=1 has the sanitizers' words, with lines, instead. With -Og, gcc is spared a search
-// for registers.
+// writes down lines; TEST_SAY=1 has the sanitizers' words, with lines, instead. With -Og, gcc is spared a
+// search for registers.
 #include "base/str.h"
 #include "base/vec.h"
 

@@ -4,7 +4,8 @@
 
 Ours as C with the strict warnings; those of runtime-lite as C99, C11 and C++, because users' programs include
 them. Headers that a source of ours includes before all else bring what they need, as it is built: those of a
-folder share a unit, which includes each twice. So do those of runtime-lite in the newer standards. Usage: check_headers.py BUILD_DIR CC [CXX] -- FLAGS. A header that is broken on purpose goes first.
+folder share a unit, which includes each twice. So do those of runtime-lite in the newer standards.
+Usage: check_headers.py BUILD_DIR CC [CXX] -- FLAGS. A header that is broken on purpose goes first.
 When ./run-tests runs it again, and no header has changed since all passed, it is not repeated.
 """
 import hashlib
@@ -98,7 +99,8 @@ def main():
     for n, (command, paths) in enumerate(jobs, 1):
         errors = check_headers(command, paths)
         std = next(flag for flag in command if flag.startswith("-std="))
-        what = os.path.relpath(ROOT / paths[0], ROOT) if len(paths) == 1 else f"{len(paths)} in {os.path.relpath(ROOT / paths[0].parent, ROOT)}"
+        path = os.path.relpath(ROOT / paths[0], ROOT)
+        what = path if len(paths) == 1 else f"{len(paths)} in {os.path.dirname(path)}"
         line = f"{'not ok' if errors else 'ok'} {n} - {what} {std}\n{errors}"
         print(line, end="")
         said += line
