@@ -21,24 +21,39 @@ static const char *said(Arena *a, const char *log)
     return arena_printf(a, "glslang: %s", log);
 }
 
-// NULL, or what the validator says.
-static const char *validate(Arena *a, const uint32_t *words, size_t len)
+// NULL, or what the validator says. has_names: it calls values by names, whose making takes most of its time.
+static const char *validate_with(Arena *a, const uint32_t *words, size_t len, bool has_names)
 {
+    spv_const_binary_t binary = {words, len};
     spv_context context = spvContextCreate(SPV_ENV_VULKAN_1_2);
+    spv_validator_options options = spvValidatorOptionsCreate();
     spv_diagnostic diagnostic = NULL;
-    const spv_result_t result = spvValidateBinary(context, words, len, &diagnostic);
+    spvValidatorOptionsSetFriendlyNames(options, has_names);
+    const spv_result_t result = spvValidateWithOptions(context, options, &binary, &diagnostic);
     const char *wrong = result == SPV_SUCCESS ? NULL
                                               : arena_printf(a, "SPIRV-Tools: %s",
                                                              diagnostic != NULL ? diagnostic->error
                                                                                 : "the module is not valid");
     spvDiagnosticDestroy(diagnostic);
+    spvValidatorOptionsDestroy(options);
     spvContextDestroy(context);
     return wrong;
 }
 
+static const char *validate(Arena *a, const uint32_t *words, size_t len)
+{
+    const bool is_valid = validate_with(a, words, len, false) == NULL;
+    return is_valid ? NULL : validate_with(a, words, len, true);
+}
+
 static void take_words(Arena *a, glslang_program_t *program, Spirv *out)
 {
+#if RLXC_HAS_SPV_OPTIONS
+    glslang_spv_options_t options = {.disable_optimizer = true}; // what it makes is validated below
+    glslang_program_SPIRV_generate_with_options(program, GLSLANG_STAGE_COMPUTE, &options);
+#else
     glslang_program_SPIRV_generate(program, GLSLANG_STAGE_COMPUTE);
+#endif
     out->len = glslang_program_SPIRV_get_size(program);
     uint32_t *words = ARENA_ARRAY(a, uint32_t, out->len + 1);
     glslang_program_SPIRV_get(program, words);

@@ -48,7 +48,7 @@ typedef struct Program {
 // Programs for one CPU: one C file, one library.
 typedef struct Unit {
     Arena *arena;
-    const char *cpu, *cc_flags;
+    const char *cpu, *level, *cc_flags; // level: of the C compiler
     VEC(Program) programs;
     Str text;
     void *library;

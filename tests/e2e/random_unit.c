@@ -182,8 +182,8 @@ bool unit_build(Unit *u)
     fclose(f);
     const char *cc = getenv("CC");
     snprintf(command, sizeof command,
-             "cd %s && %s -O1 -w -std=gnu99 %s -pthread -shared -fPIC -o unit.so unit.c -lm", dir,
-             cc != NULL ? cc : "cc", u->cc_flags);
+             "cd %s && %s %s -w -std=gnu99 %s -pthread -shared -fPIC -o unit.so unit.c -lm", dir,
+             cc != NULL ? cc : "cc", u->level, u->cc_flags);
     if (system(command) == 0)
         u->library = dlopen(arena_printf(u->arena, "%s/unit.so", dir), RTLD_NOW | RTLD_LOCAL);
     snprintf(command, sizeof command, "rm -rf %s", dir);

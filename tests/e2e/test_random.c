@@ -31,8 +31,12 @@ enum {
     MAX_SHOWN = 8,
     TIME_LIMIT = 240,
     N_CONFIGS = 2,
-    DAYS = 7
+    DAYS = 7,
+    N_LEVELS = 2,
+    ONE_OPTIMISED_OF = 4 // graphs: others at a level that takes half of the compiler's time
 };
+
+static const char *const levels[N_LEVELS] = {"-Og", "-O1"};
 
 typedef struct Failure {
     uint64_t seed;
@@ -113,11 +117,13 @@ static bool has_failed(const Report *r, uint64_t seed)
     return false;
 }
 
-static Unit *unit_of(Unit *units, const char *cpu)
+// One unit for each CPU and level.
+static Unit *unit_of(Unit *units, const char *cpu, uint64_t seed)
 {
+    const uint32_t level = seed % ONE_OPTIMISED_OF == 0;
     for (uint32_t i = 0; i < n_cpus; i++)
         if (strcmp(cpus[i], cpu) == 0)
-            return &units[i];
+            return &units[N_LEVELS * i + level];
     return NULL;
 }
 
@@ -148,7 +154,7 @@ static void check_unit(Report *r, Unit *u)
 // Which program of a unit does not compile.
 static void check_alone(Report *r, const Program *p)
 {
-    Unit u = {.arena = p->sample->arena, .cpu = p->config.cpu};
+    Unit u = {.arena = p->sample->arena, .cpu = p->config.cpu, .level = levels[0]};
     begin(r, "cc", p->sample->seed, p->config.opt_level > 0);
     if (unit_add(&u, p->sample, p->config) == NULL && !unit_build(&u))
         add_failure(r, p->sample->seed, p->config.opt_level > 0, "the C compiler failed");
@@ -157,20 +163,22 @@ static void check_alone(Report *r, const Program *p)
 
 static void run_samples(Report *r, Sample *const *samples, uint32_t n, uint32_t configs)
 {
-    Unit units[sizeof cpus / sizeof *cpus] = {{0}};
-    for (uint32_t i = 0; i < n_cpus; i++)
-        units[i] = (Unit){.arena = samples[0]->arena, .cpu = cpus[i]};
+    Unit units[N_LEVELS * (sizeof cpus / sizeof *cpus)] = {{0}};
+    const uint32_t n_units = N_LEVELS * n_cpus;
+    for (uint32_t i = 0; i < n_units; i++)
+        units[i] = (Unit){
+            .arena = samples[0]->arena, .cpu = cpus[i / N_LEVELS], .level = levels[i % N_LEVELS]};
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t c = 0; c < N_CONFIGS; c++) {
             const Config config = config_of(samples[i]->seed, c, samples[i]->is_special);
             begin(r, "compiling", samples[i]->seed, c);
             if ((configs >> c & 1) == 0)
                 continue;
-            const char *wrong = unit_add(unit_of(units, config.cpu), samples[i], config);
+            const char *wrong = unit_add(unit_of(units, config.cpu, samples[i]->seed), samples[i], config);
             if (wrong != NULL)
                 add_failure(r, samples[i]->seed, c, wrong);
         }
-    for (uint32_t i = 0; i < n_cpus; i++) {
+    for (uint32_t i = 0; i < n_units; i++) {
         begin(r, "cc", samples[0]->seed, 0);
         alarm(10 * TIME_LIMIT);
         if (unit_build(&units[i]))
