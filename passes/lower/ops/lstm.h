@@ -44,7 +44,7 @@ typedef struct Lstm {
     int64_t vectors, padded; // hidden / lanes, rounded up; vectors * lanes
     Domain d;
     uint32_t scratch, weights, bias, peephole, ahead; // parameters
-    uint32_t halves, sums; // on matrix registers: hidden values, and sums over them
+    uint32_t halves, hidden_sums; // on matrix registers: hidden values, and sums over them
 } Lstm;
 
 // One direction of some entries of the batch at one time step.

@@ -133,7 +133,7 @@ static void store_sums(Lower *l, const TileOut *out, KRef value, void *ctx)
     Kernel *k = l->k;
     const Lstm *m = p->s->m;
     const KRef row = k_expr(k, "$ + #", out->column, first_plane(m, p->dir));
-    k_store(k, m->sums, k_expr(k, "$ * # + $", row, lstm_sums(m), out->channel), value, out->lanes);
+    k_store(k, m->hidden_sums, k_expr(k, "$ * # + $", row, lstm_sums(m), out->channel), value, out->lanes);
 }
 
 void lstm_matrix_hidden(Lower *l, const LstmStep *s, int64_t dir)
@@ -188,7 +188,7 @@ KRef lstm_matrix_sum(Lower *l, const LstmStep *s, uint32_t e, uint32_t sum, KRef
     for (int64_t p = m->planes; p-- > 0;) {
         const KRef at = k_expr(k, "$ * # + ($ + #)", row_of_plane(k, s, e, p), lstm_sums(m), unit,
                                (int64_t)sum * m->padded);
-        ahead = k_add(k, ahead, k_load(k, m->sums, at, m->lanes, m->lanes));
+        ahead = k_add(k, ahead, k_load(k, m->hidden_sums, at, m->lanes, m->lanes));
     }
     return ahead;
 }
@@ -197,5 +197,5 @@ void lstm_matrix_params(Lower *l, Lstm *m)
 {
     const int64_t rows = m->dirs * m->planes * m->batch;
     m->halves = lower_param_scratch(l, "hidden values", DTYPE_bf16, (uint64_t)(rows * m->padded));
-    m->sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(rows * lstm_sums(m)));
+    m->hidden_sums = lower_param_scratch(l, "sums", DTYPE_f32, (uint64_t)(rows * lstm_sums(m)));
 }
