@@ -319,7 +319,7 @@ void host_emit_runtime(const HostEmit *e, Str *out)
 void host_emit_runtime_file(const HostEmit *e, Str *out)
 {
     str_add(out, "#if defined(__cplusplus) && defined(__GNUC__)\n"
-                 "#pragma GCC system_header // no warnings of C++ about casts and NULL as C has them\n#endif\n");
+                 "#pragma GCC system_header // no warnings about casts and NULL as C has them\n#endif\n");
     host_emit_runtime(e, out);
 }
 

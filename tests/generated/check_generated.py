@@ -79,7 +79,8 @@ def emit(model, folder, *options):
 
 
 C = [[x, "-std=c99"] for x in ("gcc", "clang") if shutil.which(x)]
-STRICT_CXX = ["-std=c++20", "-Wpedantic", "-Wold-style-cast", "-Wcast-qual", "-Wzero-as-null-pointer-constant"]
+STRICT_CXX = ["-std=c++20", "-Wpedantic", "-Wold-style-cast", "-Wcast-qual",
+              "-Wzero-as-null-pointer-constant"]
 CXX = [[x, "-x", "c++", "-std=c++11"] for x in ("g++", "clang++") if shutil.which(x)]
 
 
@@ -223,8 +224,9 @@ def check_split(folder):
         names.append(name)
     header = [f"{name}.h" for name in names]
     for cxx in CXX:
-        run("headers in strict C++", [*cxx, *WARN, *STRICT_CXX, "-fsyntax-only",
-                                      *[word for h in header for word in ("-include", h)], os.devnull], folder)
+        included = [word for h in header for word in ("-include", h)]
+        command = [*cxx, *WARN, *STRICT_CXX, "-fsyntax-only", *included, os.devnull]
+        run("headers in strict C++", command, folder)
     two = [f"{n}{s}.c.o" for n in names for s in ("", "_2", "_3")]
     run("two models in parts", ["cc", "-r", "-nostdlib", *two, "-o", "two.o"], folder)
     wanted = {("0",): "from 1 to 64", ("65",): "from 1 to 64", ("x",): "from 1 to 64",
