@@ -118,12 +118,28 @@ static inline bool begin_write(Machine *m, const Code *c, Bound *p, uint32_t t, 
 
 // --- by type -------------------------------------------------------------------------------------
 
+// One element for each thread, of memory that is known as a whole and that nobody writes.
+static inline bool reads_plainly(const Code *c, const Bound *p)
+{
+    return c->count == 1 && c->lanes == 1 && p->is_whole && p->touch == NULL;
+}
+
 #define LOAD(name, memory_type, cell_type)                                                                   \
     static const Code *load_##name(Machine *m, Strand *s, const Code *c)                                     \
     {                                                                                                        \
         const Bound *p = &m->params[c->at];                                                                  \
-        const int64_t *index = CELLS(m, int64_t, c->a);                                                      \
-        for (uint32_t t = s->begin; t < s->end; t++) {                                                       \
+        const int64_t *index = CELLS(m, int64_t, c->a), low = p->low, high = p->high;                        \
+        const unsigned char *data = p->data;                                                                 \
+        uint32_t begin = s->begin;                                                                           \
+        for (const uint32_t end = reads_plainly(c, p) ? s->end : begin; begin < end; begin++) {              \
+            const int64_t at = index[begin] * (int64_t)sizeof(memory_type);                                  \
+            memory_type v;                                                                                   \
+            if (__builtin_expect(at < low || at + (int64_t)sizeof v > high, 0))                              \
+                break;                                                                                       \
+            memcpy(&v, data + at, sizeof v);                                                                 \
+            CELLS(m, cell_type, c->d)[begin] = (cell_type)v;                                                 \
+        }                                                                                                    \
+        for (uint32_t t = begin; t < s->end; t++) {                                                          \
             const int64_t at = index[t] * (int64_t)sizeof(memory_type);                                      \
             cell_type *out = CELLS(m, cell_type, c->d) + (size_t)t * c->lanes;                               \
             if (!begin_read(m, c, p, t, at, sizeof(memory_type)))                                            \
