@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatters of many updates that replace rows, on GPUs that find the largest of many numbers in memory at once:
-// the number of the last update of each row is the maximum of the numbers of its updates, in any order. Each
-// element of the result is then that of this update, or what was there.
+// Scatters of many updates that replace rows, on GPUs that find the largest of many numbers in memory at
+// once: the number of the last update of each row is the maximum of the numbers of its updates, in any order.
+// Each element of the result is then that of this update, or what was there.
 #include "passes/graph/last_updates.h"
 #include "ir/shape/forms.h"
 #include "passes/pass.h"

@@ -15,9 +15,9 @@ enum {
     LAUNCHES = 4,    // that steps have beyond that of whole rows
     AROUND = 8       // parts may be so many times as many or as few as are wanted
 };
-// A launch; what a group reads of its rate where neighbours in memory belong to different rows, and how much
-// longer whole rows must take than steps.
-static const double launch_us = 2, apart_share = 0.1, gain = 1.3;
+// A launch; what a group reads of its rate where neighbours in memory belong to different rows, what all
+// groups read of theirs in pieces of some channels, and how much longer whole rows must take than steps.
+static const double launch_us = 2, apart_share = 0.1, pieces_share = 0.25, gain = 1.3;
 
 // By op: rules of its shape and of what is beyond the live elements, and the order of axes that it gives.
 static const struct {
@@ -114,7 +114,8 @@ static bool is_worth_it(const Norm *n, int dtype, const GpuMachine *m)
     const double kilobytes = (double)n->count * dtype_info[dtype].bytes / 1000;
     const double rate = m->copy_rate * (n->is_apart ? apart_share : 1);
     const double whole = PASSES * kilobytes * (double)n->columns / rate;
-    const double steps = LAUNCHES * launch_us + PASSES * kilobytes * (double)n->rows / m->memory_rate;
+    const double all_rate = m->memory_rate * (n->first != n->axis ? pieces_share : 1);
+    const double steps = LAUNCHES * launch_us + PASSES * kilobytes * (double)n->rows / all_rate;
     return n->rows < FULL_GROUPS * m->processors * n->columns && whole > gain * steps;
 }
 
