@@ -106,7 +106,8 @@ def check_live(folder):
     with open(path, "w", encoding="ascii") as f:
         json.dump({"rlxc": 1, "name": "rows", "inputs": inputs, "nodes": [node], "outputs": ["y"]}, f)
     for target in "cuda", "vulkan", "metal":
-        grid = json.loads(inspect(path, "--json", "--dim", f"T=1..{rows}", target=target))["kernels"][0]["grid"]
+        found = json.loads(inspect(path, "--json", "--dim", f"T=1..{rows}", target=target))
+        grid = found["kernels"][0]["grid"]
         result(grid["groups"] * grid["threads"] >= rows * n, f"elements of rows of --target {target}", grid)
 
 

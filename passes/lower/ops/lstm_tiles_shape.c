@@ -75,7 +75,8 @@ static int64_t pieces_of_block(const Lower *l, const TileShape *s, const TileCut
 
 int64_t rnn_most_staged(const Lower *l, const TileShape *s, const TileCut *c)
 {
-    const int64_t sums = rnn_shared_sums(s) * (int64_t)sizeof(float), all = c->each * pieces_of_block(l, s, c);
+    const int64_t sums = rnn_shared_sums(s) * (int64_t)sizeof(float);
+    const int64_t all = c->each * pieces_of_block(l, s, c);
     const int64_t room = ((int64_t)l->caps->gpu->group_shared - sums) / (TILE_THREADS * TILE_BYTES);
     const int64_t most = room < all ? room : all;
     return most > TILE_STAGED ? most : TILE_STAGED;
