@@ -149,10 +149,19 @@ void stream_set_results(Streamer *s, const Node *n, const Flow *frames, uint32_t
     s->flow[s->id] = results[0];
 }
 
+// Were its sums over inputs made before?
+static bool has_sums(const Node *n)
+{
+    const uint32_t sums = recurrent_form(n).sums;
+    return sums < n->n_src && n->src[sums] != 0;
+}
+
 static bool check_recurrent(Streamer *s, const Node *n, const Flow *in)
 {
     const RecurrentForm form = recurrent_form(n);
     double steps = 0;
+    if (has_sums(n) && (in[form.sums].kind != in[0].kind || in[form.sums].axis != in[0].axis))
+        return stream_refuse(s, "its inputs and the sums over them have not the same axis");
     if (in[0].axis == 2)
         return stream_refuse(s, "it sums along the axis");
     if (dtype_info[n->dtype].bits < 32) // which are f32 within a run
@@ -174,17 +183,18 @@ static bool stream_recurrent(Streamer *s, const Node *n, Flow *out)
         return recurrent_apart(s, n, in, out);
     NodeId src[RECURRENT_MOST] = {0}, state[2] = {0};
     const TensorType t = {(DType)n->dtype, n->results[1].shape};
-    if (!check_recurrent(s, n, in) || !stream_settle(s, &in[0]))
+    if (!check_recurrent(s, n, in) || !stream_align(s, in, n->n_src) || !stream_settle(s, &in[0]) ||
+        (has_sums(n) && !stream_settle(s, &in[form.sums])))
         return false;
-    for (uint32_t i = 0; i < n->n_src && i < form.steps; i++)
-        src[i] = in[i].now;
+    for (uint32_t i = 0; i < n->n_src; i++)
+        src[i] = i == form.steps ? 0 : in[i].now;
     for (uint32_t i = 0; i < form.n_states; i++) {
         if (!stream_begin_carried(s, n, RECURRENT_H0 + i, &t, &state[i]))
             return false;
         src[RECURRENT_H0 + i] = state[i];
     }
     NodeBuild b = node_copy_begin(s->step, s->whole, s->id);
-    for (uint32_t i = 0; i < form.steps; i++)
+    for (uint32_t i = 0; i < (has_sums(n) ? form.sums + 1 : form.steps); i++)
         node_src(&b, src[i]);
     Flow frames = in[0];
     frames.now = node_end(&b);

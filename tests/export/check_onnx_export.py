@@ -60,7 +60,7 @@ DIFFERENT = [
     (r"attention f64", "computed in f32"),
     (r"cast special", "floats beyond the type"),
     (r"factors of channels of 7 x 7|operands scaled beyond f16", "no f16 between two operators"),
-    (r"(lstm|gru|rnn)( that resets before,)? no (step|batch|input)",
+    (r"(lstm|gru|rnn)( that resets before,)? no (step|batch|input)|lstm sums before on units, 101 hidden",
      "the last state of no step, which ends it for gru; no batch ends it; no input leaves all open"),
     (r"lstm tiles f16, infinite weights", "its kernels for some CPUs make NaN of infinite sums"),
     (r"pad wrap 4x5 by 3,-2,3,4", "wraps before it cuts"),
