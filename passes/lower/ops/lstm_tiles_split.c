@@ -44,8 +44,7 @@ static KRef rest_of(const Tiles *n, KRef value, KRef first)
     return k_select(k, k_eq(k, rest, rest), rest, k_number(k, DTYPE_f32, 0));
 }
 
-// What a single number of f16 does not hold is NaN there. Of two, one is infinite and the other one, too, with
-// the other sign.
+// What a single number of f16 does not hold is NaN there. Of two, both are infinite then, with other signs.
 static KRef held(const Tiles *n, KRef value)
 {
     Kernel *k = n->k;
