@@ -175,8 +175,8 @@ void rows_use_groups(Lower *l, Rows *r)
     if (g->rows == 0 || (!use_neighbours(l, g, r) && !use_columns(l, g, r) && !use_singles(l, g, r)))
         return;
     const int64_t values = g->wide.n_values > 0 ? g->wide.n_values : 1;
-    g->ahead = g->is_live || g->wide.n > 1 ? 1 : clamp(REGISTERS / values, 1, MOST_AHEAD);
-    g->ahead = clamp(g->ahead, 1, g->vectors / g->width);
+    const int64_t ahead = clamp(REGISTERS / values, 1, MOST_AHEAD);
+    g->ahead = g->is_live || g->wide.n > 1 ? 1 : clamp(g->vectors / g->width, 1, ahead);
     r->mode = ROWS_GROUP;
     r->group = g;
 }

@@ -111,10 +111,25 @@ def check_live(folder):
         result(grid["groups"] * grid["threads"] >= rows * n, f"elements of rows of --target {target}", grid)
 
 
+# Rows that a run makes shorter are no longer than a group's threads: none of them asks for elements ahead.
+def check_open_rows(folder):
+    path = os.path.join(folder, "softmax.json")
+    node = {"name": "y", "op": "softmax", "inputs": ["x"], "axis": 1}
+    inputs = {"x": {"dtype": "f32", "shape": [4, "T"]}}
+    with open(path, "w", encoding="ascii") as f:
+        json.dump({"rlxc": 1, "name": "rows", "inputs": inputs, "nodes": [node], "outputs": ["y"]}, f)
+    for target in "cuda", "vulkan", "metal":
+        for most in 8, 500:
+            kernels = json.loads(inspect(path, "--json", "--dim", f"T=1..{most}", target=target))["kernels"]
+            is_there = any("softmax" in k["name"] for k in kernels)
+            result(is_there, f"rows of up to {most} of --target {target}", kernels)
+
+
 check_decoder()
 check_loops()
 with tempfile.TemporaryDirectory() as scratch:
     check_chains(scratch)
     check_live(scratch)
+    check_open_rows(scratch)
     check_wrong_library(scratch)
 sys.exit(tap.end())

@@ -15,6 +15,7 @@ static void result(bool ok, const char *what, const char *more)
 {
     n_failed += !ok;
     printf("%sok %u - %s%s%s\n", ok ? "" : "not ", ++n_done, what, *more ? ": " : "", more);
+    fflush(stdout); // an assertion that fails later takes away what waits
 }
 
 // What kernels have an operand of each letter of.

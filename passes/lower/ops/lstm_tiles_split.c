@@ -7,8 +7,11 @@
 #include "ir/kernel/device.h"
 #include "passes/lower/ops/lstm_tiles.h"
 
+#include <math.h>
+
 static const double hidden_scale = 0x1p11, weight_scale = 0x1p8; // below 32 and 256
 static const float most_weight = 0x1p7F;
+static const double largest = 65504; // of f16
 
 double rnn_split_factor(void)
 {
@@ -41,13 +44,24 @@ static KRef rest_of(const Tiles *n, KRef value, KRef first)
     return k_select(k, k_eq(k, rest, rest), rest, k_number(k, DTYPE_f32, 0));
 }
 
+// What a single number of f16 does not hold is NaN there. Of two, both are infinite then, with other signs.
+static KRef held(const Tiles *n, KRef value)
+{
+    Kernel *k = n->k;
+    if (n->planes > 1)
+        return value;
+    const KRef fits = k_and(k, k_le(k, k_number(k, DTYPE_f32, -largest), value),
+                            k_le(k, value, k_number(k, DTYPE_f32, largest)));
+    return k_select(k, fits, value, k_number(k, DTYPE_f32, (double)NAN));
+}
+
 void rnn_store_hidden(const Tiles *n, KRef which, KRef entry, KRef unit, KRef value)
 {
     Kernel *k = n->k;
     const KRef index = rnn_hidden_index(n, which, entry, unit);
     if (n->s.is_split) {
         k_store(k, n->exact, rnn_exact_index(n, which, entry, unit), value, 1);
-        value = k_mul(k, value, k_number(k, DTYPE_f32, hidden_scale));
+        value = held(n, k_mul(k, value, k_number(k, DTYPE_f32, hidden_scale)));
     }
     const KRef first = k_cast(k, value, n->type);
     k_store(k, n->hidden, index, first, 1);
@@ -75,7 +89,8 @@ void rnn_fetch_split(const Tiles *n, NodeId id, const KRef *place, KRef to, KRef
     for (int64_t i = 0; i < TILE_PIECE; i++) {
         KRef first[2], rest[2];
         for (int64_t j = 0; j < 2; j++) {
-            const KRef value = scaled_weight(n, id, place[0], k_expr(k, "$ + #", place[1], 2 * i + j));
+            const KRef from = k_expr(k, "$ + #", place[1], 2 * i + j);
+            const KRef value = held(n, scaled_weight(n, id, place[0], from));
             first[j] = k_cast(k, k_cast(k, value, DTYPE_f16), DTYPE_f32);
             rest[j] = rest_of(n, value, first[j]);
         }
