@@ -463,11 +463,32 @@ static void test_branches_by_range(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, start, stop)
 
+// A carried value that the body does not read may begin with another shape, but not where it becomes a row.
+static void test_shapes_before_loops(void **state)
+{
+    (void)state;
+    const char *late =
+        "opset 13; in x f32 1,3; in t bool -; init n i64 - = 9; init a f32 3 = 1,2,3; node Loop n,t,a -> y,z;"
+        "begin body; in i i64 -; in c bool -; in p f32 *; node Add x,x -> q; node Neg x -> r;"
+        "out c; out q; out r; end; out y; out z";
+    const char *row =
+        "opset 13; in x f32 1,3; in t bool -; init n i64 - = 9; init a f32 3 = 1,2,3; node Loop n,t,a -> y,z;"
+        "begin body; in i i64 -; in c bool -; in p f32 *; node Add x,x -> q; node Identity p -> r;"
+        "out c; out q; out r; end; out y; out z";
+    ImportSize most = {.name = "y", .value = 9};
+    const ImportOptions o = {.sizes = &most, .n_sizes = 1};
+    const Graph *g = import(late, &o);
+    assert_non_null(g);
+    assert_int_equal(g->checks.len, 1);
+    assert_null(import(row, &o));
+    assert_message(E0206, "the type or shape of the carried value 0 changes in every iteration");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(values),       TEST(values_in_branches),
                                        TEST(wrong_values), TEST(promises),
                                        TEST(sizes),        TEST(bounds_before_values),
-                                       TEST(branches_by_range)};
+                                       TEST(branches_by_range), TEST(shapes_before_loops)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

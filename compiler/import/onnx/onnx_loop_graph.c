@@ -112,8 +112,15 @@ static bool same_type(const OnnxNode *n, NodeId a, const OnnxNode *m, NodeId b)
     return onnx_dtype(n, a) == onnx_dtype(m, b) && shape_equal(onnx_shape(n, a), onnx_shape(m, b));
 }
 
-static bool is_read(const Graph *g, NodeId input)
+// By nodes of the body, or as another carried value or a row.
+static bool is_read(BodyGraph *b, NodeId input)
 {
+    const OnnxUnroll *u = &b->l->u;
+    const Graph *g = b->in.graph;
+    for (uint32_t i = 0; i < u->n_carried + u->n_scan; i++)
+        if ((i < u->n_carried || b->l->wants_scan[i - u->n_carried]) &&
+            body_output(b, u->has_control + i) == input)
+            return true;
     for (NodeId id = input + 1; id < g->nodes.len; id++)
         for (uint32_t i = 0; i < graph_node(g, id)->n_src; i++)
             if (graph_node(g, id)->src[i] == input)
@@ -137,7 +144,7 @@ static bool refit(BodyGraph *b, uint32_t i, NodeId id)
             return false;
     if (is_one)
         first = onnx_reshape(n, outer, &to);
-    else if (!is_read(b->in.graph, inside) && b->l->count == 0)
+    else if (!is_read(b, inside) && b->l->count == 0)
         first = onnx_expand(n, onnx_scalar(n, onnx_dtype(&b->in, id), 0), to.dim, to.rank);
     if (first == 0 || n->failed)
         return false;
