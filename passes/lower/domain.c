@@ -342,20 +342,16 @@ uint32_t lower_open(Lower *l, const Domain *d, uint32_t n, Point *at)
     }
     for (uint32_t i = first; i < n; i++)
         opened += open_loop(l, d, i, KFOR_PARALLEL, at);
-    for (uint32_t i = 0; i < n && l->caps->is_gpu; i++) // behind all loops, which are the grid
-        opened += open_live(l, d, i, at);
+    if (l->caps->is_gpu)
+        opened += lower_open_live(l, d, n, at); // behind all loops, which are the grid
     return opened;
 }
 
 uint32_t lower_open_live(Lower *l, const Domain *d, uint32_t axes, const Point *at)
 {
     uint32_t opened = 0;
-    for (uint32_t i = 0; i < axes; i++) {
-        if (d->live[i].size == 0)
-            continue;
-        k_if(l->k, k_lt(l->k, at->idx[i], lower_live(l, &d->live[i], d->extent[i])));
-        opened++;
-    }
+    for (uint32_t i = 0; i < axes; i++)
+        opened += open_live(l, d, i, at);
     return opened;
 }
 

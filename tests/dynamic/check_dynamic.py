@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that are set between runs: each model is compiled once, and `rlxc verify` runs it at its least
-sizes, the largest ones and some between, against the reference evaluator at exactly these. What cannot be
-compiled for open sizes must say so."""
+sizes, the largest ones and some between, against the reference evaluator at exactly these, and it must have a
+plan for GPUs. What cannot be compiled for open sizes must say so."""
 
 import json
 import os
@@ -120,7 +120,7 @@ def graph(case):
 def main():
     rlxc = sys.argv[1]
     number, failed = 0, []
-    print(f"1..{len(CASES) + len(REFUSED) + len(LINES) + 2}")
+    print(f"1..{2 * len(CASES) + len(REFUSED) + len(LINES) + 2}")
 
     def report(name, ok, r):
         nonlocal number
@@ -145,6 +145,8 @@ def main():
             write(graph(case))
             r = run("verify", path, "--dynamic")
             report(case[0], r.returncode == 0, r)
+            r = run("inspect", path, "--dynamic", "--target", "cuda")
+            report(case[0] + ", on GPUs", r.returncode == 0, r)
         for case in REFUSED:
             write(graph(case))
             r = run("verify", path, "--dynamic")

@@ -493,6 +493,33 @@ CASES = [
         %7 = result(%6) {index = 1}""",
         [6, 7],
     ),
+    (
+        "rows and columns of open lengths",
+        """%1 = input "x" : f32[batch, seq, 40]
+        %2 = transpose(%1) {perm = [0, 2, 1]}
+        %3 = layer_norm(%2) {axis = 2}
+        %4 = softmax(%2) {axis = 1}
+        %5 = softmax(%2) {axis = 2}
+        %6 = argmax(%1) {axis = 1}""",
+        [3, 4, 5, 6],
+    ),
+    (
+        "largest updates of an open number",
+        """%1 = input "x" : i32[9, 3]
+        %2 = input "i" : i8[seq]
+        %3 = input "u" : i32[seq, 3]
+        %4 = scatter(%1, %2, %3) {reduction = "max"}""",
+        [4],
+    ),
+    (
+        "images of an open number, with channels last",
+        """%1 = input "x" : f32[batch, 5, 6, 8]
+        %2 = transpose(%1) {perm = [0, 3, 1, 2]}
+        %3 = resize(%2) {sizes = [batch, 8, 11, 13], mode = "cubic", coord = "half_pixel"}
+        %4 = relu(%3)
+        %5 = transpose(%4) {perm = [0, 2, 3, 1]}""",
+        [5],
+    ),
 ]
 REFUSED = [
     (

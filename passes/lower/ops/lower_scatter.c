@@ -2,9 +2,9 @@
 // scatter: copies data (not where the result lives in data's own bytes), then applies the updates one after
 // the other. On GPUs, where only one thread keeps an order, a row that is replaced in data's own bytes gets
 // the last of its updates from a team of threads, which sees that no later one has the same row. Of many
-// updates, groups of threads list those of their rows (scatter_group.c). In all other cases a thread goes
-// over all updates: for an element of the result, or, where these are too many, for all elements of a
-// column.
+// updates, groups of threads list those of their rows (scatter_group.c). Maxima of i32 are found in memory,
+// in any order, where the device does that. In all other cases a thread goes over all updates: for an element
+// of the result, or, where these are too many, for all elements of a column.
 #include "ir/graph/tensor.h"
 #include "ir/kernel/device.h"
 #include "ir/machine/machine.h"
