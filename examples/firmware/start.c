@@ -92,8 +92,8 @@ static inline void keep_loop(void)
     __asm__ volatile("" ::: "memory");
 }
 
-// Words for t, which is one, from f, which lies `bits` behind one. Reads no word without a byte of f. Gives how
-// many bytes were copied.
+// Words for t, which is one, from f, which lies `bits` behind one. Reads no word without a byte of f. Gives
+// how many bytes were copied.
 static inline size_t copy_turned(char *t, const char *f, size_t n, unsigned bits)
 {
     const word *w = (const word *)(f - bits / 8);

@@ -248,8 +248,9 @@ static void schedule(const Order *o, TieRule rule, uint32_t *order)
         rlx_assert(ready.len > 0);
         uint32_t best = 0;
         for (uint32_t i = 1; i < ready.len; i++) {
-            const int32_t place = place_among(o, ready.data[i]), of_best = place_among(o, ready.data[best]);
-            if (place != of_best ? place < of_best : is_better(o, &live, ready.data[i], ready.data[best], rule))
+            const uint32_t step = ready.data[i], other = ready.data[best];
+            const int32_t place = place_among(o, step), of_other = place_among(o, other);
+            if (place != of_other ? place < of_other : is_better(o, &live, step, other, rule))
                 best = i;
         }
         const uint32_t step = ready.data[best];

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs generated code of steps (--stream) against that of whole runs, bit for bit: the graphs of test_stream,
 some random stacks, and networks that are not ours where ../shared/models has them. Our networks run as
-generic code, as that of this machine or as that of a microcontroller, by turns from day to day (rotation.py). Usage:
+generic code, as that of this machine or as that of a microcontroller, by turns from day to day
+(rotation.py). Usage:
 check_stream.py RLXC TEST_STREAM"""
 
 import ctypes
