@@ -84,17 +84,68 @@ uint32_t board_stack_bytes(void)
 void *memcpy(void *restrict to, const void *restrict from, size_t n);
 void *memset(void *to, int value, size_t n);
 
+typedef uint32_t __attribute__((may_alias)) word;
+
+// Or compilers would make loops calls of the function that they are in.
+static inline void keep_loop(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+// Words for t, which is one, from f, which lies `bits` behind one. Reads no word without a byte of f. Gives
+// how many bytes were copied.
+static inline size_t copy_turned(char *t, const char *f, size_t n, unsigned bits)
+{
+    const word *w = (const word *)(f - bits / 8);
+    uint32_t low = *w++;
+    for (size_t i = 0; i + 4 <= n; i += 4) {
+        const uint32_t high = *w++;
+        *(word *)(t + i) = low >> bits | high << (32 - bits);
+        low = high;
+    }
+    return n & ~(size_t)3;
+}
+
+static inline size_t copy_words(word *t, const word *f, size_t n)
+{
+    for (word *end = t + n / 16 * 4; t < end; t += 4, f += 4) {
+        const uint32_t a = f[0], b = f[1], c = f[2], d = f[3];
+        t[0] = a, t[1] = b, t[2] = c, t[3] = d;
+        keep_loop();
+    }
+    for (size_t i = 0; i < n / 4 % 4; i++, keep_loop())
+        t[i] = f[i];
+    return n & ~(size_t)3;
+}
+
 void *memcpy(void *restrict to, const void *restrict from, size_t n)
 {
-    volatile char *t = to; // or compilers would make this loop a call of itself
-    for (const char *f = from, *end = f + n; f < end;)
+    char *t = to;
+    const char *f = from;
+    if (n >= 8) {
+        for (; (uintptr_t)t % 4 != 0; n--, keep_loop())
+            *t++ = *f++;
+        const unsigned bits = (uintptr_t)f % 4 * 8;
+        const size_t copied = bits == 0 ? copy_words((word *)t, (const word *)f, n)
+                                        : copy_turned(t, f, n, bits);
+        t += copied, f += copied, n -= copied;
+    }
+    for (; n != 0; n--, keep_loop())
         *t++ = *f++;
     return to;
 }
 
 void *memset(void *to, int value, size_t n)
 {
-    for (volatile char *t = to, *end = t + n; t < end;)
+    char *t = to;
+    const uint32_t all = (unsigned char)value * 0x01010101u;
+    if (n >= 8) {
+        for (; (uintptr_t)t % 4 != 0; n--, keep_loop())
+            *t++ = (char)value;
+        for (; n >= 4; n -= 4, t += 4, keep_loop())
+            *(word *)t = all;
+    }
+    for (; n != 0; n--, keep_loop())
         *t++ = (char)value;
     return to;
 }

@@ -323,6 +323,16 @@ static bool writes_state(const Plan *p, const PlanKernel *k)
     return false;
 }
 
+// A state moves (PlanKernel.is_first) before something else may write into its buffer.
+static const char *check_moves(const Plan *p)
+{
+    for (uint32_t i = 1; i < p->kernels.len; i++)
+        if (p->kernels.data[i].is_first && !p->kernels.data[i - 1].is_first)
+            return arena_printf(p->arena, "%s: does not run before all others",
+                                p->kernels.data[i].kernel->name);
+    return NULL;
+}
+
 // When the checks are tested, their values are there, and no state has changed.
 static const char *check_checks(const Replay *r)
 {
@@ -352,6 +362,8 @@ const char *plan_verify(const Plan *p)
     Arena scratch = {0};
     Replay r = {.p = p, .arena = &scratch};
     const char *wrong = check_preparation(p);
+    if (wrong == NULL)
+        wrong = check_moves(p);
     if (wrong == NULL)
         wrong = plan_check_banks(p);
     for (uint32_t i = 0; i < p->inputs.len; i++)

@@ -230,6 +230,7 @@ typedef struct PlanKernel {
     NodeId root;    // the value that it stores
     NodeId anchor;  // structural op that shapes its loops; 0 = elementwise
     PlanCopy copy;
+    bool is_first;         // must run before all others (moves a state)
     bool is_last;          // must run after all others (writes a state)
     bool is_joined;        // of several that do not depend on each other: `root` is only one of them
     bool is_start;         // copies a carried value to where the loop `root` changes it, or an operand of the

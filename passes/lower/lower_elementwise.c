@@ -58,9 +58,38 @@ static void copy_point(Lower *l, const Domain *d, Point at, void *ctx)
     store_copied(l, d, at, from, is_plain ? pull_value(&p, from) : copied_bytes(l, d, &p, from));
 }
 
+// A state's elements go nearer to the begin of its buffer (shift.h): in the largest units, several at a time.
+static void move_state(Lower *l)
+{
+    enum { MOVED = 8, WORD = 4 };
+    static const DType types[WORD + 1] = {[1] = DTYPE_u8, [2] = DTYPE_u16, [WORD] = DTYPE_u32};
+    const Node *n = lower_node(l, l->pk->copy.src);
+    const int64_t each = (int64_t)dtype_info[n->dtype].bytes, bytes = shape_numel(n->shape) * each,
+                  far = (lower_loc(l, l->pk->copy.src)->offset - l->pk->copy.dst.offset) * each;
+    int64_t unit = WORD;
+    while (bytes % unit != 0 || far % unit != 0)
+        unit /= 2;
+    const uint32_t param = lower_param_buffer(l, l->pk->copy.dst.buf, types[unit], PARAM_READ_WRITE);
+    KRef v[MOVED];
+    for (int64_t done = 0, n_units = bytes / unit; done < n_units;) {
+        const int64_t left = n_units - done, step = left < MOVED ? left : MOVED, end = n_units - left % step;
+        const KRef at = k_for(l->k, k_index(l->k, done), k_index(l->k, end), step, KFOR_SERIAL, "e");
+        for (int64_t i = 0; i < step; i++)
+            v[i] = k_load(l->k, param, k_expr(l->k, "$ + #", at, far / unit + i), 1, 1);
+        for (int64_t i = 0; i < step; i++)
+            k_store(l->k, param, k_expr(l->k, "$ + #", at, i), v[i], 1);
+        k_end(l->k);
+        done = end;
+    }
+}
+
 void lower_strided_copy(Lower *l)
 {
     const NodeId src = l->pk->copy.src;
+    if (l->pk->is_first) {
+        move_state(l);
+        return;
+    }
     const Node *n = lower_node(l, src);
     Domain d = domain_of(n->shape);
     Access dst = {.node = 0};

@@ -9,6 +9,7 @@
 #include "passes/pass.h"
 #include "passes/plan/group.h"
 #include "passes/plan/pitch.h"
+#include "passes/plan/shift.h"
 #include "passes/plan/strip_join.h"
 #include "passes/plan/view_loc.h"
 #include <string.h>
@@ -204,6 +205,28 @@ static void add_copy(Fuse *f, NodeId root, NodeId src, Loc dst, bool is_last)
         vec_push(f->plan->arena, &f->plan->kernels, k);
 }
 
+// A state that is a part of a concat's memory: the old elements move before anything else runs.
+static void place_shift(Fuse *f, const GraphState *s)
+{
+    Loc *at = loc_of(f, s->node);
+    PlanBuffer *b = &f->plan->buffers.data[at->buf];
+    Shift shift;
+    if (b->region != REGION_STATE || !shift_find(f->pass, &f->groups.uses, s, at, &shift))
+        return;
+    const Node *whole = graph_node(f->g, shift.whole);
+    const uint64_t own = b->bytes, before = (uint64_t)shift.at.offset * dtype_info[whole->dtype].bytes;
+    b->bytes = type_bytes((DType)whole->dtype, whole->shape);
+    if (b->data != NULL) {
+        unsigned char *data = arena_alloc(f->plan->arena, b->bytes);
+        memcpy(data + before, b->data, own);
+        b->data = data;
+    }
+    at->offset = shift.at.offset;
+    *loc_of(f, shift.whole) = shift.begin;
+    add_copy(f, shift.whole, s->node, shift.begin, false);
+    f->plan->kernels.data[f->plan->kernels.len - 1].is_first = true;
+}
+
 // A reshape of scattered memory: the source's elements in row order into a dense buffer.
 static void add_reshape_copy(Fuse *f, NodeId id)
 {
@@ -359,6 +382,9 @@ static void add_concat_copies(Fuse *f, NodeId id)
     const Node *n = graph_node(f->g, id);
     for (uint32_t i = 0; i < n->n_src; i++) {
         const Loc want = concat_part(f, id, i), *have = loc_of(f, n->src[i]);
+        if (have->buf == want.buf && f->plan->buffers.data[have->buf].region == REGION_STATE &&
+            op_info[graph_node(f->g, n->src[i])->op].kind == OPKIND_LEAF)
+            continue; // place_shift
         if (have->buf != want.buf || have->offset != want.offset ||
             !same_strides(graph_node(f->g, n->src[i])->shape, have->stride, want.stride))
             add_copy(f, id, n->src[i], want, false);
@@ -489,6 +515,7 @@ static void add_leaves(Fuse *f)
                        loc_of(f, f->g->params.data[i])));
     for (uint32_t i = 0; i < f->g->states.len; i++) {
         const NodeId id = f->g->states.data[i].node;
+        place_shift(f, &f->g->states.data[i]);
         vec_push(p->arena, &p->states, io_of(f, node_name(f->g, id), id, loc_of(f, id)));
     }
 }

@@ -226,6 +226,13 @@ static bool is_better(const Order *o, const Live *live, uint32_t a, uint32_t b, 
     return rule == TIE_LATEST ? a > b : a < b;
 }
 
+// Kernels that move or write states are before or behind all others.
+static int32_t place_among(const Order *o, uint32_t step)
+{
+    const PlanKernel *k = &o->plan->kernels.data[step];
+    return k->is_last - k->is_first;
+}
+
 static void schedule(const Order *o, TieRule rule, uint32_t *order)
 {
     Arena *a = o->pass->scratch;
@@ -241,9 +248,9 @@ static void schedule(const Order *o, TieRule rule, uint32_t *order)
         rlx_assert(ready.len > 0);
         uint32_t best = 0;
         for (uint32_t i = 1; i < ready.len; i++) {
-            const bool last_i = o->plan->kernels.data[ready.data[i]].is_last,
-                       last_best = o->plan->kernels.data[ready.data[best]].is_last;
-            if (last_i != last_best ? last_best : is_better(o, &live, ready.data[i], ready.data[best], rule))
+            const uint32_t step = ready.data[i], other = ready.data[best];
+            const int32_t place = place_among(o, step), of_other = place_among(o, other);
+            if (place != of_other ? place < of_other : is_better(o, &live, step, other, rule))
                 best = i;
         }
         const uint32_t step = ready.data[best];

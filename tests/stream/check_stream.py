@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs generated code of steps (--stream) against that of whole runs, bit for bit: the graphs of test_stream,
 some random stacks, and networks that are not ours where ../shared/models has them. Our networks run as
-generic code or as that of this machine, by turns from day to day (rotation.py). Usage:
+generic code, as that of this machine or as that of a microcontroller, by turns from day to day
+(rotation.py). Usage:
 check_stream.py RLXC TEST_STREAM"""
 
 import ctypes
@@ -26,6 +27,7 @@ CTX_BYTES = 1024  # more than an rlx_ctx
 RANDOM_STACKS = 12
 BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "i32": 4, "i64": 8, "bool": 1}
 SAME_SUMS = ["-O2", "-fno-tree-vectorize", "--param", "avoid-fma-max-bits=0"]
+CPUS = ("generic", "native", "cortex-m4")
 FAILED = []
 
 
@@ -61,6 +63,8 @@ class Library:
         self.facts = call_json("inspect", model, "--no-code", "--name", name, *options)
         flags = [*made["cc_flags"].split(), *SAME_SUMS, "-shared", "-fPIC", "-w"]
         command = ["cc", *flags, f"{name}.c", "-o", f"{name}.so"]
+        if cpu not in ("generic", "native"):  # this machine runs the C text
+            command = [word for word in command if not word.startswith("-m")]
         subprocess.run([*command, "-lm"], check=True, cwd=folder)
         self.code, self.name, self.stream = ctypes.CDLL(f"{folder}/{name}.so"), name, made.get("stream")
         self.ctx = ctypes.create_string_buffer(CTX_BYTES)
@@ -427,6 +431,7 @@ OTHERS = [
     # what is needed, the check and its arguments
     ("mlperf_tiny", check_keywords, "generic"),
     ("mlperf_tiny", check_keywords, "native"),
+    ("mlperf_tiny", check_keywords, "cortex-m4"),
     ("onnx/gtcrn", check_refused, "gtcrn", ["--stream", "mix:2"], "the model is a step already"),
     ("onnx/dtln_1", check_refused, "dtln_1", ["--stream", "input_2:1"], "the model is a step already"),
     ("onnx/silero_vad", check_refused, "silero_vad",
@@ -448,14 +453,14 @@ def check_others(folder):
 def main():
     with tempfile.TemporaryDirectory() as top:
         for i, (name, *network) in enumerate(NETWORKS):
-            for k, cpu in enumerate(("generic", "native")):
-                if rotation.is_taken(i + k, 2):
+            for k, cpu in enumerate(CPUS):
+                if rotation.is_taken(i + k, len(CPUS)):
                     report(f"{name}, {cpu}", check_network, top, *network, cpu)
-            report(f"{name}, longer steps", check_longer, top, *network, ("generic", "native")[i % 2])
+            report(f"{name}, longer steps", check_longer, top, *network, CPUS[i % len(CPUS)])
         check_others(top)
         for i, path in enumerate(saved_graphs(top)):
             name = re.search('^graph "(.*)"', path.read_text(encoding="ascii"), re.MULTILINE)[1]
-            report(f"{name} ({path.stem})", check_saved, top, path, ("generic", "native")[i % 2])
+            report(f"{name} ({path.stem})", check_saved, top, path, CPUS[i % len(CPUS)])
     print(f"1..{report.n}")
     sys.exit(bool(FAILED))
 

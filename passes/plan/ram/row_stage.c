@@ -274,7 +274,7 @@ RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *k, Arena *
     RowStage s = {.kernel = k};
     s.insns = k->loop == NULL ? estimate_kernel(p->caps->cpu_name, k->kernel).insns : 0;
     s.scratch = rows_scratch_bytes(p, k, k->args.len);
-    if (k->loop != NULL || k->is_last || k->is_start || k->is_joined || k->stages.len != 0 ||
+    if (k->loop != NULL || k->is_first || k->is_last || k->is_start || k->is_joined || k->stages.len != 0 ||
         kernel < p->prepare.n_kernels || kernel < p->n_check_kernels || k->kernel->custom != NULL)
         return s;
     s.out = s.result = only_result(p, k);
