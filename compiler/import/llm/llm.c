@@ -368,7 +368,7 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     b.has_bf16_rows = options->has_bf16_rows;
     b.has_rings = options->has_rings;
     b.measures = options->measures;
-    b.keeps_apart = options->keeps_apart;
+    b.reads = options->reads;
     b.adapters = options->adapters;
     b.n_adapters = options->n_adapters;
     *out = NULL;
