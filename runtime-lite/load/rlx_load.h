@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// What NAME_load returns: weights that a program packs from a GGUF file or a folder (rlxc compile --weights load).
+// What NAME_load returns: weights that a program packs from a GGUF file or a folder (rlxc compile --weights
+// load).
 #ifndef RLX_LOAD_H
 #define RLX_LOAD_H
 

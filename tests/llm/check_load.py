@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs that pack the weights of a GGUF file or a folder themselves (`rlxc compile --weights load`;
-load_test.c says what they promise): the weights are those that the compiler packs, of every format, for the file
-that was compiled with and for another one; other models, cut and damaged files are refused.
+load_test.c says what they promise): the weights are those that the compiler packs, of every format, for the
+file that was compiled with and for another one; other models, cut and damaged files are refused.
 Usage: check_load.py RLXC"""
 
 import json

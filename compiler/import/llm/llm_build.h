@@ -70,7 +70,7 @@ typedef struct LlmBuild {
     Dim l;                   // of `last`, where there are drafts
     int64_t slots, rows;     // with slots: how many, and rows of the caches
     NodeId slot, row, pages; // i64[T]: the slot of each token and its row; i64[slots, rows / LLM_PAGE]
-    NodeId row_slot;         // with slots: that of each row which products take now, i64[T] or as many as `last`
+    NodeId row_slot;         // with slots: that of each row of products now, of all tokens or those of `last`
     NodeId encoded;          // f32[sound_rows, width]: what the encoder of a model of the option SPEECH gave
     NodeId mask, window_mask; // bool[T, rows]: the rows that a token sees
     LlmAngles angles;        // of layers without windows
