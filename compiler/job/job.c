@@ -489,8 +489,7 @@ bool job_import(Job *j, const Given *given, Graph **out)
                                .n_adapters = j->n_adapters,
                                .measures = c->options.imatrix_out != NULL,
                                .gives_best = j->target != NULL && j->target->caps.is_gpu,
-                               .keeps_apart = c->options.weights != NULL &&
-                                              strcmp(c->options.weights, "load") == 0};
+                               .reads = j->reads};
     options.rounds_twice = j->rounds_twice;
     options.has_cpu = j->target != NULL && !j->target->caps.is_gpu;
     options.signature = c->options.signature;

@@ -4,10 +4,8 @@
 #include "base/map.h"
 #include "codegen/host/host_parts.h"
 #include "compiler/job/append.h"
-#include "compiler/system/rawfile.h"
 #include "compiler/vocab/vocab.h"
 #include "runtime-lite/load/rlx_load.h"
-#include "runtime-lite/load/rlx_load_file.h"
 
 #include <string.h>
 
@@ -22,13 +20,12 @@ static void emit_tensors(const Load *l, Str *out)
 {
     str_printf(out, "static const rlx_load_tensor load_tensors[%u] = {\n", l->tensors.len);
     for (uint32_t i = 0; i < l->tensors.len; i++) {
-        const LoadTensor *t = &l->tensors.data[i];
-        const GgufTensor *own = t->tensor;
+        const LoadTensor *own = &l->tensors.data[i];
         str_printf(out, "    {%s, {%lluu, %lluu, %lluu, %lluu}, %u, %d, %lluu, 0x%llxu},\n",
                    host_string_literal(out->arena, own->name), (unsigned long long)own->dim[0],
                    (unsigned long long)own->dim[1], (unsigned long long)own->dim[2],
-                   (unsigned long long)own->dim[3], own->number, t->is_fixed, (unsigned long long)own->bytes,
-                   t->is_fixed ? (unsigned long long)rlx_load_sum(own->data, own->bytes) : 0);
+                   (unsigned long long)own->dim[3], own->type, own->is_fixed, (unsigned long long)own->bytes,
+                   own->is_fixed ? (unsigned long long)rlx_load_sum(own->data, own->bytes) : 0);
     }
     str_add(out, "};\n");
 }
@@ -38,11 +35,11 @@ static void emit_parts(const Load *l, Str *out)
     str_printf(out, "static const rlx_load_part load_parts[%u] = {\n", l->parts.len);
     for (uint32_t i = 0; i < l->parts.len; i++) {
         const LoadPart *p = &l->parts.data[i];
-        str_printf(out, "    {%lluu, %lluu, %lluu, %llu, %llu, %u, %u, %d},\n", (unsigned long long)p->to,
+        str_printf(out, "    {%lluu, %lluu, %lluu, %llu, %llu, %u, %u, %u},\n", (unsigned long long)p->to,
                    (unsigned long long)p->bytes, (unsigned long long)p->from,
                    p->packed != NULL ? (unsigned long long)p->packed->columns : 0,
                    p->packed != NULL ? (unsigned long long)p->packed->blocks : 0, p->tensor, p->format,
-                   p->panels != NULL);
+                   p->kind);
     }
     str_add(out, "};\n");
 }
@@ -90,55 +87,35 @@ static void emit_own(const Load *l, Str *out)
     arena_free(&scratch);
 }
 
-static void emit_plan(const Load *l, const char *arch, const char *name, Str *out)
+static void emit_plan(const Load *l, const char *name, Str *out)
 {
     str_printf(out,
                "static const rlx_load_plan load_plan = {\n"
                "    &%s_model, %s, 0x%016llxu, 0x%016llxu, %u, %u,\n"
                "    load_tensors, load_parts, %s, %s, %s};\n\n",
-               name, host_string_literal(out->arena, arch), (unsigned long long)l->settings,
+               name, l->arch != NULL ? host_string_literal(out->arena, l->arch) : "NULL",
+               (unsigned long long)l->settings,
                (unsigned long long)l->vocabulary, l->tensors.len, l->parts.len,
                l->formats.len != 0 ? "load_formats" : "NULL",
                l->layouts.len != 0 ? "load_layouts" : "NULL", l->own_bytes != 0 ? "load_own" : "NULL");
 }
 
-static bool find_sums(const Job *j, const char *arch, Load *l)
-{
-    for (uint32_t i = 0; i < l->file.parts.len; i++) {
-        const GgufPart *part = &l->file.parts.data[i];
-        rlx_load_reader r = {part->data, part->len, 0, 0};
-        rlx_load_head h;
-        if (!rlx_load_head_of(&r, arch, &h) || r.failed)
-            return load_refuse(j, "expected no arrays of arrays among the entries of the file");
-        l->settings += h.settings;
-        l->vocabulary += h.vocabulary;
-    }
-    return true;
-}
-
 bool load_find(Job *j, Load *out)
 {
     rlx_assert(j->plan != NULL);
-    Arena *a = j->cli->arena;
-    RawFile file;
-    *out = (Load){.code = str_new(a)};
+    *out = (Load){.code = str_new(j->cli->arena)};
     if (j->host.weights != WEIGHTS_LOAD)
         return true;
     if (j->target->caps.is_gpu || j->fallback != NULL || j->host.moe_slots != 0 || j->plan->banks.len != 0)
         return load_refuse(j, "not with GPU targets, --moe-resident and --bank");
-    if (!rawfile_peek(a, j->model, &file) || !gguf_is(file.data, file.len))
-        return load_refuse(j, "expected a language model in a GGUF file");
-    if (!gguf_open(a, j->cli->diag, j->model, &out->file))
-        return false;
-    const char *arch = gguf_string(&out->file, "general.architecture");
-    if (!load_find_parts(j, out) || !find_sums(j, arch, out))
+    if (!load_read_files(j, out) || !load_find_parts(j, out))
         return false;
     emit_tensors(out, &out->code);
     emit_formats(out, &out->code);
     emit_layouts(out, &out->code);
     emit_own(out, &out->code);
     emit_parts(out, &out->code);
-    emit_plan(out, arch, j->host.name, &out->code);
+    emit_plan(out, j->host.name, &out->code);
     out->is_there = true;
     out->host.hash = hash_bytes64(str_text(&out->code), out->code.len, 0);
     out->host.bytes = 2 * HOST_SEAL_BYTES + sizeof(uint64_t) * out->tensors.len + RLX_LOAD_SHARES;
@@ -158,7 +135,7 @@ static const char code_head_text[] =
 
 static const char call_text[] =
     "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-    "// Packs the weights of a GGUF file, of which `file` has all n bytes, into memory of\n"
+    "// Packs the weights of a GGUF or .safetensors file, of which `file` has all n bytes, into memory of\n"
     "// @NAME@_WEIGHT_BYTES at a multiple of RLX_ALIGNMENT, which is what rlx_init or @name@_open is then\n"
     "// given. The file may be any that differs from the one compiled with in the values of its tensors\n"
     "// only, and is not needed afterwards. 0 or a status below zero, which rlx_load_text puts in words;\n"

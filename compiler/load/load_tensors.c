@@ -11,29 +11,53 @@
 // Of constants that are in the code, as text; and of a tensor whose values the program compares.
 #define MOST_OWN_BYTES ((uint64_t)1 << 24)
 
-static int by_name(const void *a, const void *b)
-{
-    const LoadTensor *x = a, *y = b;
-    return strcmp(x->tensor->name, y->tensor->name);
-}
-
 static int by_place(const void *a, const void *b)
 {
     const LoadPart *x = a, *y = b;
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
+typedef struct Address {
+    uintptr_t at;
+    uint32_t tensor;
+} Address;
+
+static int by_address(const void *a, const void *b)
+{
+    const Address *x = a, *y = b;
+    return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->tensor < y->tensor ? -1 : 1);
+}
+
+static void sort_addresses(Job *j, Load *l)
+{
+    Arena scratch = {0};
+    Address *all = ARENA_ARRAY(&scratch, Address, l->tensors.len);
+    l->by_place = ARENA_ARRAY(j->cli->arena, uint32_t, l->tensors.len);
+    for (uint32_t i = 0; i < l->tensors.len; i++)
+        all[i] = (Address){(uintptr_t)l->tensors.data[i].data, i};
+    qsort(all, l->tensors.len, sizeof *all, by_address);
+    for (uint32_t i = 0; i < l->tensors.len; i++)
+        l->by_place[i] = all[i].tensor;
+    arena_free(&scratch);
+}
+
 // The tensor in which the bytes lie; LOAD_NONE: they are not in the file.
 static uint32_t find_tensor(const Load *l, const void *bytes, uint64_t n)
 {
     const uintptr_t at = (uintptr_t)bytes;
-    for (uint32_t i = 0; i < l->tensors.len; i++) {
-        const GgufTensor *t = l->tensors.data[i].tensor;
-        const uintptr_t begin = (uintptr_t)t->data;
-        if (at >= begin && at - begin <= t->bytes && n <= t->bytes - (at - begin))
-            return i;
+    uint32_t low = 0, high = l->tensors.len; // the last that begins there or before is below `low`
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if ((uintptr_t)l->tensors.data[l->by_place[middle]].data <= at)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return LOAD_NONE;
+    if (low == 0)
+        return LOAD_NONE;
+    const LoadTensor *t = &l->tensors.data[l->by_place[low - 1]];
+    const uint64_t from = at - (uintptr_t)t->data;
+    return from <= t->bytes && n <= t->bytes - from ? l->by_place[low - 1] : LOAD_NONE;
 }
 
 // --- parts ---------------------------------------------------------------------------------------
@@ -76,29 +100,95 @@ static uint64_t source_bytes(const PlanBuffer *b, const PackedBlocks *packed, co
     return (uint64_t)(panels->k * panels->n_matrices) * columns * dtype_info[panels->type].bytes;
 }
 
+// What a part is made of.
+typedef struct Source {
+    const unsigned char *data;
+    uint64_t bytes;
+    uint32_t kind;
+    bool is_seen; // somebody has looked at the numbers
+    const PackedBlocks *packed;
+    const GemmPacked *panels;
+} Source;
+
+static bool is_seen(const Job *j, const void *data)
+{
+    const ReadsWidened *w = reads_widened_from(j->reads, data);
+    return reads_has_seen(j->reads, data) || (w != NULL && reads_has_seen(j->reads, w->to));
+}
+
+static Source source_of_buffer(Job *j, const PlanBuffer *b)
+{
+    Source s = {.data = b->data, .bytes = b->bytes, .kind = RLX_LOAD_BYTES};
+    GemmPacked *panels = ARENA_NEW(j->cli->arena, GemmPacked);
+    const ReadsWidened *w = NULL;
+    s.packed = blocks_packed_in(b, &s.data);
+    if (s.packed != NULL) {
+        s.kind = RLX_LOAD_BLOCKS;
+    } else if (gemm_packed_in(b, &s.data, panels)) {
+        s.kind = RLX_LOAD_PANELS;
+        s.panels = panels;
+    } else if (s.data != NULL && (w = reads_widened(j->reads, s.data)) != NULL) {
+        s.kind = w->type == DTYPE_f16 ? RLX_LOAD_F16 : RLX_LOAD_BF16;
+        s.data = w->from;
+        s.bytes = b->bytes / 2;
+    }
+    if (s.kind == RLX_LOAD_BLOCKS || s.kind == RLX_LOAD_PANELS)
+        s.bytes = source_bytes(b, s.packed, s.panels);
+    s.is_seen = s.data != NULL && is_seen(j, s.data);
+    return s;
+}
+
+// Bytes [to, to + bytes) of the weights. False: they are of no tensor.
+static bool add_source(Job *j, Load *l, const Source *s, const PlanBuffer *b, uint64_t to, uint64_t bytes)
+{
+    const unsigned char *data = s->data != NULL ? reads_source(j->reads, s->data, s->bytes) : NULL;
+    const uint32_t t = data != NULL ? find_tensor(l, data, s->bytes) : LOAD_NONE;
+    if (t == LOAD_NONE)
+        return false;
+    LoadPart p = {.to = to, .bytes = bytes, .tensor = t, .kind = s->kind, .format = LOAD_NONE, .buffer = b};
+    p.from = (uint64_t)(data - l->tensors.data[t].data);
+    p.packed = s->packed;
+    p.panels = s->panels;
+    if (s->kind == RLX_LOAD_BLOCKS)
+        p.format = number_format(j, l, s->packed);
+    else if (s->kind == RLX_LOAD_PANELS)
+        p.format = number_layout(j, l, s->panels);
+    l->tensors.data[t].is_loaded = true;
+    l->tensors.data[t].is_fixed = l->tensors.data[t].is_fixed || s->is_seen;
+    vec_push(j->cli->arena, &l->parts, p);
+    return true;
+}
+
+// Matrices of which each is a tensor.
+static bool add_matrices(Job *j, Load *l, const Source *s, const PlanBuffer *b, uint64_t to)
+{
+    if (s->panels == NULL || s->panels->n_matrices < 2)
+        return false;
+    const uint32_t n_parts = l->parts.len;
+    const int64_t n = s->panels->n_matrices;
+    GemmPacked *each = arena_copy(j->cli->arena, s->panels, sizeof *s->panels);
+    Source one = *s;
+    each->n_matrices = 1;
+    each->matrix = 0;
+    one.panels = each;
+    one.bytes = source_bytes(b, NULL, each);
+    for (int64_t i = 0; i < n; i++, to += each->stride) {
+        one.data = s->data + (uint64_t)(i * s->panels->matrix) * dtype_info[each->type].bytes;
+        if (!add_source(j, l, &one, b, to, each->stride)) {
+            l->parts.len = n_parts;
+            return false;
+        }
+    }
+    return true;
+}
+
 static void add_part(Job *j, Load *l, const PlanBuffer *b, uint64_t base)
 {
-    const unsigned char *data = b->data;
-    const PackedBlocks *packed = blocks_packed_in(b, &data);
-    GemmPacked *panels = ARENA_NEW(j->cli->arena, GemmPacked);
-    if (packed != NULL || !gemm_packed_in(b, &data, panels))
-        panels = NULL;
-    const uint64_t from_bytes = source_bytes(b, packed, panels);
-    LoadPart p = {.to = base + b->offset, .bytes = b->bytes, .tensor = LOAD_NONE, .format = LOAD_NONE,
-                  .buffer = b};
-    if (data != NULL)
-        p.tensor = find_tensor(l, data, from_bytes);
-    if (p.tensor != LOAD_NONE) {
-        LoadTensor *t = &l->tensors.data[p.tensor];
-        p.from = (uint64_t)(data - t->tensor->data);
-        t->is_loaded = true;
-        p.packed = packed;
-        p.panels = panels;
-        p.format = packed != NULL   ? number_format(j, l, packed)
-                   : panels != NULL ? number_layout(j, l, panels)
-                                    : LOAD_NONE;
-    }
-    vec_push(j->cli->arena, &l->parts, p);
+    const Source s = source_of_buffer(j, b);
+    const LoadPart own = {.to = base + b->offset, .bytes = b->bytes, .tensor = LOAD_NONE, .buffer = b,
+                          .format = LOAD_NONE};
+    if (!add_source(j, l, &s, b, own.to, own.bytes) && !add_matrices(j, l, &s, b, own.to))
+        vec_push(j->cli->arena, &l->parts, own);
 }
 
 // Buffers that no kernel reads have no place.
@@ -159,18 +249,29 @@ static bool is_packed(const Graph *g, const Node *n, NodeId operand)
     return steps == OPSTEPS_INNER || steps == OPSTEPS_FILTER || graph_node(g, operand)->shape->rank > 2;
 }
 
-static void fix(Load *l, const void *bytes)
-{
-    const uint32_t t = find_tensor(l, bytes, 1);
-    if (t != LOAD_NONE)
-        l->tensors.data[t].is_fixed = true;
-}
-
 // The bytes of the file for which those of a constant stand.
 static const void *source_of(const Job *j, const void *bytes)
 {
     const ReadsWidened *w = reads_widened(j->reads, bytes);
     return w != NULL ? w->from : bytes;
+}
+
+// All tensors in which bytes of a constant lie.
+static void fix(const Job *j, Load *l, NodeId id, const Graph *g)
+{
+    const Node *n = graph_node(g, id);
+    const void *own = node_attr(n, A_const_data)->u.blob;
+    const ReadsWidened *w = reads_widened(j->reads, own);
+    const unsigned char *at = source_of(j, own);
+    const uint64_t bytes = type_bytes(w != NULL ? w->type : (DType)n->dtype, n->shape);
+    for (uint64_t i = 0; i < bytes;) {
+        const unsigned char *from = reads_source(j->reads, at + i, 1);
+        const uint32_t t = find_tensor(l, from, 1);
+        if (t == LOAD_NONE)
+            return;
+        l->tensors.data[t].is_fixed = true;
+        i += l->tensors.data[t].bytes - (uint64_t)(from - l->tensors.data[t].data);
+    }
 }
 
 // Does the plan have the constant only in ways that the program knows to make? Packing that it does not know
@@ -186,7 +287,7 @@ static bool is_made(const Job *j, const Plan *p, NodeId id)
         if (!is_placed(buffer))
             continue;
         if (gemm_packed_in(buffer, &data, &panels) || buffer->data != NULL)
-            is_there = is_there || data == from;
+            is_there = is_there || source_of(j, data) == from;
         else if (buffer->fill != NULL && buffer->name != NULL &&
                  str_equal(buffer->name, node_name(p->graph, id)))
             return false;
@@ -202,20 +303,8 @@ static void fix_packed(const Job *j, Load *l, const Plan *p)
         const Node *n = graph_node(g, id);
         for (uint32_t i = 0; i < n->n_src; i++)
             if (is_packed(g, n, n->src[i]) && !is_made(j, p, n->src[i]))
-                fix(l, source_of(j, node_attr(graph_node(g, n->src[i]), A_const_data)->u.blob));
+                fix(j, l, n->src[i], g);
     }
-    for (BufId b = 1; b < p->buffers.len; b++) { // as f32, which the program has not
-        const PlanBuffer *buffer = &p->buffers.data[b];
-        if (is_placed(buffer) && reads_widened(j->reads, buffer->data) != NULL)
-            fix(l, source_of(j, buffer->data));
-    }
-}
-
-// Has somebody looked at the numbers of a tensor?
-static bool is_read(const Job *j, const LoadTensor *t)
-{
-    const ReadsWidened *w = reads_widened_from(j->reads, t->tensor->data);
-    return reads_has_seen(j->reads, t->tensor->data) || (w != NULL && reads_has_seen(j->reads, w->to));
 }
 
 // Equal tensors may be one constant. A number alone may be looked at before anybody notes it.
@@ -223,12 +312,11 @@ static void fix_unloaded(Load *l)
 {
     for (uint32_t i = 0; i < l->tensors.len; i++) {
         LoadTensor *t = &l->tensors.data[i];
-        const GgufTensor *own = t->tensor;
-        const uint64_t numel = own->dim[0] * own->dim[1] * own->dim[2] * own->dim[3];
-        t->is_fixed = t->is_fixed || !t->is_loaded || numel == 1;
-        for (uint32_t k = 0; k < l->tensors.len && !t->is_loaded; k++) {
+        const uint64_t numel = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+        t->is_fixed = !t->is_unused && (t->is_fixed || !t->is_loaded || numel == 1);
+        for (uint32_t k = 0; k < l->tensors.len && t->is_fixed && !t->is_loaded; k++) {
             LoadTensor *other = &l->tensors.data[k];
-            if (other->tensor->bytes == own->bytes && memcmp(other->tensor->data, own->data, own->bytes) == 0)
+            if (other->bytes == t->bytes && memcmp(other->data, t->data, t->bytes) == 0)
                 other->is_fixed = true;
         }
     }
@@ -241,15 +329,15 @@ static bool find_fixed(const Job *j, Load *l)
     for (uint32_t i = 0; i < (b != NULL ? b->n : 1); i++)
         fix_packed(j, l, b != NULL ? b->plan[i] : j->plan);
     for (uint32_t i = 0; i < l->tensors.len; i++)
-        if (is_read(j, &l->tensors.data[i]))
+        if (is_seen(j, l->tensors.data[i].data))
             l->tensors.data[i].is_fixed = true;
     fix_unloaded(l);
     for (uint32_t i = 0; i < l->tensors.len; i++) {
         const LoadTensor *t = &l->tensors.data[i];
-        if (t->is_fixed && t->tensor->bytes > MOST_OWN_BYTES)
+        if (t->is_fixed && t->bytes > MOST_OWN_BYTES)
             return diag_error(j->cli->diag, (Span){0}, E0003,
                               "--weights load: tensor '%s' (%llu bytes) becomes a part of the code",
-                              t->tensor->name, (unsigned long long)t->tensor->bytes);
+                              t->name, (unsigned long long)t->bytes);
     }
     return true;
 }
@@ -265,11 +353,7 @@ static bool has_loops(const Plan *p)
 bool load_find_parts(Job *j, Load *l)
 {
     const PlanBuckets *b = j->plan->buckets;
-    for (uint32_t i = 0; i < l->file.tensors.len; i++)
-        vec_push(j->cli->arena, &l->tensors, ((LoadTensor){.tensor = &l->file.tensors.data[i]}));
-    if (l->tensors.len == 0 || l->tensors.len >= LOAD_NONE)
-        return load_refuse(j, "expected 1 to 65534 tensors");
-    qsort(l->tensors.data, l->tensors.len, sizeof *l->tensors.data, by_name);
+    sort_addresses(j, l);
     for (uint32_t i = 0; i < (b != NULL ? b->n : 1); i++) {
         const Plan *p = b != NULL ? b->plan[i] : j->plan;
         if (has_loops(p))

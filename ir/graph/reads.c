@@ -46,3 +46,26 @@ const ReadsWidened *reads_widened_from(const GraphReads *r, const void *from)
 {
     return find(&r->widened_from, from);
 }
+
+void reads_note_moved(GraphReads *r, const void *from, const void *to, uint64_t bytes)
+{
+    const ReadsMoved m = {from, bytes};
+    rlx_assert(from != NULL && to != NULL);
+    map_put(r->arena, &r->moved, &to, sizeof to, (uint64_t)(uintptr_t)arena_copy(r->arena, &m, sizeof m));
+    map_put(r->arena, &r->copies, &from, sizeof from, (uint64_t)(uintptr_t)to);
+}
+
+const void *reads_copy(const GraphReads *r, const void *from)
+{
+    uint64_t to = 0;
+    return map_get(&r->copies, &from, sizeof from, &to) ? (const void *)(uintptr_t)to : NULL;
+}
+
+const void *reads_source(const GraphReads *r, const void *at, uint64_t bytes)
+{
+    uint64_t known = 0;
+    const ReadsMoved *m = NULL;
+    if (map_get(&r->moved, &at, sizeof at, &known))
+        m = (const ReadsMoved *)(uintptr_t)known;
+    return m != NULL && bytes <= m->bytes ? m->from : at;
+}

@@ -29,14 +29,25 @@ typedef struct Layers {
     Plan *plan;
     Content *content;
     bool *is_moe; // by buffer: memory of the runtime, or weights of experts
+    bool *is_own; // by buffer: in the state block, but no state: counters that a kernel keeps
 } Layers;
+
+static void find_own(Layers *l)
+{
+    const Plan *p = l->plan;
+    for (BufId b = 1; b < p->buffers.len; b++)
+        l->is_own[b] = p->buffers.data[b].region == REGION_STATE && !l->is_moe[b];
+    for (uint32_t i = 0; i < p->states.len; i++)
+        l->is_own[p->states.data[i].buf] = false;
+}
 
 static Layers layers_of(Plan *p, Arena *scratch)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->experts.layers.len; i++)
         n += p->experts.layers.data[i].parts.len;
-    Layers l = {p, ARENA_ARRAY(scratch, Content, n + 1), ARENA_ARRAY(scratch, bool, p->buffers.len)};
+    Layers l = {p, ARENA_ARRAY(scratch, Content, n + 1), ARENA_ARRAY(scratch, bool, p->buffers.len),
+                ARENA_ARRAY(scratch, bool, p->buffers.len)};
     l.is_moe[p->experts.head] = true;
     n = 0;
     for (uint32_t i = 0; i < p->experts.layers.len; i++) {
@@ -47,6 +58,7 @@ static Layers layers_of(Plan *p, Arena *scratch)
             l.content[n++] = content_of(&p->buffers.data[m->parts.data[j].weights]);
         }
     }
+    find_own(&l);
     return l;
 }
 
@@ -126,6 +138,11 @@ static const char *share_experts(const Layers *largest, Layers *own, Arena *scra
 
 // --- states and params ---------------------------------------------------------------------------
 
+static bool is_leaf(const Layers *l, BufId b, Region r)
+{
+    return l->plan->buffers.data[b].region == r && !l->is_moe[b] && !l->is_own[b];
+}
+
 // All plans number their leaves in the same order, and leave out none.
 static const char *share_region(const Layers *of_largest, const Layers *of_own, Region r)
 {
@@ -134,19 +151,32 @@ static const char *share_region(const Layers *of_largest, const Layers *of_own, 
     BufId at = 1;
     for (BufId b = 1; b < p->buffers.len; b++) {
         PlanBuffer *own = &p->buffers.data[b];
-        if (own->region != r || of_own->is_moe[b])
+        if (!is_leaf(of_own, b, r))
             continue;
-        while (at < largest->buffers.len && (largest->buffers.data[at].region != r || of_largest->is_moe[at]))
+        while (at < largest->buffers.len && !is_leaf(of_largest, at, r))
             at++;
         if (at == largest->buffers.len || largest->buffers.data[at].bytes != own->bytes)
             return "the states or parameters of two buckets differ";
         own->offset = largest->buffers.data[at++].offset;
     }
     for (; at < largest->buffers.len; at++)
-        if (largest->buffers.data[at].region == r && !of_largest->is_moe[at])
+        if (is_leaf(of_largest, at, r))
             return "a bucket lacks a state or parameter of another one";
     p->region_bytes[r] = largest->region_bytes[r];
     return NULL;
+}
+
+// Counters of kernels get places of their own behind the states.
+static uint64_t place_own(const Layers *l, uint64_t at)
+{
+    for (BufId b = 1; b < l->plan->buffers.len; b++) {
+        PlanBuffer *own = &l->plan->buffers.data[b];
+        if (!l->is_own[b])
+            continue;
+        own->offset = (at + own->align - 1) / own->align * own->align;
+        at = own->offset + (own->bytes + own->align - 1) / own->align * own->align;
+    }
+    return at;
 }
 
 // --- constants -----------------------------------------------------------------------------------
@@ -209,12 +239,13 @@ const char *plan_share_buckets(PlanBuckets *b, Arena *scratch)
     rlx_assert(b->n >= 1 && b->n <= PLAN_MAX_BUCKETS);
     const char *wrong = NULL;
     const Layers largest = layers_of(b->plan[b->n - 1], scratch);
-    uint64_t arena = 0;
+    uint64_t arena = 0, states = largest.plan->region_bytes[REGION_STATE];
     for (uint32_t i = 0; i + 1 < b->n && wrong == NULL; i++) {
         Layers own = layers_of(b->plan[i], scratch);
         wrong = share_experts(&largest, &own, scratch);
         wrong = wrong != NULL ? wrong : share_region(&largest, &own, REGION_STATE);
         wrong = wrong != NULL ? wrong : share_region(&largest, &own, REGION_PARAM);
+        states = place_own(&own, states);
     }
     for (uint32_t i = 0; i < b->n; i++) {
         b->arena_bytes[i] = b->plan[i]->region_bytes[REGION_ARENA];
@@ -222,6 +253,8 @@ const char *plan_share_buckets(PlanBuckets *b, Arena *scratch)
     }
     for (uint32_t i = 0; i < b->n; i++)
         b->plan[i]->region_bytes[REGION_ARENA] = arena;
+    for (uint32_t i = 0; i < b->n; i++)
+        b->plan[i]->region_bytes[REGION_STATE] = states;
     if (wrong == NULL) {
         share_constants(b, scratch);
         plan_share_prepared(b, scratch);

@@ -137,8 +137,7 @@ static bool is_widened(const Graph *g, const Node *n)
 {
     const Node *from = n->n_src == 1 && op_is_pointwise((OpId)n->op) ? graph_node(g, n->src[0]) : NULL;
     return g->reads != NULL && from != NULL && from->op == OP_const && n->dtype == DTYPE_f32 &&
-           (from->dtype == DTYPE_f16 || from->dtype == DTYPE_bf16) &&
-           shape_numel(n->shape) >= READS_LEAST;
+           (from->dtype == DTYPE_f16 || from->dtype == DTYPE_bf16);
 }
 
 static NodeId widen(Graph *g, NodeId id, Fold *f)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT-0
-// What NAME_load returns: weights that a program packs from a GGUF file (rlxc compile --weights load).
+// What NAME_load returns: weights that a program packs from a GGUF file or a folder (rlxc compile --weights
+// load).
 #ifndef RLX_LOAD_H
 #define RLX_LOAD_H
 
@@ -8,7 +9,7 @@
 enum {
     RLX_LOAD_NULL = -40,       // a pointer is NULL
     RLX_LOAD_MEMORY = -41,     // the block is not of NAME_WEIGHT_BYTES, or is not aligned to RLX_ALIGNMENT
-    RLX_LOAD_FORMAT = -42,     // no GGUF file of version 2 or 3
+    RLX_LOAD_FORMAT = -42,     // no GGUF file of version 2 or 3, or none of a folder
     RLX_LOAD_DAMAGED = -43,    // it ends too early, or counts, lengths or offsets in it cannot be right
     RLX_LOAD_SETTINGS = -44,   // another architecture, other sizes or other numbers than compiled for
     RLX_LOAD_VOCABULARY = -45, // another vocabulary
@@ -32,7 +33,7 @@ static inline const char *rlx_load_text(int status)
     static const char *const texts[] = {
         "a pointer is NULL",
         "the block for the weights has another size, or is not aligned",
-        "this is no GGUF file of version 2 or 3",
+        "this is no GGUF file of version 2 or 3, or no file of weights of a folder",
         "the file is damaged or incomplete",
         "the file is of another model: its settings differ",
         "the file is of another model: its vocabulary differs",

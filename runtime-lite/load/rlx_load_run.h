@@ -5,6 +5,7 @@
 #ifndef RLX_LOAD_RUN_H
 #define RLX_LOAD_RUN_H
 
+#include "rlx_load_folder.h"
 #include "rlx_load_pack.h"
 #include "rlx_load_panels.h"
 
@@ -14,14 +15,17 @@ typedef struct rlx_load_part {
     uint64_t to, bytes;
     uint64_t from;           // of what it is made of: its first byte
     uint64_t columns, blocks;
-    uint32_t tensor, format; // RLX_LOAD_NONE: bytes of the code; bytes as they are
-    int is_panels;           // the format is a layout
+    uint32_t tensor, format; // RLX_LOAD_NONE: bytes of the code; format: by kind
+    uint32_t kind;
 } rlx_load_part;
+
+// Bytes as they are; blocks by a format; floats by a layout; 16 bits as f32.
+enum { RLX_LOAD_BYTES, RLX_LOAD_BLOCKS, RLX_LOAD_PANELS, RLX_LOAD_F16, RLX_LOAD_BF16 };
 
 typedef struct rlx_load_plan {
     const rlx_model *model;
-    const char *arch;
-    uint64_t settings, vocabulary; // sums, as in rlx_load_head
+    const char *arch;              // NULL: the files are those of a folder
+    uint64_t settings, vocabulary; // sums, as in rlx_load_head; of a folder that of config.json
     uint32_t n_tensors, n_parts;
     const rlx_load_tensor *tensors; // by name
     const rlx_load_part *parts;     // by `to`
@@ -128,13 +132,11 @@ static inline int rlx_load_places(const rlx_load_plan *p, rlx_load_reader *r, co
     return 0;
 }
 
-static inline int rlx_load_find_all(const rlx_load_plan *p, rlx_load_files files, uint64_t *place)
+static inline int rlx_load_find_gguf(const rlx_load_plan *p, rlx_load_files files, uint64_t *place)
 {
     uint64_t settings = 0, vocabulary = 0;
     size_t f;
-    uint32_t k;
     int status = 0, pass;
-    memset(place, 0xff, p->n_tensors * sizeof *place);
     for (pass = 0; pass < 2; pass++) { // what a model is comes first
         for (f = 0; f < files.n && status == 0; f++) {
             rlx_load_reader r = {(const unsigned char *)files.file[f].data, files.file[f].n, 0, 0};
@@ -150,6 +152,56 @@ static inline int rlx_load_find_all(const rlx_load_plan *p, rlx_load_files files
         if (pass == 0 && (settings != p->settings || vocabulary != p->vocabulary))
             return settings != p->settings ? RLX_LOAD_SETTINGS : RLX_LOAD_VOCABULARY;
     }
+    return status;
+}
+
+// The tensors of one .safetensors file. 0, or a status.
+static inline int rlx_load_shard_places(const rlx_load_plan *p, rlx_load_reader *r, size_t n, size_t file,
+                                        uint64_t *place)
+{
+    const uint64_t data = r->n;
+    uint64_t members = 0;
+    rlx_load_sign(r, '{');
+    while (rlx_load_more(r, '}', &members)) {
+        const rlx_load_word name = rlx_load_quoted(r);
+        rlx_load_sign(r, ':');
+        if (rlx_load_is(name, "__metadata__")) {
+            rlx_load_skip_json(r);
+        } else {
+            const uint32_t t = rlx_load_find(p->tensors, p->n_tensors, name);
+            const rlx_load_shard_tensor own = rlx_load_shard_entry(r);
+            if (r->failed || own.end > n - data)
+                return RLX_LOAD_DAMAGED;
+            if (t == p->n_tensors || place[t] != UINT64_MAX || !rlx_load_is_same(&own, &p->tensors[t]))
+                return RLX_LOAD_TENSORS;
+            place[t] = (uint64_t)file << RLX_LOAD_PLACE_BITS | (data + own.begin);
+        }
+    }
+    return r->failed || (uint64_t)n >> RLX_LOAD_PLACE_BITS != 0 ? RLX_LOAD_DAMAGED : 0;
+}
+
+static inline int rlx_load_find_folder(const rlx_load_plan *p, rlx_load_files files, uint64_t *place)
+{
+    size_t f;
+    int status = 0;
+    for (f = 0; f < files.n && status == 0; f++) {
+        rlx_load_reader r = {(const unsigned char *)files.file[f].data, files.file[f].n, 0, 0};
+        if (rlx_load_is_config(r.data, r.n))
+            status = rlx_load_config_sum(&r) == p->settings && !r.failed ? 0 : RLX_LOAD_SETTINGS;
+        else if (!rlx_load_shard_head(&r))
+            status = RLX_LOAD_FORMAT;
+        else
+            status = r.failed ? RLX_LOAD_DAMAGED : rlx_load_shard_places(p, &r, files.file[f].n, f, place);
+    }
+    return status;
+}
+
+static inline int rlx_load_find_all(const rlx_load_plan *p, rlx_load_files files, uint64_t *place)
+{
+    uint32_t k;
+    int status;
+    memset(place, 0xff, p->n_tensors * sizeof *place);
+    status = p->arch != NULL ? rlx_load_find_gguf(p, files, place) : rlx_load_find_folder(p, files, place);
     for (k = 0; k < p->n_tensors && status == 0; k++)
         status = place[k] == UINT64_MAX ? RLX_LOAD_TENSORS : 0;
     return status;
@@ -174,13 +226,45 @@ static inline uint64_t rlx_load_cut(uint64_t n, rlx_load_share s, uint32_t i)
     return n / s.n * i + n % s.n * i / s.n;
 }
 
+// A number of f16 as f32.
+static inline uint32_t rlx_load_half(uint32_t h)
+{
+    uint32_t exponent = h >> 10 & 31, fraction = h & 0x3ff;
+    const uint32_t sign = (h >> 15) << 31;
+    if (exponent == 31)
+        return sign | 0x7f800000u | fraction << 13;
+    if (exponent == 0 && fraction == 0)
+        return sign;
+    for (exponent += exponent == 0 ? 113 : 112; fraction < 0x400 && (h >> 10 & 31) == 0; exponent--)
+        fraction <<= 1;
+    return sign | exponent << 23 | (fraction & 0x3ff) << 13;
+}
+
+// Elements [first, end) of 16 bits as f32.
+static inline void rlx_load_widen(int is_f16, uint64_t first, uint64_t end, const unsigned char *from,
+                                  unsigned char *to)
+{
+    uint64_t i;
+    for (i = first; i < end; i++) {
+        uint16_t h;
+        uint32_t bits;
+        memcpy(&h, from + (size_t)i * 2, sizeof h);
+        bits = is_f16 ? rlx_load_half(h) : (uint32_t)h << 16;
+        memcpy(to + (size_t)i * 4, &bits, sizeof bits);
+    }
+}
+
 static inline void rlx_load_make(const rlx_load_plan *p, const rlx_load_part *part, const unsigned char *from,
                                  unsigned char *to, rlx_load_share s)
 {
-    if (part->format == RLX_LOAD_NONE) {
+    if (part->kind == RLX_LOAD_BYTES) {
         const uint64_t first = rlx_load_cut(part->bytes, s, s.i), end = rlx_load_cut(part->bytes, s, s.i + 1);
         memcpy(to + first, from + first, (size_t)(end - first));
-    } else if (part->is_panels) {
+    } else if (part->kind >= RLX_LOAD_F16) {
+        const uint64_t n = part->bytes / 4;
+        rlx_load_widen(part->kind == RLX_LOAD_F16, rlx_load_cut(n, s, s.i), rlx_load_cut(n, s, s.i + 1), from,
+                       to);
+    } else if (part->kind == RLX_LOAD_PANELS) {
         const rlx_load_layout *y = &p->layouts[part->format];
         const uint64_t n = rlx_load_count(y) * y->n_matrices;
         rlx_load_panels(y, rlx_load_cut(n, s, s.i), rlx_load_cut(n, s, s.i + 1), from, to);

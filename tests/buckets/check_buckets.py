@@ -158,6 +158,22 @@ def check_inspect():
     )
 
 
+def check_counters(top):
+    """On Vulkan, groups that share a product count in memory that only the kernels of their bucket have."""
+    graph = {"rlxc": 1, "name": "parts", "inputs": {"x": {"dtype": "f32", "shape": ["T", 2048]}},
+             "params": {"w": {"dtype": "f32", "shape": [2048, 64]}},
+             "nodes": [{"name": "y", "op": "matmul", "inputs": ["x", "w"]}], "outputs": ["y"]}  # fmt: skip
+    path, states = f"{top}/parts.json", []
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(graph, f)
+    for sizes in ("64", "16,64", "16,64,512"):
+        command = [RLXC, "inspect", path, "--target", "vulkan", "--no-code", "--json"]
+        command += ["--bucket", f"T={sizes}"]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=100)
+        states.append(json.loads(done.stdout)["state_bytes"])
+    assert states[0] < states[1] < states[2], states
+
+
 def main():
     rng, worst = random.Random(7), {}
     with tempfile.TemporaryDirectory() as top:
@@ -168,6 +184,7 @@ def main():
         ]
         check_inspect()
         check_cost(top)
+        check_counters(top)
         buckets = Library(top, "buckets", options)
         assert buckets.set(0, 13) != 0 and buckets.set(1, 4) != 0 and buckets.set(2, 1) != 0
         sizes = [(seq, 1 + seq % 3) for seq in range(1, 13)] + [(12, 2), (12, 3), (1, 1)]

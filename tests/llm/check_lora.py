@@ -145,22 +145,34 @@ def check_types():
     return " ".join(said)
 
 
-def check_session():
-    """lora_test.c: sessions with scales of their own, one that goes on elsewhere, one that begins anew."""
-    model = models.MODELS["llama"]()
+def check_program(name, program, *options, cpu="native"):
+    """A program with sessions of a model and an adapter."""
+    model = models.MODELS[name]()
     model.entries |= small_vocab.entries()
     one = Adapter(model, PRODUCTS, seed=5)
     with tempfile.TemporaryDirectory() as folder:
         path = write_model(model, folder, "gguf")
         lora = write_adapter(one, folder, "one", "gguf", "gguf")
-        command = [RLXC, "compile", path, "-o", folder, "--cpu", "native", "--lora", lora]
+        command = [RLXC, "compile", path, "-o", folder, "--cpu", cpu, "--lora", lora, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
         flags = [*flags_of(pathlib.Path(folder, "m.c"), "-O1"), *SANITIZE, "-D_POSIX_C_SOURCE=200112L"]
-        command = ["cc", *flags, "-I.", "m.c", str(HERE / "lora_test.c"), "-o", "p", "-lm"]
+        command = ["cc", *flags, "-I.", "m.c", str(HERE / program), "-o", "p", "-lm"]
         subprocess.run(command, check=True, cwd=folder, timeout=500)
         done = subprocess.run(["./p"], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return "sessions"
+
+
+def check_session():
+    """Sessions with scales of their own, one that goes on elsewhere, one that begins anew."""
+    return check_program("llama", "lora_test.c")
+
+
+def check_slots():
+    """Slots with scales of their own: of plain products, and of experts."""
+    for name in ("llama", "mixtral"):
+        check_program(name, "lora_slots_test.c", "--slots", "3", "--context", "256", cpu="generic")
+    return "slots"
 
 
 # --- what is refused, and what is said of adapters ---
@@ -364,7 +376,8 @@ def check_inspect():
 
 def main():
     checks = [(f"{name} {base}", check_merged, (name, base, *more)) for name, base, *more in CASES]
-    others = (check_switched, check_types, check_session, check_files, check_mutants, check_inspect)
+    others = (check_switched, check_types, check_session, check_slots, check_files, check_mutants,
+              check_inspect)
     checks += [(f.__name__, f, ()) for f in others]
     checks += [(f"gguf, {name}", check_refused, ("gguf", *more)) for name, *more in REFUSED_GGUF]
     checks += [(f"peft, {name}", check_refused, ("peft", *more)) for name, *more in REFUSED_PEFT]

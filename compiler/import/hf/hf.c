@@ -63,7 +63,8 @@ static bool make_mel(HfFolder *h, Graph **out)
 bool import_hf(Arena *a, Diag *d, const char *folder, const LlmOptions *options, Graph **out)
 {
     HfFolder *h = ARENA_NEW(a, HfFolder);
-    *h = (HfFolder){.arena = a, .diag = d, .path = folder, .part = options->part};
+    *h = (HfFolder){
+        .arena = a, .diag = d, .path = folder, .part = options->part, .reads = options->reads};
     *out = NULL;
     if (!has_config(h))
         return diag_error(d, (Span){0}, E0108,
@@ -91,6 +92,24 @@ bool import_hf(Arena *a, Diag *d, const char *folder, const LlmOptions *options,
                        .unasked = unasked};
     hf_options(h, &model.with, &model.without);
     return import_llm(a, d, &model, options, out);
+}
+
+bool hf_stored(Arena *a, Diag *d, const char *folder, const char *part, HfStoredList *out)
+{
+    HfFolder *h = ARENA_NEW(a, HfFolder);
+    *h = (HfFolder){.arena = a, .diag = d, .path = folder, .part = part};
+    if (!hf_read_config(h))
+        return false;
+    if (h->model->arch == NULL)
+        return diag_error(d, (Span){0}, E0003, "--weights load: this part of the model has no weights");
+    if (!hf_read_files(h))
+        return false;
+    hf_begin_tensors(h);
+    for (uint32_t i = 0; i < h->tensors.len; i++) {
+        const HfTensor *t = &h->tensors.data[i];
+        vec_push(a, out, ((HfStored){t->name, t->tensor, t->is_asked}));
+    }
+    return true;
 }
 
 static int64_t count_of(HfFolder *h, LlmKey key)

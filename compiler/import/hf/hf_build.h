@@ -47,6 +47,7 @@ typedef struct HfFolder {
     Diag *diag;
     const char *path;
     const char *part; // that was asked for; NULL: none
+    GraphReads *reads; // that are told of copies; NULL: nobody asks
     JsonReader json;  // of config.json
     JsonPlace whole;  // its root
     const JsonPlace *root; // the members of the language model: the whole, or its text_config

@@ -2,6 +2,7 @@
 // Tensors of a folder by their roles: names by hf_tensors.def, lists of config.json that take the place of
 // tensors, and experts, of which each is a tensor of its own.
 #include "compiler/import/hf/hf_build.h"
+#include "ir/graph/reads.h"
 
 #include <string.h>
 
@@ -109,6 +110,9 @@ void hf_begin_tensors(HfFolder *h)
                 strncmp(t->name, ignored[k].begin, strlen(ignored[k].begin)) == 0)
                 t->is_asked = true;
         }
+    HfTensor *output = hf_is_tied(h) ? hf_find(h, hf_tensor_name(h, (LlmPlace){LLM_output, 0, false})) : NULL;
+    if (output != NULL)
+        output->is_asked = true; // a copy of the embedding
 }
 
 const char *hf_tensor_name(HfFolder *h, LlmPlace place)
@@ -179,6 +183,16 @@ static const Tensor **find_experts(HfFolder *h, const char *name, uint32_t n)
     return list;
 }
 
+// What another import of the model has copied together; NULL: there is none.
+static const void *joined_before(const HfFolder *h, const Tensor **list, uint32_t n, size_t bytes)
+{
+    const char *all = h->reads != NULL ? reads_copy(h->reads, list[0]->data) : NULL;
+    for (uint32_t i = 0; i < n && all != NULL; i++)
+        if (reads_source(h->reads, all + i * bytes, bytes) != list[i]->data)
+            return NULL;
+    return all;
+}
+
 // All of them one after the other: where they lie, if they lie so, else a copy.
 static const void *join(HfFolder *h, const Tensor **list, uint32_t n, size_t bytes)
 {
@@ -190,9 +204,15 @@ static const void *join(HfFolder *h, const Tensor **list, uint32_t n, size_t byt
     h->assembled += (uint64_t)n * bytes;
     if (h->assembled > h->bytes) // tensors share bytes
         return NULL;
+    const void *before = joined_before(h, list, n, bytes);
+    if (before != NULL)
+        return before;
     char *all = arena_alloc(h->arena, (size_t)n * bytes);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         memcpy(all + i * bytes, list[i]->data, bytes);
+        if (h->reads != NULL)
+            reads_note_moved(h->reads, list[i]->data, all + i * bytes, bytes);
+    }
     return all;
 }
 
@@ -316,7 +336,7 @@ bool hf_tensor(HfFolder *h, LlmPlace place, LlmTensor *out)
         return rows[row].form == BARE && !place.is_bias && find_made(h, name, unite_blocks, out);
     t->is_asked = true;
     if (place.role == LLM_output && hf_is_tied(h))
-        return false; // a copy of the embedding
+        return false;
     hf_describe(h->arena, t->tensor, out);
     out->is_turned = rows[row].form != PLAIN && !place.is_bias;
     return true;

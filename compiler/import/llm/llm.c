@@ -135,13 +135,21 @@ static bool gives_rows(const LlmBuild *b)
     return (b->outputs & (LLM_GIVES_ALL | LLM_GIVES_MEAN)) != 0;
 }
 
+// Only the last tokens go on.
+static NodeId last_of(LlmBuild *b, NodeId x)
+{
+    if (b->slots != 0)
+        b->row_slot = llm_gather(b, b->slot, b->last);
+    return llm_gather(b, x, b->last);
+}
+
 // A layer of one branch.
 static NodeId add_ssm_layer(LlmBuild *b, NodeId x)
 {
     NodeId y = llm_ssm(b, llm_norm(b, x, LLM_attn_norm));
     if (b->layer + 1 == llm_count(b, LLM_KEY_layers) && !gives_rows(b)) {
-        y = llm_gather(b, y, b->last);
-        x = llm_gather(b, x, b->last);
+        y = last_of(b, y);
+        x = last_of(b, x);
     }
     return llm_op2(b, OP_add, x, llm_product(b, y, LLM_ssm_out, llm_count(b, LLM_KEY_width)));
 }
@@ -153,8 +161,8 @@ static NodeId add_layer(LlmBuild *b, NodeId x)
     const bool is_last = b->layer + 1 == llm_count(b, LLM_KEY_layers), pre = !llm_has(b, LLM_NO_PRE_NORMS);
     NodeId y = llm_attention(b, pre ? llm_norm(b, x, LLM_attn_norm) : x);
     if (is_last && !gives_rows(b)) {
-        y = llm_gather(b, y, b->last);
-        x = llm_gather(b, x, b->last);
+        y = last_of(b, y);
+        x = last_of(b, x);
     }
     y = llm_product(b, y, LLM_attn_output, llm_count(b, LLM_KEY_width));
     x = add_branch(b, x, y, LLM_attn_post_norm);
@@ -299,11 +307,13 @@ static bool make_outputs(LlmBuild *b, NodeId x)
     const uint32_t gives = b->outputs;
     const bool gives_logits = (gives & (LLM_GIVES_LAST | LLM_GIVES_ALL)) != 0;
     const NodeId rows = llm_norm(b, x, LLM_output_norm);
-    const NodeId last = gives_rows(b) ? llm_gather(b, rows, b->last) : rows;
     NodeId logits = 0, embedding = 0, best = 0, few = 0, tokens = 0;
-    if (gives_logits)
-        logits = make_logits(b, (gives & LLM_GIVES_ALL) != 0 ? rows : last);
-    else
+    if ((gives & LLM_GIVES_ALL) != 0)
+        logits = make_logits(b, rows);
+    const NodeId last = gives_rows(b) ? last_of(b, rows) : rows;
+    if ((gives & LLM_GIVES_ALL) == 0 && gives_logits)
+        logits = make_logits(b, last);
+    if (!gives_logits)
         llm_leave_out(b, LLM_output);
     if (b->gives_best && (gives & LLM_GIVES_LAST) != 0)
         best = best_tokens(b, logits);
@@ -368,7 +378,7 @@ bool import_llm(Arena *a, Diag *d, const LlmSource *source, const LlmOptions *op
     b.has_bf16_rows = options->has_bf16_rows;
     b.has_rings = options->has_rings;
     b.measures = options->measures;
-    b.keeps_apart = options->keeps_apart;
+    b.reads = options->reads;
     b.adapters = options->adapters;
     b.n_adapters = options->n_adapters;
     *out = NULL;

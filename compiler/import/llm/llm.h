@@ -123,8 +123,9 @@ typedef struct LlmOptions {
     // Beside the logits of last tokens: `best`, the most likely token by each row, which a device finds
     // faster than the host does; with NaN among the logits it is no token.
     bool gives_best;
-    // Equal tensors stay constants of their own: the program may load other numbers (--weights load).
-    bool keeps_apart;
+    // The program may load other numbers (--weights load): equal tensors stay constants of their own, and
+    // copies of bytes are noted. NULL: it does not.
+    GraphReads *reads;
     LlmAdapter *adapters; // --lora
     uint32_t n_adapters;
     const char *part; // of a model of several (--signature); NULL: the one that makes text

@@ -37,7 +37,9 @@ static bool fail(LlmBuild *b, const LlmAdapter *adapter, const char *why)
 
 bool llm_begin_adapters(LlmBuild *b)
 {
-    const Shape scalar = shape_of(0, NULL);
+    const Dim slots = b->slots;
+    const Shape shape = shape_of(slots != 0 ? 1 : 0, &slots);
+    const uint32_t n = slots != 0 ? (uint32_t)slots : 1;
     NodeId *scale = ARENA_ARRAY(b->arena, NodeId, b->n_adapters + 1);
     for (uint32_t i = 0; i < b->n_adapters && !b->failed; i++) {
         LlmAdapter *one = &b->adapters[i];
@@ -52,9 +54,11 @@ bool llm_begin_adapters(LlmBuild *b)
             return fail(b, one, "this adapter has no tensors");
         for (uint32_t k = 0; k < one->tensors.len; k++)
             one->tensors.data[k].is_asked = false;
-        const float value = (float)one->scale;
-        scale[i] = graph_param(b->graph, one->param, DTYPE_f32, &scalar,
-                               arena_copy(b->arena, &value, sizeof value), sizeof value, one->span);
+        float *value = ARENA_ARRAY(b->arena, float, n);
+        for (uint32_t k = 0; k < n; k++)
+            value[k] = (float)one->scale;
+        scale[i] =
+            graph_param(b->graph, one->param, DTYPE_f32, &shape, value, n * sizeof *value, one->span);
         b->failed = scale[i] == 0;
     }
     b->adapter_scale = scale;
@@ -144,6 +148,19 @@ static bool order_rows(LlmBuild *b, const Pair *p, LlmRole role, LlmTensor *t)
 
 // --- products ---
 
+// What the rows of h are multiplied by: a number, or of each that of its slot.
+static NodeId scale_of(LlmBuild *b, const LlmAdapter *adapter, NodeId h, double by)
+{
+    const NodeId scale = llm_times(b, b->adapter_scale[adapter - b->adapters], adapter->alpha / by);
+    if (b->slots == 0 || b->failed)
+        return scale;
+    const Shape *s = graph_node(b->graph, h)->shape;
+    Dim column[SHAPE_MAX_RANK] = {s->dim[0]};
+    for (uint32_t i = 1; i < s->rank; i++)
+        column[i] = 1;
+    return llm_reshape(b, llm_gather(b, scale, b->row_slot), s->rank, column);
+}
+
 // (x A) B, times the parameter and alpha / rank.
 static NodeId add_pair(LlmBuild *b, const Pair *p, NodeId y, NodeId x, LlmRole role, NodeId index)
 {
@@ -161,10 +178,9 @@ static NodeId add_pair(LlmBuild *b, const Pair *p, NodeId y, NodeId x, LlmRole r
         return 0;
     rlx_assert(rank >= 1);
     const double by = p->adapter->divides_by_root ? sqrt((double)rank) : (double)rank;
-    const NodeId scale = b->adapter_scale[p->adapter - b->adapters];
     NodeId h = llm_multiply(
         b, &a, (const NodeId[]){x, llm_tensor_const(b, p->a->name, &a, axes, down + at), index}, p->a->name);
-    h = llm_op2(b, OP_mul, h, llm_times(b, scale, p->adapter->alpha / by));
+    h = llm_op2(b, OP_mul, h, scale_of(b, p->adapter, h, by));
     h = llm_multiply(
         b, &v, (const NodeId[]){h, llm_tensor_const(b, p->b->name, &v, axes, up + at), index}, p->b->name);
     return llm_op2(b, OP_add, y, h);

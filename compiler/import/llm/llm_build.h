@@ -53,11 +53,12 @@ typedef struct LlmBuild {
     DType cache; // type of keys and values in the states
     bool has_bf16_rows;
     bool has_rings;
-    bool measures, keeps_apart;
+    bool measures;
+    GraphReads *reads; // LlmOptions
     VEC(LlmFactor) factors; // where `measures` is set
     LlmAdapter *adapters;
     uint32_t n_adapters;
-    const NodeId *adapter_scale; // f32: the parameter of each adapter
+    const NodeId *adapter_scale; // f32, or f32[slots]: the parameter of each adapter
     LlmRing ring;
     NodeId sink_row[2], sink_seen[2]; // of plain caches and of rings (llm_sinks.c)
     bool failed;
@@ -69,6 +70,7 @@ typedef struct LlmBuild {
     Dim l;                   // of `last`, where there are drafts
     int64_t slots, rows;     // with slots: how many, and rows of the caches
     NodeId slot, row, pages; // i64[T]: the slot of each token and its row; i64[slots, rows / LLM_PAGE]
+    NodeId row_slot;         // with slots: that of each row of products now, of all tokens or those of `last`
     NodeId encoded;          // f32[sound_rows, width]: what the encoder of a model of the option SPEECH gave
     NodeId mask, window_mask; // bool[T, rows]: the rows that a token sees
     LlmAngles angles;        // of layers without windows

@@ -32,7 +32,7 @@ void llm_make_slots(LlmBuild *b)
     const Dim wanted = b->l != 0 ? b->l : (Dim)b->slots, table[] = {b->slots, pages};
     const Dim cell[] = {b->t, pages, 1}, column[] = {b->t, 1, 1};
     b->rows = pages * LLM_PAGE;
-    b->slot = llm_input(b, "slot", 1, &b->t);
+    b->slot = b->row_slot = llm_input(b, "slot", 1, &b->t);
     b->positions = llm_input(b, "position", 1, &b->t);
     b->row = llm_input(b, "row", 1, &b->t);
     b->pages = llm_input(b, "pages", 2, table);

@@ -4,6 +4,7 @@
 #include "compiler/import/llm/llm_build.h"
 #include "compiler/import/tensors/tensor_bytes.h"
 #include "ir/graph/intern.h"
+#include "ir/graph/reads.h"
 #include "ir/graph/tensor.h"
 
 const LlmRoleInfo llm_roles[LLM_ROLE_COUNT] = {
@@ -92,13 +93,19 @@ NodeId llm_tensor_const(LlmBuild *b, const char *name, const LlmTensor *t, uint3
         llm_fail(b, E0115, "tensor '%s' has the type %s; expected floats", name, t->type);
         return 0;
     }
+    const uint64_t bytes = type_bytes(v.dtype, &s);
     v.numel = shape_numel(&s);
-    if (!tensor_set_bytes(b->arena, &v, t->data)) {
+    const void *copy = b->reads != NULL ? reads_copy(b->reads, t->data) : NULL; // of an earlier import
+    const bool is_there = copy != NULL && reads_source(b->reads, copy, bytes) == t->data;
+    if (!tensor_set_bytes(b->arena, &v, is_there ? copy : t->data)) {
         llm_fail(b, E0115, "tensor '%s' holds %s", name, tensor_dirt(v.dtype));
         return 0;
     }
-    if (b->keeps_apart) // their addresses differ; nobody reads their bytes
-        intern_known(b->graph, v.data, type_bytes(v.dtype, &s), (uint64_t)(uintptr_t)v.data);
+    if (b->reads != NULL) { // their addresses differ; nobody reads their bytes
+        if (v.data != t->data && !is_there)
+            reads_note_moved(b->reads, t->data, v.data, bytes);
+        intern_known(b->graph, v.data, bytes, (uint64_t)(uintptr_t)v.data);
+    }
     const NodeId id = llm_const(b, v.dtype, s.rank, s.dim, v.data);
     if (id != 0)
         graph_label(b->graph, id, name);
