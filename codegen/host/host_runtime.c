@@ -318,7 +318,7 @@ void host_emit_runtime(const HostEmit *e, Str *out)
 
 void host_emit_runtime_file(const HostEmit *e, Str *out)
 {
-    str_add(out, "#if defined(__cplusplus) && defined(__GNUC__)\n"
+    str_add(out, "#if defined(__cplusplus) && defined(__GNUC__) && __INCLUDE_LEVEL__ > 0\n"
                  "#pragma GCC system_header // no warnings about casts and NULL as C has them\n#endif\n");
     host_emit_runtime(e, out);
 }

@@ -227,6 +227,8 @@ def check_split(folder):
         included = [word for h in header for word in ("-include", h)]
         command = [*cxx, *WARN, *STRICT_CXX, "-fsyntax-only", *included, os.devnull]
         run("headers in strict C++", command, folder)
+        command = [*cxx, "-Wall", "-Wno-unused-function", "-Werror", "-fsyntax-only", f"{names[0]}_rlx.h"]
+        run("a header by itself in C++", command, folder)
     two = [f"{n}{s}.c.o" for n in names for s in ("", "_2", "_3")]
     run("two models in parts", ["cc", "-r", "-nostdlib", *two, "-o", "two.o"], folder)
     wanted = {("0",): "from 1 to 64", ("65",): "from 1 to 64", ("x",): "from 1 to 64",
