@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels behind each other: on GPUs, a run of small kernels becomes one launch of a single group of threads,
-// which does one after the other, with a barrier where the next one reads what those before it wrote. Networks
-// that listen to speech are chains of such kernels, of which most have less than a microsecond to do, and
-// each launch that waits for the one before it costs more than that. Kernels of smaller groups share the
-// threads: as many of their groups run at once as there is room for, each with barriers of its own.
+// which does one after the other, with a barrier where the next one reads what those before it wrote.
+// Networks that listen to speech are chains of such kernels, of which most have less than a microsecond to
+// do, and each launch that waits for the one before it costs more than that. Kernels of smaller groups share
+// the threads: as many of their groups run at once as there is room for, each with barriers of its own.
 #include "ir/machine/machine.h"
 #include "passes/plan/bodies.h"
 
@@ -223,13 +223,14 @@ static PlanKernel joined_kernel(const Behind *s, uint32_t first, uint32_t end)
 static bool fits(const Behind *s, uint32_t first, uint32_t end)
 {
     BodyShared all = {.n = 0};
+    const int64_t most = (int64_t)s->plan->caps->shared_bytes - BODY_RAW_UNIT;
     uint32_t params = 0;
     int64_t raw = 0;
     for (uint32_t i = first; i < end; i++) {
         const PlanKernel *pk = &s->plan->kernels.data[i];
         params += pk->args.len;
         raw = raw_bytes(pk->kernel, s->parts[i]) > raw ? raw_bytes(pk->kernel, s->parts[i]) : raw;
-        if (!body_share(&all, pk->kernel, s->parts[i], (int64_t)s->plan->caps->shared_bytes - raw - BODY_RAW_UNIT))
+        if (!body_share(&all, pk->kernel, s->parts[i], most - raw))
             return false;
     }
     return params <= MAX_PARAMS;

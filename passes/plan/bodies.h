@@ -35,8 +35,8 @@ typedef struct BodyShared {
 bool body_has_shared(const Kernel *k);
 // Makes room for the arrays of a kernel, `parts` times each. False: that is too much.
 bool body_share(BodyShared *all, const Kernel *k, int64_t parts, int64_t room);
-// The arrays, in the kernel that has the bodies. Memory without an array (Kernel.shared_bytes) comes after them,
-// where a whole unit of its begins.
+// The arrays, in the kernel that has the bodies. Memory without an array (Kernel.shared_bytes) comes after
+// them, where a unit of it begins.
 void body_make_shared(BodyShared *all, Kernel *to);
 
 // One iteration of a kernel's grid.
