@@ -232,7 +232,7 @@ typedef struct PlanKernel {
     PlanCopy copy;
     bool is_first;         // must run before all others (moves a state)
     bool is_last;          // must run after all others (writes a state)
-    bool is_joined;        // of several that do not depend on each other: `root` is only one of them
+    bool is_joined;        // of several that were kernels of their own: `root` is only one of them
     bool is_start;         // copies a carried value to where the loop `root` changes it, or an operand of the
                            // custom op `root` to dense rows: must run before that
     VEC(NodeId) body;      // all nodes computed inside, in order, root last

@@ -20,7 +20,7 @@ import tempfile
 FOLDER = pathlib.Path(__file__).resolve().parent
 TIME_LIMIT = 20     # seconds a case
 ARROW = "=>\n"
-ON_KERNELS = ("lower", "prepare", "beside", "dispatch", "threads")
+ON_KERNELS = ("lower", "prepare", "beside", "behind", "dispatch", "threads")
 PLAN_LINE = re.compile(r"kernel \d+: |  arg |b\d+ |arena ")
 
 

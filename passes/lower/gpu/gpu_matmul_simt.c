@@ -16,6 +16,7 @@ enum {
     MIN_NARROW = 4, // rows or columns, of a product that is so LONG
     LONG = 256,
     LONG_WINDOW = 32, // of a window, whose plain loops are slower
+    DEEP_WINDOW = 64, // so long a sum of one thread takes longer than a tile of which little is used
     MIN_DEPTH = 3,
     MIN_RESULTS = 1024,
     MIN_OF_MATRIX = 256, // of each product, if there are many
@@ -273,7 +274,9 @@ bool gpu_simt_fits(const GpuMatmul *p)
     const int64_t long_k = p->window != NULL ? LONG_WINDOW : LONG;
     const bool is_wide = least >= MIN_ROWS || (least >= MIN_NARROW && p->k >= long_k);
     const bool is_large = p->m * p->n >= MIN_OF_MATRIX && p->m * p->n * gpu_matmul_count(p) >= MIN_RESULTS;
-    return p->l->caps->shared_bytes != 0 && is_wide && p->k >= MIN_DEPTH && is_large;
+    const bool is_deep = p->window != NULL && p->k >= DEEP_WINDOW && (p->m >= MIN_ROWS || p->n >= MIN_ROWS) &&
+                         p->m * p->n * gpu_matmul_count(p) < MIN_RESULTS;
+    return p->l->caps->shared_bytes != 0 && ((is_wide && p->k >= MIN_DEPTH && is_large) || is_deep);
 }
 
 static void share_side(const GpuSimt *s, GpuSide *x)
