@@ -27,7 +27,7 @@ static bool find_kernel(const Job *j, const CertificateCosts *c, const PlanKerne
         return false;
     if (c->run.unknown == NULL)
         return measures_kernel(&m, k, insns, cycles);
-    const Estimate e = estimate_kernel(j->cpu.name, k->kernel);
+    const Estimate e = estimate_time(j->cpu.name, k->kernel);
     *insns = (uint64_t)e.insns;
     return e.error > 0;
 }

@@ -42,7 +42,7 @@ void inspect_board_kernel_json(const Job *j, const Measures *m, const PlanKernel
     for (uint32_t i = 0; i < WORK_KINDS; i++)
         str_printf(out, "%s\"%s\": %llu", i == 0 ? ", \"work\": {" : ", ", work_names[i],
                    (unsigned long long)(work.n[i] * (double)times));
-    const Estimate e = estimate_kernel(j->cpu.name, k->kernel);
+    const Estimate e = estimate_time(j->cpu.name, k->kernel);
     str_printf(out, "}, \"kind\": \"%s\"", estimate_kind(k->kernel));
     if (e.error > 0)
         str_printf(out, ", \"estimated_instructions\": %llu",
@@ -137,7 +137,7 @@ typedef struct Total {
 static void add_estimate(const Plan *p, PlanKernel *k, uint64_t times, void *ctx)
 {
     Total *t = ctx;
-    const Estimate e = k->loop == NULL ? estimate_kernel(t->job->cpu.name, k->kernel) : (Estimate){0};
+    const Estimate e = k->loop == NULL ? estimate_time(t->job->cpu.name, k->kernel) : (Estimate){0};
     (void)p;
     t->sum.insns += e.insns * (double)times;
     t->sum.error = k->loop == NULL ? e.error : t->sum.error;

@@ -79,12 +79,12 @@ const char *estimate_kind(const Kernel *k)
     return kind_names[kind_of(&work)];
 }
 
-bool estimate_is_known(const char *cpu)
+double estimate_error(const char *cpu)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].cpu, cpu) == 0)
-            return true;
-    return false;
+            return rows[i].error;
+    return -1;
 }
 
 static double sum_of(const double *numbers, const Work *work)
@@ -95,20 +95,24 @@ static double sum_of(const double *numbers, const Work *work)
     return insns;
 }
 
-static Estimate estimate_any(const char *cpu, const Work *work)
+Estimate estimate_kernel(const char *cpu, const Kernel *k)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].cpu, cpu) == 0)
-            return (Estimate){sum_of(rows[i].n, work), rows[i].error};
-    return (Estimate){.error = -1};
+    Estimate e = {.error = -1};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].cpu, cpu) != 0)
+            continue;
+        const Work work = work_of_kernel(k);
+        e = (Estimate){sum_of(rows[i].n, &work), rows[i].error};
+    }
+    return e;
 }
 
-Estimate estimate_kernel(const char *cpu, const Kernel *k)
+Estimate estimate_time(const char *cpu, const Kernel *k)
 {
     const Work work = work_of_kernel(k);
     for (size_t i = 0; i < sizeof times_of / sizeof *times_of; i++)
         for (size_t j = 0; j < sizeof times / sizeof *times && strcmp(times_of[i].cpu, cpu) == 0; j++)
             if (strcmp(times[j].cpu, times_of[i].as) == 0 && times[j].kind == kind_of(&work))
                 return (Estimate){sum_of(times[j].n, &work), times_of[i].error};
-    return estimate_any(cpu, &work);
+    return estimate_kernel(cpu, k);
 }

@@ -12,12 +12,11 @@ typedef struct Estimate {
                   // the CPU
 } Estimate;
 
-// By the numbers of the kernel's kind (times.def), else by those for all kinds (estimates.def). People are told
-// what ways to compute are compared by.
+// To compare ways to compute: the same numbers for all kernels (estimates.def). That error alone:
+double estimate_error(const char *cpu);
 Estimate estimate_kernel(const char *cpu, const Kernel *k);
-// Are there numbers for the CPU?
-bool estimate_is_known(const char *cpu);
-// The kind's name in times.def.
+// To tell people: other numbers for each kind of kernels (times.def), and the kind's name there.
+Estimate estimate_time(const char *cpu, const Kernel *k);
 const char *estimate_kind(const Kernel *k);
 
 #endif

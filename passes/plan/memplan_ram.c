@@ -214,10 +214,17 @@ static uint64_t macs_of(const Plan *p)
 }
 
 // Without --ram: the plan with the least memory whose time grows by a few per cent, by estimate, if that
-// saves much.
+// saves much. Estimates must be good for that: where device functions do nearly all, or as measured.
+static bool is_estimate_good(const TargetCaps *caps)
+{
+    enum { PERCENT = 10 };
+    const double error = caps->prefers_ints ? estimate_error(caps->cpu_name) : -1;
+    return caps->has_dsp || caps->byte_vectors != BYTE_VECTORS_NONE || (error >= 0 && error <= PERCENT);
+}
+
 static bool may_spare(const Pass *p)
 {
-    return pass_is_serial(p) && p->options->strips == 0 && estimate_is_known(p->options->caps->cpu_name);
+    return pass_is_serial(p) && p->options->strips == 0 && is_estimate_good(p->options->caps);
 }
 
 static void spare(Pass *p, const Saved *saved, LeadMemo *known)
