@@ -123,11 +123,15 @@ static __attribute__((noinline)) void switch_place(Place *from, Place *to, bool 
 
 // --- the launch that runs ------------------------------------------------------------------------
 
+// What a thread does when it does not run. WAIT_NAMED: and more, the number of the barrier.
+typedef enum Wait { WAIT_NOT, WAIT_ENDED, WAIT_BARRIER, WAIT_SWAP, WAIT_NAMED } Wait;
+
 typedef struct Thread {
     Place at;
     uint32_t id[DEVICE_IDS];
-    bool has_begun;              // it has a place where it goes on
-    bool has_ended, is_swapping; // while it waits: for a swap, not a barrier
+    bool has_begun; // it has a place where it goes on
+    uint32_t wait;
+    uint32_t others; // that wait with it, at a barrier with a number
     unsigned char handed[2][SWAP_BYTES]; // by turns: the last value, which others may not have read yet
     uint32_t n_handed;
 } Thread;
@@ -142,20 +146,15 @@ static struct {
     uint32_t n_threads, n_groups;       // of the launch
     uint32_t group_x; // threads of a group
     uint32_t simd;    // threads of a simdgroup
-    uint32_t phase;   // barriers that the group has passed
+    uint32_t phase;   // rounds of the group that ended at a barrier
     uintptr_t stack, stack_end;
-    bool has_barrier;
+    bool has_barrier, is_apart;
     const DeviceRange *written;
     uint32_t n_written;
     char wrong[160];
 } run;
 static uint64_t n_threads, n_accesses;
 uint32_t device_group_x;
-
-// How many threads of a group wait for what.
-typedef struct Round {
-    uint32_t n_ended, n_swapping;
-} Round;
 
 static Thread group[MAX_GROUP];
 static Place scheduler;
@@ -295,7 +294,7 @@ static void thread_main(void)
     Thread *const t = current;
     for (;;) {
         run.fn(run.args, t->id);
-        t->has_ended = true;
+        t->wait = WAIT_ENDED;
         switch_place(&t->at, &scheduler, true);
     }
 }
@@ -305,12 +304,23 @@ const uint32_t *device_thread(void)
     return current->id;
 }
 
-void device_barrier(void)
+static void wait_for(uint32_t what)
 {
     Thread *t = current;
     rlx_assert(t != NULL);
-    t->is_swapping = false;
+    t->wait = what;
     switch_place(&t->at, &scheduler, true);
+}
+
+void device_barrier(void)
+{
+    wait_for(WAIT_BARRIER);
+}
+
+void device_named_barrier(uint32_t number, uint32_t threads)
+{
+    current->others = threads;
+    wait_for(WAIT_NAMED + number);
 }
 
 // Returns, when all threads of the group have handed something, where the others of this turn lie.
@@ -320,8 +330,7 @@ static uint32_t hand(const void *value, uint32_t bytes)
     rlx_assert(t != NULL && bytes <= SWAP_BYTES);
     const uint32_t turn = t->n_handed++ % 2;
     memcpy(t->handed[turn], value, bytes);
-    t->is_swapping = true;
-    switch_place(&t->at, &scheduler, true);
+    wait_for(WAIT_SWAP);
     return turn;
 }
 
@@ -347,21 +356,64 @@ void device_gather(const void *value, uint32_t bytes, void *all)
         memcpy((char *)all + (size_t)i * bytes, first[i].handed[turn], bytes);
 }
 
-// One thread after the other, up to where they wait.
-static Round run_round(uint64_t seed)
+static uint32_t count_waiting(uint32_t first, uint32_t n, uint32_t what)
 {
-    Round r = {0};
+    uint32_t count = 0;
+    for (uint32_t i = first; i < first + n; i++)
+        count += group[i].wait == what;
+    return count;
+}
+
+static void release(uint32_t first, uint32_t n, uint32_t what)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        group[i].wait = group[i].wait == what ? WAIT_NOT : group[i].wait;
+}
+
+// Simdgroups (or all of the group at once) in which all threads hand a value.
+static void release_swaps(void)
+{
+    const uint32_t n = run.is_apart ? run.simd : run.group_x;
+    for (uint32_t first = 0; first < run.group_x; first += n) {
+        const uint32_t count = run.group_x - first < n ? run.group_x - first : n;
+        if (count_waiting(first, count, WAIT_SWAP) == count)
+            release(first, count, WAIT_SWAP);
+    }
+}
+
+// Returns whether there were barriers that are complete.
+static bool release_barriers(void)
+{
+    bool has_any = false;
+    for (uint32_t i = 0, last = WAIT_NOT; i < run.group_x; i++) {
+        const uint32_t what = group[i].wait, all = what == WAIT_BARRIER ? run.group_x : group[i].others;
+        const bool is_seen = what == last; // neighbours mostly wait at the same one
+        last = what;
+        if (is_seen || (what != WAIT_BARRIER && what < WAIT_NAMED) ||
+            count_waiting(0, run.group_x, what) != all)
+            continue;
+        release(0, run.group_x, what);
+        has_any = true;
+    }
+    return has_any;
+}
+
+// One thread after the other of those that wait for nothing, up to where they wait. Returns their number.
+static uint32_t run_round(uint64_t seed)
+{
+    uint32_t n = 0;
     for (uint32_t i = 0; i < run.group_x; i++) {
         Thread *t = &group[pick(i, run.group_x, seed)];
         const bool has_begun = t->has_begun;
+        if (t->wait != WAIT_NOT)
+            continue;
         begin_thread(t);
         t->has_begun = true;
         switch_place(&scheduler, &t->at, has_begun);
-        r.n_ended += current->has_ended;
-        r.n_swapping += !current->has_ended && current->is_swapping;
+        n++;
     }
-    n_threads -= run.group_x;
-    return r;
+    n_threads -= n;
+    return n;
 }
 
 // Alone in its frame: getcontext may return more than once.
@@ -379,9 +431,9 @@ static __attribute__((noinline)) void make_place(Thread *t)
 static void begin_group(void)
 {
     for (uint32_t i = 0; i < run.group_x; i++) {
-        if (!group[i].has_ended)
+        if (group[i].wait != WAIT_ENDED)
             make_place(&group[i]);
-        group[i].has_ended = false;
+        group[i].wait = WAIT_NOT;
         group[i].n_handed = 0;
     }
 }
@@ -389,17 +441,17 @@ static void begin_group(void)
 // All threads of a group, from barrier to barrier.
 static void run_group(uint64_t seed)
 {
-    Round r = {0};
     begin_group();
     n_threads += run.group_x;
-    for (run.phase = 0; r.n_ended == 0 && r.n_swapping % run.group_x == 0; run.phase += r.n_swapping == 0)
-        r = run_round(seed++);
+    for (run.phase = 0; run_round(seed++) != 0; run.phase += release_barriers())
+        release_swaps();
     current = NULL;
-    if (r.n_ended < run.group_x && run.wrong[0] == '\0')
+    const uint32_t n_ended = count_waiting(0, run.group_x, WAIT_ENDED);
+    if (n_ended < run.group_x && run.wrong[0] == '\0')
         snprintf(run.wrong, sizeof run.wrong,
-                 r.n_ended != 0 ? "%u of %u threads of a group have ended while others wait"
-                                : "%u of %u threads of a group hand values while others wait",
-                 r.n_ended != 0 ? r.n_ended : r.n_swapping, run.group_x);
+                 n_ended != 0 ? "%u of %u threads of a group have ended while others wait"
+                              : "%u of %u threads of a group hand values while others wait",
+                 n_ended != 0 ? n_ended : count_waiting(0, run.group_x, WAIT_SWAP), run.group_x);
 }
 
 // Without barriers threads need no stacks of their own.
@@ -440,6 +492,7 @@ const char *device_launch(DeviceKernel fn, void *const *args, const DeviceRange 
     run.written = written;
     run.n_written = n_written;
     run.has_barrier = grid.has_barrier;
+    run.is_apart = grid.is_apart;
     run.wrong[0] = '\0';
     for (uint32_t i = 0; i < n_groups; i++) {
         const uint32_t g = pick(i, (uint32_t)n_groups, seed);

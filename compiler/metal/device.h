@@ -22,6 +22,7 @@ typedef struct DeviceGrid {
     bool has_barrier;    // or hands values from thread to thread
     uint32_t simd;       // threads of a simdgroup
     bool is_beside;      // may run at the same time as the launch before
+    bool is_apart;       // simdgroups hand values whatever others of the group do, as those of CUDA
 } DeviceGrid;
 
 // Memory that a kernel may write.
@@ -45,8 +46,10 @@ extern uint32_t device_group_x;
 
 // Waits for the other threads of the group; called by the shims.
 void device_barrier(void);
+// Waits until `threads` threads of the group wait at barrier `number`.
+void device_named_barrier(uint32_t number, uint32_t threads);
 // Gets the value of another thread of the simdgroup, the one whose number differs by ^ mask. All threads of
-// the group do this together, which orders nothing that they do in memory.
+// the group (is_apart: of the simdgroup) do this together, which orders nothing that they do in memory.
 void device_swap(void *value, uint32_t bytes, uint32_t mask);
 // The number of the thread in its simdgroup, which has DEVICE_MATRIX_SIMD of them for the next: what all of
 // them bring, in the order of their numbers, `bytes` each.

@@ -19,6 +19,7 @@ using std::abs; // C has one of integers only
 
 extern "C" {
 void device_barrier(void);
+void device_named_barrier(uint32_t number, uint32_t threads);
 void device_swap(void *value, uint32_t bytes, uint32_t mask);
 const uint32_t *device_thread(void); // its place in the grid
 extern uint32_t device_group_x;
@@ -34,6 +35,7 @@ struct uint3 {
 #define threadIdx (uint3{device_thread()[0] % device_group_x, 0u, 0u})
 #define blockIdx  (uint3{device_thread()[0] / device_group_x, device_thread()[1], device_thread()[2]})
 #define __syncthreads() device_barrier()
+#define cuda_named_sync device_named_barrier
 
 struct alignas(8) uint2 {
     unsigned x, y;

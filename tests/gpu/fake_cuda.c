@@ -130,7 +130,8 @@ static void run_launch(const Launch *l)
                              l->block,
                              l->function->has_barrier,
                              32,
-                             false};
+                             false,
+                             true};
     for (int i = 0; i < MAX_RANGES; i++)
         if (memory[i].begin != NULL)
             written[n++] = (DeviceRange){memory[i].begin, memory[i].begin + memory[i].bytes};

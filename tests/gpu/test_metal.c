@@ -171,7 +171,7 @@ static bool launch(void *ctx, const PlanKernel *k, void **args)
     const DeviceKernel fn = find_launch(l->job->unit, k->function);
     const KernelGrid g = kernel_grid(k->kernel);
     const uint32_t simd = has_matrices(k->kernel) ? DEVICE_MATRIX_SIMD : l->simd;
-    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), simd, false};
+    const DeviceGrid grid = {{g.threads, 1, 1}, g.group, has_barrier(k->kernel), simd, false, false};
     DeviceRange written[DEVICE_MAX_RANGES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->args.len; i++) {
@@ -247,7 +247,7 @@ static void run_selftest(uint32_t number)
         int out[SELFTEST_THREADS + 1] = {0};
         void *args[] = {out};
         const DeviceRange all = {(char *)out, (char *)(out + SELFTEST_THREADS)};
-        const DeviceGrid grid = {{SELFTEST_THREADS, 1, 1}, 128, i != 3 && i != 4, SIMD, false};
+        const DeviceGrid grid = {{SELFTEST_THREADS, 1, 1}, 128, i != 3 && i != 4, SIMD, false, false};
         const char *wrong =
                        device_launch(find_launch(n_units - 1, selftests[i].kernel), args, &all, 1, grid, i),
                    *wanted = selftests[i].wrong;
