@@ -89,7 +89,7 @@ static void time_runs(rlx_ctx *ctx, int is_cpu)
     CHECK(rlx_set_profile(ctx, &profile) == RLX_OK && rlx_run(ctx) == RLX_OK && profile.runs == 1);
     for (i = 0; i < ctx->model->n_kernels; i++)
         sum += ticks[i];
-    CHECK(sum >= 3 && sum <= 2 * BOTH_KERNELS);
+    CHECK(sum >= (is_cpu ? 3 : 1) && sum <= 2 * BOTH_KERNELS); // a device may do all in one launch
     CHECK(rlx_set_profile(ctx, NULL) == RLX_OK);
 }
 
