@@ -74,9 +74,11 @@ static bool is_channels_last(const Graph *g, NodeId x, bool *is_split)
 
 static bool read_norm(const Graph *g, const Node *n, Norm *out)
 {
+    if (!is_norm(n, NULL))
+        return false;
     const Shape *s = graph_node(g, n->src[0])->shape;
     bool is_split = false;
-    if (!is_norm(n, NULL) || !shape_is_const(s) || shape_numel(s) == 0 ||
+    if (!shape_is_const(s) || shape_numel(s) == 0 ||
         (n->dtype != DTYPE_f32 && !k_is_half(n->dtype)))
         return false;
     *out = (Norm){.x = n->src[0], .has_mean = is_norm(n, "norm")};
