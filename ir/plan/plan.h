@@ -137,6 +137,17 @@ typedef struct PlanArg {
     uint32_t move; // 0, or 1 + index in PlanLoop.moves of the loop around: where its address is read
 } PlanArg;
 
+// Do two kernels touch bytes of a buffer through them that one of both writes?
+static inline bool plan_args_meet(const PlanArg *a, const PlanArg *b)
+{
+    return a->buf == b->buf && (a->is_written || b->is_written) && a->begin < b->end && b->begin < a->end;
+}
+
+static inline uint64_t plan_round_up(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
 // A strided copy of one value: what views that are none, parts of concats that could not be placed, outputs
 // and states need.
 typedef struct PlanCopy {

@@ -173,8 +173,8 @@ static uint64_t place_own(const Layers *l, uint64_t at)
         PlanBuffer *own = &l->plan->buffers.data[b];
         if (!l->is_own[b])
             continue;
-        own->offset = (at + own->align - 1) / own->align * own->align;
-        at = own->offset + (own->bytes + own->align - 1) / own->align * own->align;
+        own->offset = plan_round_up(at, own->align);
+        at = own->offset + plan_round_up(own->bytes, own->align);
     }
     return at;
 }
@@ -211,7 +211,7 @@ static void share_constant(Pool *s, PlanBuffer *b, uint32_t user, bool is_larges
         return;
     }
     if (!is_largest) {
-        b->offset = (s->end + b->align - 1) / b->align * b->align;
+        b->offset = plan_round_up(s->end, b->align);
         s->end = (b->offset + b->bytes + 63) / 64 * 64;
     }
     if (!is_known)

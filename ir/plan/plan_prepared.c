@@ -79,7 +79,7 @@ static void place(Places *s, Plan *p, const Identity *made)
         PlanBuffer *buf = &p->buffers.data[b];
         if (buf->region != REGION_PREPARED || map_get(&s->of, &made[b], sizeof made[b], &buf->offset))
             continue;
-        buf->offset = (s->end + buf->align - 1) / buf->align * buf->align;
+        buf->offset = plan_round_up(s->end, buf->align);
         s->end = (buf->offset + buf->bytes + 63) / 64 * 64;
         map_put(s->arena, &s->of, &made[b], sizeof made[b], buf->offset);
     }

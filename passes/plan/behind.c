@@ -24,18 +24,12 @@ typedef struct Behind {
 
 // --- which kernels -------------------------------------------------------------------------------
 
-static int64_t raw_bytes(const Kernel *k, int64_t parts)
-{
-    enum { UNIT = 128 };
-    return ((int64_t)k->shared_bytes + UNIT - 1) / UNIT * UNIT * parts;
-}
-
 static bool has_room(const Behind *s, const Kernel *k, int64_t parts)
 {
     const TargetCaps *caps = s->plan->caps;
     BodyShared all = {.n = 0};
     const int64_t half = (int64_t)caps->shared_bytes / 2; // beside arrays of other types
-    return raw_bytes(k, parts) <= half && body_share(&all, k, parts, half);
+    return body_raw_bytes(k) * parts <= half && body_share(&all, k, parts, half);
 }
 
 // Groups of a kernel that run at once. 0: it cannot be among others.
@@ -73,6 +67,11 @@ static double longer(const Behind *s, uint32_t i)
            kernel_reads(k) * threads / 32 / accesses_rate;
 }
 
+static int64_t raw_of(const Behind *s, uint32_t i)
+{
+    return body_raw_bytes(s->plan->kernels.data[i].kernel) * s->parts[i];
+}
+
 static void choose(Behind *s, uint32_t i, int64_t most)
 {
     const PlanKernel *pk = &s->plan->kernels.data[i];
@@ -94,12 +93,9 @@ static bool must_wait(const Plan *p, uint32_t from, uint32_t to)
     const PlanKernel *b = &p->kernels.data[to];
     for (uint32_t i = from; i < to; i++)
         for (uint32_t x = 0; x < p->kernels.data[i].args.len; x++)
-            for (uint32_t y = 0; y < b->args.len; y++) {
-                const PlanArg *a = &p->kernels.data[i].args.data[x], *c = &b->args.data[y];
-                if (a->buf == c->buf && (a->is_written || c->is_written) && a->begin < c->end &&
-                    c->begin < a->end)
+            for (uint32_t y = 0; y < b->args.len; y++)
+                if (plan_args_meet(&p->kernels.data[i].args.data[x], &b->args.data[y]))
                     return true;
-            }
     return false;
 }
 
@@ -171,14 +167,10 @@ static void add_body(const Behind *s, PlanKernel *to, uint32_t i, const BodyShar
 
 static void take_over(const Behind *s, PlanKernel *to, const PlanKernel *from)
 {
-    for (uint32_t j = 0; j < from->body.len; j++)
-        vec_push(s->plan->arena, &to->body, from->body.data[j]);
-    to->flops += from->flops;
-    to->macs += from->macs;
-    to->kernel->comment = to->kernel->comment == NULL
-                              ? from->kernel->comment
-                              : arena_printf(to->kernel->arena, "%s; %s", to->kernel->comment,
-                                             from->kernel->comment);
+    Kernel *k = to->kernel;
+    const char *comment = from->kernel->comment;
+    body_take_over(s->plan->arena, to, from);
+    k->comment = k->comment == NULL ? comment : arena_printf(k->arena, "%s; %s", k->comment, comment);
 }
 
 // Kernels [first, end) as one.
@@ -196,7 +188,7 @@ static PlanKernel joined_kernel(const Behind *s, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         const Kernel *from = kernels[i].kernel;
         body_share(&shared, from, s->parts[i], INT64_MAX);
-        raw = raw_bytes(from, s->parts[i]) > raw ? raw_bytes(from, s->parts[i]) : raw;
+        raw = raw_of(s, i) > raw ? raw_of(s, i) : raw;
         take_over(s, &to, &kernels[i]);
     }
     k->shared_bytes = (uint32_t)raw;
@@ -229,7 +221,7 @@ static bool fits(const Behind *s, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         const PlanKernel *pk = &s->plan->kernels.data[i];
         params += pk->args.len;
-        raw = raw_bytes(pk->kernel, s->parts[i]) > raw ? raw_bytes(pk->kernel, s->parts[i]) : raw;
+        raw = raw_of(s, i) > raw ? raw_of(s, i) : raw;
         if (!body_share(&all, pk->kernel, s->parts[i], most - raw))
             return false;
     }

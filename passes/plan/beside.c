@@ -14,7 +14,7 @@ enum { WINDOW = 64, MAX_JOINED = 32 };
 typedef struct Beside {
     Plan *plan;
     Arena *scratch;
-    BodyGrid *grid;      // by kernel
+    BodyGrid *grid;  // by kernel
     uint32_t *level; // by kernel
     bool *is_gone;   // by kernel: it is part of an earlier one
 } Beside;
@@ -27,8 +27,7 @@ static bool in_conflict(const Plan *p, const PlanKernel *a, const PlanKernel *b)
     for (uint32_t i = 0; i < a->args.len; i++)
         for (uint32_t j = 0; j < b->args.len; j++) {
             const PlanArg *x = &a->args.data[i], *y = &b->args.data[j];
-            if (x->buf == y->buf && (x->is_written || y->is_written) && x->begin < y->end &&
-                y->begin < x->end && !parts_are_apart(p, a, x, b, y))
+            if (plan_args_meet(x, y) && !parts_are_apart(p, a, x, b, y))
                 return true;
         }
     return false;
@@ -49,8 +48,8 @@ static uint32_t level_behind(const Plan *p, const Touches *t, const Touch *to)
     uint32_t level = to->level;
     for (uint32_t i = 0; i < t->len; i++) {
         const Touch *x = &t->data[i];
-        if ((x->arg->is_written || a->is_written) && x->arg->begin < a->end && a->begin < x->arg->end &&
-            level <= x->level && !parts_are_apart(p, &kernels[x->kernel], x->arg, &kernels[to->kernel], a))
+        if (plan_args_meet(x->arg, a) && level <= x->level &&
+            !parts_are_apart(p, &kernels[x->kernel], x->arg, &kernels[to->kernel], a))
             level = x->level + 1;
     }
     return level;
@@ -191,8 +190,10 @@ static Kernel *kernel_of(const Beside *s, const uint32_t *joined, uint32_t n)
     if (group != 0)
         k_set_group(to, group);
     BodyShared shared = {.n = 0};
-    for (uint32_t i = 0; i < n; i++)
-        rlx_assert(body_share(&shared, kernels[joined[i]].kernel, 1, INT64_MAX));
+    for (uint32_t i = 0; i < n; i++) {
+        const bool has_place = body_share(&shared, kernels[joined[i]].kernel, 1, INT64_MAX);
+        rlx_assert(has_place);
+    }
     body_make_shared(&shared, to);
     const KRef at = group != 0 ? k_for_group(to, total, "part") : k_loop(to, total, KFOR_PARALLEL, "part");
     for (uint32_t i = 0; i < n; i++) {
@@ -225,10 +226,7 @@ static void join(Beside *s, const uint32_t *joined, uint32_t n)
         const PlanKernel *k = &kernels[joined[i]];
         for (uint32_t j = 0; j < k->args.len; j++)
             vec_push(s->plan->arena, &first->args, k->args.data[j]);
-        for (uint32_t j = 0; j < k->body.len; j++)
-            vec_push(s->plan->arena, &first->body, k->body.data[j]);
-        first->flops += k->flops;
-        first->macs += k->macs;
+        body_take_over(s->plan->arena, first, k);
         s->is_gone[joined[i]] = true;
     }
 }

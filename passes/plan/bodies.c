@@ -136,6 +136,11 @@ bool body_has_shared(const Kernel *k)
     return k->shared_bytes != 0;
 }
 
+int64_t body_raw_bytes(const Kernel *k)
+{
+    return ((int64_t)k->shared_bytes + RAW_UNIT - 1) / RAW_UNIT * RAW_UNIT;
+}
+
 bool body_share(BodyShared *all, const Kernel *k, int64_t parts, int64_t room)
 {
     bool taken[BODY_MAX_SHARED] = {false};
@@ -240,10 +245,9 @@ static KRef part_of(Kernel *to, const BodyCopy *c, const KInst *n)
         return 0;
     if (n->kind == KI_thread)
         return k_expr(to, "$ % #", k_thread(to), threads);
-    if (n->kind == KI_call && kdev_of(n) == KDEV_shared_begin) {
-        const int64_t bytes = ((int64_t)c->from->shared_bytes + RAW_UNIT - 1) / RAW_UNIT * RAW_UNIT;
-        return k_expr(to, "$ + $ * #", k_call(to, KDEV_shared_begin, 0, 0, 0), c->part, bytes);
-    }
+    if (n->kind == KI_call && kdev_of(n) == KDEV_shared_begin)
+        return k_expr(to, "$ + $ * #", k_call(to, KDEV_shared_begin, 0, 0, 0), c->part,
+                      body_raw_bytes(c->from));
     if (n->kind != KI_barrier)
         return 0;
     k_device(to, KDEV_named_sync, k_expr(to, "$ + 1", c->part), k_index(to, threads));
@@ -281,4 +285,12 @@ void body_copy(Arena *scratch, Kernel *to, const BodyCopy *c)
             move_to_part(to, c, &n, r);
         map[r] = k_append(to, &n);
     }
+}
+
+void body_take_over(Arena *a, PlanKernel *to, const PlanKernel *from)
+{
+    for (uint32_t i = 0; i < from->body.len; i++)
+        vec_push(a, &to->body, from->body.data[i]);
+    to->flops += from->flops;
+    to->macs += from->macs;
 }

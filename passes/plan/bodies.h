@@ -33,6 +33,8 @@ typedef struct BodyShared {
 } BodyShared;
 
 bool body_has_shared(const Kernel *k);
+// What a kernel uses without an array, of each of several parts of a group.
+int64_t body_raw_bytes(const Kernel *k);
 // Makes room for the arrays of a kernel, `parts` times each. False: that is too much.
 bool body_share(BodyShared *all, const Kernel *k, int64_t parts, int64_t room);
 // The arrays, in the kernel that has the bodies. Memory without an array (Kernel.shared_bytes) comes after
@@ -51,6 +53,8 @@ typedef struct BodyCopy {
 } BodyCopy;
 
 void body_copy(Arena *scratch, Kernel *to, const BodyCopy *c);
+// Nodes and operations of a kernel become those of the one that gets its body.
+void body_take_over(Arena *a, PlanKernel *to, const PlanKernel *from);
 // May a body be copied with `part`: into groups of other threads than its own?
 bool body_can_be_part(const Kernel *k);
 

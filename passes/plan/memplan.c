@@ -10,17 +10,12 @@ enum { STAGED_ALIGN = 256, STAGED_PAD = 64 };
 // requests where they begin with one. Buffers that are smaller are left where they are.
 enum { GPU_ALIGN = 256 };
 
-static uint64_t align_to(uint64_t n, uint64_t align)
-{
-    return (n + align - 1) / align * align;
-}
-
 // Regions that another one begins behind are whole lines, too.
 static void align_regions(Plan *p)
 {
     static const Region before[] = {REGION_STATE, REGION_WEIGHTS};
     for (uint32_t i = 0; i < sizeof before / sizeof *before; i++)
-        p->region_bytes[before[i]] = align_to(p->region_bytes[before[i]], GPU_ALIGN);
+        p->region_bytes[before[i]] = plan_round_up(p->region_bytes[before[i]], GPU_ALIGN);
 }
 
 static void align_buffers(Plan *p)
@@ -128,8 +123,8 @@ static void place_staged(Planner *m, BufId b)
         return;
     m->is_staged[b] = false; // once
     PlanBuffer *buf = planner_buffer(m, b);
-    buf->offset = align_to(*end, buf->align);
-    *end = buf->offset + align_to(buf->bytes, STAGED_PAD);
+    buf->offset = plan_round_up(*end, buf->align);
+    *end = buf->offset + plan_round_up(buf->bytes, STAGED_PAD);
 }
 
 // Behind all else in the arena, so that few copies move all of it.
@@ -137,9 +132,9 @@ static void place_exchanged(Planner *m)
 {
     Plan *p = m->plan;
     uint64_t *end = &p->region_bytes[REGION_ARENA];
-    *end = p->gpu.staged = align_to(*end, STAGED_ALIGN);
+    *end = p->gpu.staged = plan_round_up(*end, STAGED_ALIGN);
     if (p->page != 0)
-        *end += align_to(planner_buffer(m, p->page)->bytes, STAGED_PAD);
+        *end += plan_round_up(planner_buffer(m, p->page)->bytes, STAGED_PAD);
     memplan_for_exchanged(m, place_staged);
     p->arena_lower_bound += *end - p->gpu.staged;
 }
@@ -157,8 +152,8 @@ static void place_region(Planner *m, Region region)
             continue;
         if (is_close && buf->align > WORDS)
             buf->align = WORDS;
-        buf->offset = align_to(next, buf->align);
-        next = buf->offset + align_to(buf->bytes, buf->align);
+        buf->offset = plan_round_up(next, buf->align);
+        next = buf->offset + plan_round_up(buf->bytes, buf->align);
     }
     m->plan->region_bytes[region] = next;
 }

@@ -40,11 +40,6 @@ typedef struct Search {
     uint64_t most; // bytes in all banks together (--ram); 0: what they have
 } Search;
 
-static uint64_t align_to(uint64_t n, uint64_t align)
-{
-    return (n + align - 1) / align * align;
-}
-
 // --- one bank ------------------------------------------------------------------------------------
 
 static uint32_t take_items(Search *s, uint32_t bank)
@@ -74,10 +69,10 @@ static uint64_t side_by_side(Search *s, uint32_t n)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < n; i++) {
-        s->some[i].offset = align_to(end, s->some[i].align);
+        s->some[i].offset = plan_round_up(end, s->some[i].align);
         end = s->some[i].offset + s->some[i].size;
     }
-    return align_to(end, BLOCK / 8); // words, which the text of C has
+    return plan_round_up(end, BLOCK / 8); // words, which the text of C has
 }
 
 // What the bank takes with the units that are in it: an estimate that is never too low.
@@ -95,7 +90,7 @@ static uint64_t bytes_of(Search *s, uint32_t bank)
     if (n != 0 && r.arena > room)
         memplan_overlap(s->m, &s->scratch, room != 0 ? room : 1, s->some, n, &r);
     arena_reset(&s->scratch);
-    return state == 0 ? r.arena : align_to(r.arena, BLOCK) + state;
+    return state == 0 ? r.arena : plan_round_up(r.arena, BLOCK) + state;
 }
 
 // --- all banks -----------------------------------------------------------------------------------
@@ -107,7 +102,7 @@ static Cost cost_of(const Search *s)
     for (uint32_t i = 0; i < s->n_banks; i++) {
         const uint32_t b = s->order[i];
         c.lacking += s->bytes[b] > s->banks[b].size ? s->bytes[b] - s->banks[b].size : 0;
-        all += align_to(s->bytes[b], BLOCK);
+        all += plan_round_up(s->bytes[b], BLOCK);
     }
     c.lacking += s->most != 0 && all > s->most ? all - s->most : 0;
     for (uint32_t u = 0; u < s->n_units; u++)
@@ -369,7 +364,7 @@ static uint64_t settle(Search *s, PlaceItem *items, uint32_t bank, uint64_t base
         b->traffic += buf->traffic;
     }
     b->traffic += s->units[STATE].bank == bank ? s->units[STATE].traffic : 0;
-    return align_to(base + r.arena, BLOCK);
+    return plan_round_up(base + r.arena, BLOCK);
 }
 
 static uint64_t end_of_arena(const Search *s)
@@ -472,7 +467,7 @@ static Search search_of_weights(Planner *m)
             continue;
         unit_of[n] = n;
         ids[n] = b;
-        items[n++] = (PlaceItem){.size = align_to(buf->bytes, buf->align), .align = buf->align};
+        items[n++] = (PlaceItem){.size = plan_round_up(buf->bytes, buf->align), .align = buf->align};
     }
     Search s = search_of(m, items, ids, n);
     s.unit_of = unit_of;
@@ -498,7 +493,7 @@ static uint64_t settle_weights(Search *s, uint32_t bank, uint64_t base)
         buf->offset = base + s->some[i].offset;
         b->traffic += buf->traffic;
     }
-    return align_to(base + b->bytes, BLOCK);
+    return plan_round_up(base + b->bytes, BLOCK);
 }
 
 static void settle_weights_cost(Search *s)
@@ -536,7 +531,7 @@ void memplan_begin_banks(const Pass *p)
 
 static uint64_t lack_of(const PlanBank *b)
 {
-    const uint64_t all = b->state != 0 ? align_to(b->bytes, BLOCK) + b->state : b->bytes;
+    const uint64_t all = b->state != 0 ? plan_round_up(b->bytes, BLOCK) + b->state : b->bytes;
     return all > b->size ? all - b->size : 0;
 }
 

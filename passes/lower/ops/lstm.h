@@ -91,6 +91,14 @@ static inline bool lstm_is_last(const Lstm *m, uint8_t phase)
     return phase + 1 == m->cell->phases;
 }
 
+// What numbers of f32 have beyond the 16-bit ones that they were rounded to; 0 of an infinite one.
+static inline KRef lstm_rest(Kernel *k, KRef value, KRef rounded, uint8_t lanes)
+{
+    const KRef rest = k_sub(k, value, k_cast(k, rounded, DTYPE_f32));
+    const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), lanes);
+    return k_select(k, k_eq(k, rest, rest), rest, zero);
+}
+
 // Elements of the sums of one step of an entry.
 static inline int64_t lstm_sums(const Lstm *m)
 {

@@ -163,7 +163,6 @@ static KRef row_of_plane(Kernel *k, const LstmStep *s, uint32_t e, int64_t plane
     return k_expr(k, "($ * # + #) * # + ($ + #)", s->dir, m->planes, plane, m->batch, s->entry, e);
 }
 
-// The second number of an infinite value is 0.
 void lstm_matrix_keep(Lower *l, const LstmStep *s, uint32_t e, KRef unit, KRef value)
 {
     Kernel *k = l->k;
@@ -172,11 +171,8 @@ void lstm_matrix_keep(Lower *l, const LstmStep *s, uint32_t e, KRef unit, KRef v
         const KRef at = k_expr(k, "$ * # + $", row_of_plane(k, s, e, p), m->padded, unit);
         const KRef part = k_cast(k, value, DTYPE_bf16);
         k_store(k, m->halves, at, part, m->lanes);
-        if (p + 1 == m->planes)
-            break;
-        const KRef rest = k_sub(k, value, k_cast(k, part, DTYPE_f32));
-        const KRef zero = k_splat(k, k_number(k, DTYPE_f32, 0), m->lanes);
-        value = k_select(k, k_eq(k, rest, rest), rest, zero);
+        if (p + 1 < m->planes)
+            value = lstm_rest(k, value, part, m->lanes);
     }
 }
 

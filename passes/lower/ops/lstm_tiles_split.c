@@ -36,14 +36,6 @@ bool rnn_may_split(const Lower *l, const Lstm *m)
     return lower_node(l, m->x)->dtype == DTYPE_f32 && m->sums != 0 && !m->is_relu && are_small(l, m->r);
 }
 
-// What the first number lacks; 0 of an infinite value.
-static KRef rest_of(const Tiles *n, KRef value, KRef first)
-{
-    Kernel *k = n->k;
-    const KRef rest = k_sub(k, value, k_cast(k, first, DTYPE_f32));
-    return k_select(k, k_eq(k, rest, rest), rest, k_number(k, DTYPE_f32, 0));
-}
-
 // What a single number of f16 does not hold is NaN there. Of two, both are infinite then, with other signs.
 static KRef held(const Tiles *n, KRef value)
 {
@@ -67,7 +59,7 @@ void rnn_store_hidden(const Tiles *n, KRef which, KRef entry, KRef unit, KRef va
     k_store(k, n->hidden, index, first, 1);
     if (n->planes > 1)
         k_store(k, n->hidden, k_expr(k, "$ + #", index, n->padded),
-                k_cast(k, rest_of(n, value, first), n->type), 1);
+                k_cast(k, lstm_rest(k, value, first, 1), n->type), 1);
 }
 
 // Element `from` of a row of f32 at `base`, scaled; 0 behind its end.
@@ -92,7 +84,7 @@ void rnn_fetch_split(const Tiles *n, NodeId id, const KRef *place, KRef to, KRef
             const KRef from = k_expr(k, "$ + #", place[1], 2 * i + j);
             const KRef value = held(n, scaled_weight(n, id, place[0], from));
             first[j] = k_cast(k, k_cast(k, value, DTYPE_f16), DTYPE_f32);
-            rest[j] = rest_of(n, value, first[j]);
+            rest[j] = lstm_rest(k, value, first[j], 1);
         }
         k_astore(k, to, k_expr(k, "$ + #", at, i), k_call(k, KDEV_pack_f16, first[0], first[1], 0));
         if (n->planes > 1)
