@@ -26,7 +26,7 @@ SAME = {"comment": "", "made": "made", "out": "said", "err": "warned", "status":
 TEST = """import os, subprocess, sys, tempfile, time
 with open(sys.argv[2] + ".runs", "a") as f:
     f.write("x")
-sum(range(5 * 10 ** 6))
+sum(range(10 ** 7))
 with tempfile.TemporaryDirectory() as folder:
     model = os.path.join(folder, "a model")
     for text in "one", "two":
