@@ -466,6 +466,10 @@ NodeId onnx_list_entry(OnnxNode *n, NodeId list, uint32_t k);
 // Slice and Tile by numbers that the model computes (onnx_open.c). False: all are known.
 bool onnx_slice_open(OnnxNode *n, NodeId x, NodeId *out);
 bool onnx_tile_open(OnnxNode *n, NodeId x, NodeId *out);
+// The number that a node has: casts, other ranks and slices of one number do not change it.
+NodeId onnx_number_of(const Graph *g, NodeId id);
+// Is it a number + 1? *less: that number.
+bool onnx_is_one_more(const Graph *g, NodeId id, NodeId *less);
 // Is `end` written as start + 1, or as the smaller one of that and a size, as exporters write assignments to
 // one row? Then the run must take one element, `count` of them.
 bool onnx_takes_one(OnnxNode *n, NodeId start, NodeId end);

@@ -129,17 +129,6 @@ bool onnx_count_trips(OnnxModel *m, const Graph *outside, Graph *body, const Nod
 
 // --- counters that end at a size ---
 
-// What a node is a copy of: casts and other ranks of one number do not change it.
-static NodeId same_number(const Graph *g, NodeId id)
-{
-    const Node *n = graph_node(g, id);
-    while (n->op == OP_cast || n->op == OP_reshape) {
-        id = n->src[0];
-        n = graph_node(g, id);
-    }
-    return id;
-}
-
 // Which carried value an input is; -1: none.
 static int64_t find_carried(const Graph *body, NodeId id, uint32_t n_carried)
 {
@@ -147,18 +136,6 @@ static int64_t find_carried(const Graph *body, NodeId id, uint32_t n_carried)
         if (body->inputs.data[2 + i] == id)
             return i;
     return -1;
-}
-
-static bool is_one_more(const Graph *body, NodeId id, NodeId *counter)
-{
-    const Node *n = graph_node(body, id);
-    double step = 0;
-    for (uint32_t i = 0; n->op == OP_add && i < 2; i++)
-        if (node_is_scalar_const(body, same_number(body, n->src[i]), &step) && step == 1) {
-            *counter = same_number(body, n->src[1 - i]);
-            return true;
-        }
-    return false;
 }
 
 static bool is_zero(OnnxNode *n, const OnnxValue *v)
@@ -173,22 +150,22 @@ enum { MAX_COUNTED = 1 << 24 };
 bool onnx_count_to_size(OnnxNode *outside, const Graph *body, const OnnxUnroll *u, Dim *trips)
 {
     rlx_assert(body->outputs.len > u->n_carried && body->inputs.len >= 2 + u->n_carried);
-    const Node *less = graph_node(body, same_number(body, body->outputs.data[0].node));
+    const Node *less = graph_node(body, onnx_number_of(body, body->outputs.data[0].node));
     if (less->op != OP_lt && less->op != OP_gt)
         return false;
     const bool is_lt = less->op == OP_lt;
-    const NodeId next = same_number(body, less->src[is_lt ? 0 : 1]);
-    const NodeId limit = same_number(body, less->src[is_lt ? 1 : 0]);
+    const NodeId next = onnx_number_of(body, less->src[is_lt ? 0 : 1]);
+    const NodeId limit = onnx_number_of(body, less->src[is_lt ? 1 : 0]);
     NodeId counter = 0;
     OnnxDims size;
     int64_t least = 0, most = 0;
-    if (!is_one_more(body, next, &counter))
+    if (!onnx_is_one_more(body, next, &counter))
         return false;
     const int64_t at = find_carried(body, counter, u->n_carried);
     const int64_t to = find_carried(body, limit, u->n_carried);
     if (at < 0 || to < 0 || !is_zero(outside, &u->carried[at]) ||
-        same_number(body, body->outputs.data[1 + at].node) != next ||
-        same_number(body, body->outputs.data[1 + to].node) != limit ||
+        onnx_number_of(body, body->outputs.data[1 + at].node) != next ||
+        onnx_number_of(body, body->outputs.data[1 + to].node) != limit ||
         !onnx_value_dims(outside->scope, &u->carried[to], &size) || size.n != 1)
         return false;
     dim_range(outside->graph->dims, size.dim[0], &least, &most);

@@ -33,39 +33,45 @@ static NodeId count_steps(OnnxNode *n, NodeId start, NodeId end, int64_t step)
     return onnx_op2(n, OP_div, onnx_op2(n, OP_add, least, whole(n, by - 1)), whole(n, by));
 }
 
-// The number that a node has: casts, other ranks and slices of one number do not change it.
-static NodeId number_of(const OnnxNode *n, NodeId id)
+NodeId onnx_number_of(const Graph *g, NodeId id)
 {
-    const Node *node = graph_node(n->graph, id);
-    while (node->op == OP_cast || node->op == OP_reshape || node->op == OP_squeeze ||
-           node->op == OP_unsqueeze || node->op == OP_slice) {
-        const Shape *s = onnx_shape(n, node->src[0]);
+    const Node *n = graph_node(g, id);
+    while (n->op == OP_cast || n->op == OP_reshape || n->op == OP_squeeze || n->op == OP_unsqueeze ||
+           n->op == OP_slice) {
+        const Shape *s = graph_node(g, n->src[0])->shape;
         if (!shape_is_const(s) || shape_numel(s) != 1)
             break;
-        id = node->src[0];
-        node = graph_node(n->graph, id);
+        id = n->src[0];
+        n = graph_node(g, id);
     }
     return id;
+}
+
+bool onnx_is_one_more(const Graph *g, NodeId id, NodeId *less)
+{
+    const Node *n = graph_node(g, id);
+    double step = 0;
+    for (uint32_t i = 0; n->op == OP_add && i < 2; i++)
+        if (node_is_scalar_const(g, onnx_number_of(g, n->src[i]), &step) && step == 1) {
+            *less = onnx_number_of(g, n->src[1 - i]);
+            return true;
+        }
+    return false;
 }
 
 bool onnx_takes_one(OnnxNode *n, NodeId start, NodeId end)
 {
     if (n->failed)
         return false;
-    const NodeId from = number_of(n, start);
-    NodeId bound[2] = {number_of(n, end)};
-    const Node *least = graph_node(n->graph, bound[0]);
-    const bool is_least = least->op == OP_min;
-    for (uint32_t i = 0; i < 2 && is_least; i++)
-        bound[i] = number_of(n, least->src[i]);
-    for (uint32_t i = 0; i < (is_least ? 2 : 1); i++) {
-        const Node *sum = graph_node(n->graph, bound[i]);
-        double one = 0;
-        for (uint32_t k = 0; sum->op == OP_add && k < 2; k++)
-            if (number_of(n, sum->src[k]) == from &&
-                node_is_scalar_const(n->graph, number_of(n, sum->src[1 - k]), &one) && one == 1)
-                return true;
-    }
+    const Graph *g = n->graph;
+    const NodeId from = onnx_number_of(g, start), to = onnx_number_of(g, end);
+    const Node *least = graph_node(g, to);
+    NodeId less = 0;
+    if (least->op != OP_min)
+        return onnx_is_one_more(g, to, &less) && less == from;
+    for (uint32_t i = 0; i < 2; i++)
+        if (onnx_is_one_more(g, onnx_number_of(g, least->src[i]), &less) && less == from)
+            return true;
     return false;
 }
 
