@@ -184,17 +184,20 @@ def others(folder):
 def searched(folder):
     """GPUs search many logits for the best token in parts, those of a prime number of tokens too."""
     path, model = pathlib.Path(folder, "m.gguf"), models.llama()
-    for vocabulary, most_bytes in ((2048, 12000), (2053, 15000)):  # 41064 with a part for each token
+    for vocabulary, most_bytes in ((2048, 10000), (2053, 15000)):  # 41064 with a part for each token
         content = numpy.zeros(vocabulary * model.size["width"], "f4").tobytes()
         tensors = [(name, (vocabulary, *shape[1:]), kind, content)
                    if name in ("token_embd.weight", "output.weight") else (name, shape, kind, own)
                    for name, shape, kind, own in model.tensors]
         path.write_bytes(gguf_file.make(model.entries, tensors))
         text = run("inspect", str(path), "--target", "metal", "--context", "48", "--json").stdout
-        found = [kernel["bytes"] for kernel in json.loads(text)["kernels"]
-                 if "argmax" in kernel["name"] or "reduce_max" in kernel["name"]]
+        kernels = [(kernel["nodes"], kernel["bytes"]) for kernel in json.loads(text)["kernels"]]
+        largest = [(int(number), read) for nodes, read in kernels
+                   for number in re.findall(r"%(\d+) = reduce_max", nodes)]
+        found = [read for nodes, read in kernels if "argmax" in nodes]
+        found += [read for _, read in sorted(largest)[:1]]  # those behind it are of the list of the best
         print(f"# {vocabulary} tokens: {found} bytes", flush=True)
-        if len(found) == 0 or max(found) > most_bytes:
+        if len(found) < 2 or max(found) > most_bytes:
             return False
     return True
 

@@ -106,12 +106,19 @@ static void test_data(rlx_ctx *ctx)
     CHECK(left > 0 && rlx_buffer_data(ctx, 0) == NULL && rlx_buffer_data(NULL, 1) == NULL);
 }
 
+#ifdef RLX_CUDA_FILL // small kernels become one launch there
+enum { FEW_LAUNCHES = 0 };
+#else
+enum { FEW_LAUNCHES = 3 };
+#endif
+
 static void test_counts(const rlx_ctx *ctx)
 {
     const rlx_tables *t = rlx_tables_of(ctx);
     const rlx_counts *n = &t->counts;
     uint32_t i, launched = 0;
-    CHECK(n->launches >= 1 && n->groups >= 1 && n->groups <= n->launches && n->largest_group <= n->launches);
+    CHECK(n->launches > FEW_LAUNCHES && n->groups >= 1 && n->groups <= n->launches);
+    CHECK(n->largest_group <= n->launches);
     CHECK(n->groups == n->barriers + 1 && n->split == 0);
     for (i = 0; i < PLAN_KERNELS; i++) {
         CHECK(t->grids[i].groups >= 1 && t->grids[i].threads >= 1); // the model has no loops
