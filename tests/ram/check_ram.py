@@ -30,12 +30,14 @@ from check_ops import read_npy  # noqa: E402
 RLXC = os.path.abspath(sys.argv[1])
 CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imc", "rv32imafcv")  # one for a random network
 NETWORKS = ROOT / "../shared/models/mlperf_tiny"
-# With --ram, for every CPU; without it, by CPU; and the least for each.
+# With --ram, for every CPU; without it, by CPU; and the least for each, of which keyword spotting takes less
+# on CPUs with products of halfwords or vectors.
 LIMITS = {"kws_ref_model": 8512, "vww_96_int8": 27756, "pretrainedResnet_quant": 17500, "ad01_int8": 768}
 PLAIN = {"cortex-m4": (8392, 27748, 17024, 760), "cortex-m3": (8544, 27794, 17056, 792),
          "cortex-m0plus": (8532, 39265, 34468, 780), "rv32imc": (8576, 28236, 17088, 792),
          "cortex-m55": (9024, 40000, 16448, 768), "rv32imafcv": (8512, 27848, 17024, 768)}
 LEAST = (5418, 27748, 15872, 764)
+LEAST_OF_KEYWORDS = {"cortex-m4": 5040, "cortex-m55": 4912, "rv32imafcv": 4976}
 # An odd pixel was added to its residual twice (192); a group read by words what it makes (the others).
 FOUND = {192: "cortex-m4", 1011: "rv32imc", 3005: "cortex-m55"}
 TIME_LIMIT = 300
@@ -353,7 +355,8 @@ def check_network(cpu, at):
             assert cases and found == wanted, f"other results than LiteRT's, {arena} bytes"
             taken.append(arena)
         assert taken[0] <= PLAIN[cpu][at], f"{taken[0]} bytes, {PLAIN[cpu][at]} are promised"
-        assert fewest <= LEAST[at], f"{fewest} bytes, {LEAST[at]} are promised with --ram"
+        promised = LEAST_OF_KEYWORDS.get(cpu, LEAST[at]) if at == 0 else LEAST[at]
+        assert fewest <= promised, f"{fewest} bytes, {promised} are promised with --ram"
         assert taken[2] == fewest, f"{taken[2]} bytes, where {fewest} were said to be the least"
         return f"{taken[0]} bytes, {taken[1]} with --ram {limit}, {fewest} at least"
 
