@@ -143,9 +143,10 @@ def quantised():
     for dirs, dtype, columns in ((1, np.int8, False), (2, np.uint8, False), (1, np.int8, True)):
         scales = [np.full((dirs, 24) if columns else dirs, v, np.float32) for v in (0.004, 0.005)]
         zeros = [np.full(scales[0].shape, v, dtype) for v in ((0, 0) if columns else (3, 100))]
+        matrix = weights if dtype == np.int8 else bytes_of
         name = f"dynamic_quantize_lstm_{dirs}_{np.dtype(dtype)}{'_columns' * columns}"
         yield Case(name, "DynamicQuantizeLSTM",
-                   [floats(5, 2, 8), bytes_of(dirs, 8, 24, dtype=dtype), bytes_of(dirs, 6, 24, dtype=dtype),
+                   [floats(5, 2, 8), matrix(dirs, 8, 24), matrix(dirs, 6, 24),
                     floats(dirs, 48), None, None, None, None, scales[0], zeros[0], scales[1], zeros[1]],
                    {"hidden_size": 6, "direction": "bidirectional" if dirs == 2 else "forward"}, **rounded)
     yield Case("qgemm", "QGemm",
