@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded random models for import_vs_onnx.py, one generator a family of operators.
 
-Each returns (nodes, feeds, number of results, opsets, tolerance), and behind these what is expected, where
+Each returns (nodes, feeds, number of results or their shapes in f32, opsets, tolerance), and behind these what is expected, where
 ONNX Runtime itself is not exact enough."""
 
 import numpy as np
@@ -433,6 +433,28 @@ def case_squeeze_none(rng):
     node = helper.make_node("Squeeze", ["x"], ["y0"])
     node.attribute.append(helper.make_attribute("axes", [], attr_type=AttributeProto.INTS))
     return [node], {"x": x}, 1, {"": 11}, 0
+
+
+# --- pads ---
+
+
+def case_pad(rng):
+    """Of any sign, known or set at run time: then the model declares the shape that comes of them."""
+    mode = ["constant", "reflect", "edge", "wrap"][rng.integers(4)]
+    shape = rng.integers(3, 6, int(rng.integers(1, 4)))
+    pads = np.zeros((2, len(shape)), np.int64)
+    for axis, size in enumerate(shape):
+        cut = rng.integers(0, 3, 2) * (rng.random(2) < 0.5)
+        cut[1] = min(cut[1], size - 1 - cut[0])
+        most = {"reflect": size - cut.sum() - 1, "wrap": size - cut.sum()}.get(mode, 4)
+        pads[:, axis] = np.where(cut > 0, -cut, rng.integers(0, most + 1, 2))
+    x = floats(rng, *shape)
+    given = {"x": x, "pads": pads.reshape(-1)}
+    node = helper.make_node("Pad", ["x", "pads"], ["y0"], mode=mode)
+    if rng.random() < 0.5:
+        return [node], given, [(shape + pads.sum(0)).tolist()], {"": 19}, 0
+    known = helper.make_node("Constant", [], ["pads"], value_ints=given.pop("pads").tolist())
+    return [known, node], given, 1, {"": 19}, 0
 
 
 # --- files that are not sorted ---

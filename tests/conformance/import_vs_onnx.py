@@ -31,7 +31,10 @@ def build(nodes, feeds, results, opsets):
         helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
         for k, v in feeds.items()
     ]
-    outputs = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(results)]
+    if isinstance(results, int):
+        outputs = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(results)]
+    else:
+        outputs = [helper.make_tensor_value_info(f"y{i}", 1, shape) for i, shape in enumerate(results)]
     graph = helper.make_graph(nodes, "g", inputs, outputs)
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
@@ -56,7 +59,8 @@ def run(rlxc, folder, model, feeds, results):
     p = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if p.returncode:
         return None, p.stderr.strip()[-600:]
-    return [np.load(os.path.join(folder, f"y{i}.npy")) for i in range(results)], ""
+    count = results if isinstance(results, int) else len(results)
+    return [np.load(os.path.join(folder, f"y{i}.npy")) for i in range(count)], ""
 
 
 def difference(got, want, tolerance):

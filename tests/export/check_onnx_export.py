@@ -64,7 +64,6 @@ DIFFERENT = [
      "the last state of no step, which ends it for gru; no batch ends it; no input leaves all open"),
     (r"lstm (tiles f16|sums before.*), infinite weights",
      "its kernels for some CPUs make NaN of infinite sums"),
-    (r"pad wrap 4x5 by 3,-2,3,4", "wraps before it cuts"),
     (r"qmatmul .* zero rounded", "rows are rounded in other blocks"),
     (r"resize cubic align_corners down|resize linear (corners of a fractional size|same size by scale)",
      "other coordinates where sizes and scales disagree"),

@@ -81,15 +81,32 @@ Value put_slice_op(Put *w, const char *type)
     return put_result(w, put_begin(w, type, in, 5));
 }
 
+static Value pad_by(Put *w, const char *type, const Value x, const int64_t *pads, uint64_t count, Value value)
+{
+    Onnx__NodeProto *n = put_begin(w, type, (const Value[]){x, put_list(w, pads, count), value}, 3);
+    put_text(w, n, "mode", put_get_text(w, "mode"));
+    return put_result(w, n);
+}
+
+// ONNX Runtime removes elements before it wraps: two nodes keep the order of ours.
 Value put_pad(Put *w, const char *type)
 {
+    const AttrVal *given = put_get_list(w, "pads");
+    int64_t more[2 * SHAPE_MAX_RANK], less[2 * SHAPE_MAX_RANK];
+    bool adds = false, cuts = false;
+    rlx_assert(given->len <= 2 * SHAPE_MAX_RANK);
+    for (uint64_t i = 0; i < given->len; i++) {
+        more[i] = given->u.ints[i] > 0 ? given->u.ints[i] : 0;
+        less[i] = given->u.ints[i] < 0 ? given->u.ints[i] : 0;
+        adds = adds || more[i] != 0;
+        cuts = cuts || less[i] != 0;
+    }
+    if (adds && cuts && strcmp(put_get_text(w, "mode"), "wrap") == 0)
+        return pad_by(w, type, pad_by(w, type, put_src(w, 0), more, given->len, 0), less, given->len, 0);
     Value value = put_src(w, 1);
     if (put_has(w, 1) && put_shape(w, 1)->rank != 0)
         value = put_reshape(w, value, NULL, 0);
-    const Value pads = put_list(w, put_get_list(w, "pads")->u.ints, put_get_list(w, "pads")->len);
-    Onnx__NodeProto *n = put_begin(w, type, (const Value[]){put_src(w, 0), pads, value}, 3);
-    put_text(w, n, "mode", put_get_text(w, "mode"));
-    return put_result(w, n);
+    return pad_by(w, type, put_src(w, 0), given->u.ints, given->len, value);
 }
 
 // Sizes that are symbols are copied from the same axis (0), or follow from the others (-1), if that is

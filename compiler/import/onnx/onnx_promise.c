@@ -342,24 +342,36 @@ bool onnx_promise_slice(OnnxNode *n, NodeId *out)
     return true;
 }
 
-// Where element `at` comes from on an axis of `size`, outside of which it may be.
-static NodeId pad_source(OnnxNode *n, NodeId at, int64_t size, const char *mode)
-{
-    const NodeId low = number(n, 0), high = number(n, size - 1);
-    if (str_equal(mode, "wrap"))
-        return onnx_op2(n, OP_mod, at, number(n, size));
-    if (!str_equal(mode, "reflect") || size == 1)
-        return clamp(n, at, low, high);
-    const NodeId phase = onnx_op2(n, OP_mod, at, number(n, 2 * size - 2));
-    return onnx_op2(n, OP_min, phase, onnx_op2(n, OP_sub, number(n, 2 * size - 2), phase));
-}
-
 typedef struct PadAxis {
     uint32_t axis;
     int64_t size, count;
     NodeId begin, end, value;
     const char *mode;
 } PadAxis;
+
+// Of the elements that pads leave, 1 or more: those that negative pads remove go before others come.
+static NodeId wrapped_source(OnnxNode *n, NodeId at, const PadAxis *a)
+{
+    const NodeId zero = number(n, 0), begin = onnx_op2(n, OP_min, a->begin, zero),
+                 left = onnx_op2(n, OP_add, onnx_op2(n, OP_add, begin, onnx_op2(n, OP_min, a->end, zero)),
+                                 number(n, a->size));
+    const NodeId turned = onnx_op2(n, OP_mod, onnx_op2(n, OP_add, at, begin),
+                                   onnx_op2(n, OP_max, left, number(n, 1)));
+    return onnx_op2(n, OP_sub, turned, begin);
+}
+
+// Where element `at` comes from on an axis, outside of which it may be.
+static NodeId pad_source(OnnxNode *n, NodeId at, const PadAxis *a)
+{
+    const int64_t size = a->size;
+    const NodeId low = number(n, 0), high = number(n, size - 1);
+    if (str_equal(a->mode, "wrap"))
+        return clamp(n, wrapped_source(n, at, a), low, high);
+    if (!str_equal(a->mode, "reflect") || size == 1)
+        return clamp(n, at, low, high);
+    const NodeId phase = onnx_op2(n, OP_mod, at, number(n, 2 * size - 2));
+    return onnx_op2(n, OP_min, phase, onnx_op2(n, OP_sub, number(n, 2 * size - 2), phase));
+}
 
 static NodeId pad_axis(OnnxNode *n, NodeId x, const PadAxis *a)
 {
@@ -369,7 +381,7 @@ static NodeId pad_axis(OnnxNode *n, NodeId x, const PadAxis *a)
     const NodeId sum = onnx_op2(n, OP_add, onnx_op2(n, OP_add, a->begin, a->end), number(n, a->size));
     require(n, onnx_op2(n, OP_eq, sum, number(n, a->count)), 1);
     const NodeId at = onnx_op2(n, OP_sub, onnx_iota(n, a->count), a->begin);
-    const NodeId moved = onnx_gather(n, x, pad_source(n, at, a->size, a->mode), a->axis);
+    const NodeId moved = onnx_gather(n, x, pad_source(n, at, a), a->axis);
     if (!str_equal(a->mode, "constant"))
         return moved;
     const NodeId is_after = onnx_op2(n, OP_ge, at, number(n, 0));

@@ -74,9 +74,26 @@ static bool read_pads(OnnxNode *n, uint32_t rank, int64_t *pads)
     return true;
 }
 
+// ONNX Runtime removes elements before it wraps (the standard does not say), and OP_pad the other way round.
+static NodeId cut_before_wrap(OnnxNode *n, NodeId x, uint32_t rank, int64_t *pads)
+{
+    int64_t cuts[2 * SHAPE_MAX_RANK];
+    bool is_mixed = false;
+    rlx_assert(rank <= SHAPE_MAX_RANK);
+    for (uint32_t i = 0; i < rank; i++)
+        is_mixed = is_mixed || (pads[i] < 0 && pads[rank + i] > 0) || (pads[i] > 0 && pads[rank + i] < 0);
+    if (!is_mixed)
+        return x;
+    for (uint32_t i = 0; i < 2 * rank; i++) {
+        cuts[i] = pads[i] < 0 ? pads[i] : 0;
+        pads[i] = pads[i] > 0 ? pads[i] : 0;
+    }
+    return onnx_op_ints(n, OP_pad, x, A_pad_pads, cuts, 2 * rank);
+}
+
 void onnx_import_pad(OnnxNode *n)
 {
-    const NodeId x = onnx_src(n, 0);
+    NodeId x = onnx_src(n, 0);
     int64_t pads[2 * SHAPE_MAX_RANK] = {0};
     const uint32_t rank = onnx_shape(n, x)->rank;
     const char *mode = onnx_str(n, "mode", "constant");
@@ -90,6 +107,8 @@ void onnx_import_pad(OnnxNode *n)
     }
     if (!read_pads(n, rank, pads))
         return;
+    if (str_equal(mode, "wrap"))
+        x = cut_before_wrap(n, x, rank, pads);
     NodeBuild b = ONNX_BEGIN(n, OP_pad, x, str_equal(mode, "constant") ? value : 0);
     node_ints(&b, A_pad_pads, pads, 2 * rank);
     node_str(&b, A_pad_mode, mode);
