@@ -31,7 +31,7 @@ enum { FENCE = 0 };
 #define SHOW(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGN = 16, MIN_CHUNK = 1 << 16, MAX_CHUNK = 1 << 24, HUGE_CHUNK = 1 << 21 };
+enum { ALIGN = 16, MIN_CHUNK = 1 << 13, MAX_CHUNK = 1 << 24, HUGE_CHUNK = 1 << 21 };
 
 // The bytes follow the header; everything beyond `used` is zero.
 struct ArenaChunk {
