@@ -8,6 +8,7 @@
 #include "passes/graph/simplify_scale.h"
 #include "passes/lower/blocks/blocks_product.h"
 #include "passes/lower/product/experts.h"
+#include "passes/lower/product/matmul.h"
 #include "passes/lower/product/matvec.h"
 #include "passes/plan/group.h"
 
@@ -43,13 +44,28 @@ static bool is_product(const Graph *g, NodeId id)
     return matmul_form(n).is_there || n->op == OP_block_matmul || experts_are_product(n);
 }
 
+// Is a value read as rows of products only? Then it is nobody's part.
+static bool has_alike_users(const Products *p, NodeId id)
+{
+    const Uses *u = &p->groups->uses;
+    for (uint32_t i = u->first[id]; i < u->first[id + 1]; i++) {
+        const Node *user = graph_node(p->g, u->user[i]);
+        if (u->user[i] == 0 || !matmul_form(user).is_there || user->src[0] != id)
+            return false;
+    }
+    return true;
+}
+
 // May another product of the same rows be computed in the same kernel?
 static bool takes_second(const Products *p, NodeId id)
 {
     const Node *n = graph_node(p->g, id);
     if (experts_are_product(n))
         return p->pass->options->moe_slots == 0 && experts_take_second(p->plan, id);
-    return matmul_form(n).is_there ? matvec_takes(p->plan, id) : block_stream_takes(p->pass, id);
+    if (!matmul_form(n).is_there)
+        return block_stream_takes(p->pass, id);
+    return matvec_takes(p->plan, id) ||
+           (has_alike_users(p, n->src[0]) && gpu_matmul_takes_second(p->plan, id));
 }
 
 static bool is_number(const Graph *g, NodeId id)

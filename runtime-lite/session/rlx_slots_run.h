@@ -57,7 +57,7 @@ static inline int64_t rlx_slots_plan(rlx_slots *all, int64_t most)
 // Writes the inputs for the tokens of a session, which begin at number `at` of the run.
 static inline void rlx_slots_write(const rlx_session *s, int64_t *const *input, int64_t at)
 {
-    int64_t *const table = input[RLX_SLOTS_TABLE] + (int64_t)s->slot * s->slots->n_pages;
+    int32_t *const table = (int32_t *)(void *)input[RLX_SLOTS_TABLE] + (int64_t)s->slot * s->slots->n_pages;
     for (int64_t i = 0; i < s->n_now; i++) {
         const int64_t position = s->n_run + i;
         input[RLX_SLOTS_TOKENS][at + i] = s->tokens[position];
@@ -66,7 +66,7 @@ static inline void rlx_slots_write(const rlx_session *s, int64_t *const *input, 
         input[RLX_SLOTS_ROW][at + i] = rlx_slots_row(s, position);
     }
     for (int64_t i = 0; i < s->n_pages; i++)
-        table[rlx_slots_pages(s)[i]] = i * RLX_SLOTS_PAGE;
+        table[rlx_slots_pages(s)[i]] = (int32_t)(i * RLX_SLOTS_PAGE);
 }
 
 // Tokens of a session in this run whose logits are wanted: the last one, and the drafts behind it.
@@ -101,7 +101,7 @@ static inline rlx_status rlx_slots_fill(rlx_slots *all, int64_t n)
         if (input[i] == NULL)
             return RLX_ERR_NULL;
     }
-    memset(input[RLX_SLOTS_TABLE], 0xff, all->n_slots * (size_t)all->n_pages * sizeof(int64_t)); // -1
+    memset(input[RLX_SLOTS_TABLE], 0xff, all->n_slots * (size_t)all->n_pages * sizeof(int32_t)); // -1
     memset(input[RLX_SLOTS_WANTED], 0, least * sizeof(int64_t));
     for (uint32_t i = 0; i < all->n_slots; i++) {
         const rlx_session *s = &all->slot[i];

@@ -41,6 +41,9 @@ BYTES = [(16384, 512, 512), (50184, 576, 192), (64, 128, 2048)]
 # Rows, columns, k of 8-bit floats with scales, and --accuracy: units of 8-bit floats, or of f16.
 EIGHTHS = [(4096, 4096, 4096, 1e-3), (64, 6144, 4096, 1e-3), (4096, 4096, 4096, 1e-5), (300, 608, 4096, 1e-3)]
 
+# Rows, columns, k of two products of the same rows, of which one kernel makes silu of one times the other.
+GATED = [(16, 8192, 2048), (512, 8192, 2048)]
+
 
 def load_nvrtc():
     library = os.environ.get("RLXC_NVRTC")
@@ -82,6 +85,17 @@ def bytes_graph_of(m, n, k):
     params = {"x": {"dtype": "i8", "shape": [m, k, 1]}}
     graph = {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": ["y"]}
     return {**graph, "weights": {"w": w}}
+
+
+def gated_graph_of(m, n, k):
+    shapes = {"a": [m, k], "gate": [n, k], "up": [n, k]}
+    params = {name: {"dtype": "bf16", "shape": shape} for name, shape in shapes.items()}
+    nodes = [{"name": "x", "op": "relu", "inputs": ["a"]}]
+    nodes += [{"name": "g", "op": "matmul", "inputs": ["x", "gate"], "transpose_b": True}]
+    nodes += [{"name": "s", "op": "silu", "inputs": ["g"]}]
+    nodes += [{"name": "u", "op": "matmul", "inputs": ["x", "up"], "transpose_b": True}]
+    nodes += [{"name": "y", "op": "mul", "inputs": ["s", "u"]}]
+    return {"rlxc": 1, "name": "m", "params": params, "nodes": nodes, "outputs": ["y"]}
 
 
 def eighths_graph_of(m, n, k, _accuracy):
@@ -147,12 +161,15 @@ def main():
     graphs += [(case, blocks_graph_of(*case)) for case in BLOCKS]
     graphs += [(case, bytes_graph_of(*case)) for case in BYTES]
     graphs += [(case, eighths_graph_of(*case)) for case in EIGHTHS]
+    graphs += [(case, gated_graph_of(*case)) for case in GATED]
     print(f"1..{len(graphs) + len(blocks)}")
     for i, (case, graph) in enumerate(graphs):
         text = text_of(graph, case[3] if case in EIGHTHS else 1e-5)
         wrong = wrong_in(*log_of(nvrtc, text, "sm_90a"))
         if case in BLOCKS + BYTES + EIGHTHS and "rlx_wgmma_n" not in text:
             wrong = "does not use matrix units"
+        if case in GATED and len(re.findall(r"__global__ .*\bk\d+_\w*matmul", text)) != 1:
+            wrong = "is not one kernel"
         if case in EIGHTHS and ("_e4m3_e4m3_" in text) != (case[3] >= 1e-3):
             wrong = "does not use the units that the accuracy allows"
         failed += wrong != ""

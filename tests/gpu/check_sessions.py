@@ -115,6 +115,32 @@ def check_narrow(top):
         print(f"# --accuracy {accuracy}: {apart:.1e} from numpy, {bytes_of[accuracy]} bytes of weights")
         assert apart <= (2e-3 if accuracy == "1e-5" else 3e-2), apart
     assert bytes_of["1e-2"] < 0.6 * bytes_of["1e-5"], bytes_of
+    check_narrow_slots(top, Reference(model))
+
+
+def check_narrow_slots(top, reference):
+    """The same in slots, whose queries, keys and values are one product."""
+    texts = [[(7 * i * i + seed) % models.VOCAB for i in range(n)] for n, seed in ((23, 0), (9, 4))]
+    given = {
+        "tokens": sum(texts, []),
+        "slot": [slot for slot, text in enumerate(texts) for _ in text],
+        "position": [i for text in texts for i in range(len(text))],
+        "row": [slot * 64 + i for slot, text in enumerate(texts) for i in range(len(text))],
+        "wanted": [22, 31],
+    }
+    for name, values in given.items():
+        numpy.save(f"{top}/{name}.npy", numpy.array(values, "i8"))
+    numpy.save(f"{top}/pages.npy", numpy.array([[0, -1], [-1, 0]], "i4"))
+    model = ["m.gguf", "--slots", "2", "--context", "128", "--kv", "f16", "--accuracy", "1e-2"]
+    inputs = [f"--input={name}={name}.npy" for name in [*given, "pages"]]
+    run([RLXC, "run", *model, "--target", TARGET, *inputs, "--output-dir", "slots_out"], top)
+    got = numpy.load(f"{top}/slots_out/logits.npy")
+    expected = numpy.array([reference.logits(text)[-1] for text in texts])
+    apart = (numpy.linalg.norm(got - expected, axis=1) / numpy.linalg.norm(expected, axis=1)).max()
+    print(f"# slots: {apart:.1e} from numpy")
+    assert apart <= 3e-2, apart
+    run([RLXC, "compile", *model, "--target", TARGET, "-o", "slots_m", "--name", "m"], top)
+    assert "attn_qkv" in pathlib.Path(top, "slots_m", "m.c").read_text(encoding="ascii"), "no joint product"
 
 
 def check_commands(top):

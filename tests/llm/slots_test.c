@@ -10,7 +10,7 @@
 
 static rlx_ctx ctx;
 static RLX_ALIGNED unsigned char arena[M_ARENA_BYTES], state[M_STATE_BYTES];
-static int64_t pages[SLOTS * PAGES];
+static int32_t pages[SLOTS * PAGES];
 
 static void need(int ok, const char *what)
 {
@@ -65,6 +65,6 @@ int main(void)
             run();
         else
             for (int i = 0; i < SLOTS * PAGES; i++)
-                pages[i] = number();
+                pages[i] = (int32_t)number();
     return 0;
 }

@@ -14,10 +14,14 @@ static Heads project(LlmBuild *b, NodeId x)
     const int64_t size = llm_count(b, LLM_KEY_head_size), kv = llm_count(b, LLM_KEY_kv_heads);
     const int64_t q = llm_count(b, LLM_KEY_heads) * size, k = kv * size;
     const int64_t v = kv * llm_count(b, LLM_KEY_value_size);
-    if (!llm_has(b, LLM_FUSED_QKV))
+    const LlmJoint joint = {{LLM_attn_q, LLM_attn_k, LLM_attn_v}, LLM_attn_qkv, {q, k, v}, 3};
+    const bool has_one = llm_has(b, LLM_FUSED_QKV);
+    // Each of the three would leave most of a GPU idle when it has a row of each of some sequences.
+    const NodeId joined = !has_one && b->slots != 0 ? llm_joint_product(b, x, &joint) : 0;
+    if (!has_one && joined == 0)
         return (Heads){llm_product(b, x, LLM_attn_q, q), llm_product(b, x, LLM_attn_k, k),
                        llm_product(b, x, LLM_attn_v, v)};
-    const NodeId all = llm_product(b, x, LLM_attn_qkv, q + k + v);
+    const NodeId all = has_one ? llm_product(b, x, LLM_attn_qkv, q + k + v) : joined;
     return (Heads){llm_slice(b, all, 1, 0, q), llm_slice(b, all, 1, q, q + k),
                    llm_slice(b, all, 1, q + k, q + k + v)};
 }

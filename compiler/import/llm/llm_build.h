@@ -69,7 +69,7 @@ typedef struct LlmBuild {
     NodeId last;             // rows with logits: the final one; with slots i64[slots]; with drafts i64[L]
     Dim l;                   // of `last`, where there are drafts
     int64_t slots, rows;     // with slots: how many, and rows of the caches
-    NodeId slot, row, pages; // i64[T]: the slot of each token and its row; i64[slots, rows / LLM_PAGE]
+    NodeId slot, row, pages; // i64[T]: the slot of each token and its row; i32[slots, rows / LLM_PAGE]
     NodeId row_slot;         // with slots: that of each row of products now, of all tokens or those of `last`
     NodeId encoded;          // f32[sound_rows, width]: what the encoder of a model of the option SPEECH gave
     NodeId mask, window_mask; // bool[T, rows]: the rows that a token sees
@@ -114,6 +114,16 @@ NodeId llm_rows(LlmBuild *b, LlmRole role, int64_t k, NodeId index);
 LlmRole llm_vocabulary(LlmBuild *b);
 // x [..., k] times the weight [n, k], plus the bias where there is one.
 NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n);
+// Weights [n, k] of several roles that multiply the same rows, one behind the other.
+enum { LLM_MOST_JOINT = 3 };
+typedef struct LlmJoint {
+    LlmRole role[LLM_MOST_JOINT], all; // all: what names the whole
+    int64_t n[LLM_MOST_JOINT];
+    uint32_t n_roles;
+} LlmJoint;
+// x [..., k] times all of them as one product on matrix units, f32[..., sum of n]. 0: they cannot be joined
+// (another type, a bias, an adapter), or something has failed.
+NodeId llm_joint_product(LlmBuild *b, NodeId x, const LlmJoint *j);
 // Each row of x times the weight [experts, n, k] of its experts, which index has: [T] or [T, C].
 NodeId llm_expert_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n, NodeId index);
 // The numbers of a tensor [n, k], as f32.

@@ -9,17 +9,17 @@
 // only, unless that is 0. As bool[T, rows].
 static NodeId make_mask(LlmBuild *b, NodeId position, NodeId base, int64_t window)
 {
-    int64_t nth[LLM_PAGE];
+    int32_t nth[LLM_PAGE];
     const Dim page[] = {1, 1, LLM_PAGE}, flat[] = {b->t, b->rows};
-    for (int64_t i = 0; i < LLM_PAGE; i++)
+    for (int32_t i = 0; i < LLM_PAGE; i++)
         nth[i] = i;
-    const NodeId rows = llm_const(b, DTYPE_i64, 3, page, arena_copy(b->arena, nth, sizeof nth));
-    const NodeId zero = llm_int(b, 0);
+    const NodeId rows = llm_const(b, DTYPE_i32, 3, page, arena_copy(b->arena, nth, sizeof nth));
+    const NodeId zero = llm_scalar(b, DTYPE_i32, 0);
     const NodeId place = llm_op2(b, OP_add, base, rows);
     const NodeId is_own = llm_op2(b, OP_ge, base, zero), is_before = llm_op2(b, OP_le, place, position);
     NodeId seen = llm_op2(b, OP_logical_and, is_own, is_before);
     if (window != 0) {
-        const NodeId most = llm_int(b, window);
+        const NodeId most = llm_scalar(b, DTYPE_i32, (double)window);
         const NodeId back = llm_op2(b, OP_sub, position, place);
         seen = llm_op2(b, OP_logical_and, seen, llm_op2(b, OP_lt, back, most));
     }
@@ -31,14 +31,16 @@ void llm_make_slots(LlmBuild *b)
     const int64_t pages = (b->context + LLM_PAGE - 1) / LLM_PAGE, window = llm_count(b, LLM_KEY_window);
     const Dim wanted = b->l != 0 ? b->l : (Dim)b->slots, table[] = {b->slots, pages};
     const Dim cell[] = {b->t, pages, 1}, column[] = {b->t, 1, 1};
+    const Shape of_table = shape_of(2, table);
     b->rows = pages * LLM_PAGE;
     b->slot = b->row_slot = llm_input(b, "slot", 1, &b->t);
     b->positions = llm_input(b, "position", 1, &b->t);
     b->row = llm_input(b, "row", 1, &b->t);
-    b->pages = llm_input(b, "pages", 2, table);
+    // Many slots have a table of many pages, which each run brings to the device.
+    b->pages = graph_input(b->graph, "pages", DTYPE_i32, &of_table, b->source->span);
     b->last = llm_input(b, "wanted", 1, &wanted);
     const NodeId base = llm_reshape(b, llm_gather(b, b->pages, b->slot), 3, cell);
-    const NodeId position = llm_reshape(b, b->positions, 3, column);
+    const NodeId position = llm_reshape(b, llm_cast(b, b->positions, DTYPE_i32), 3, column);
     b->mask = b->window_mask = make_mask(b, position, base, 0);
     if (b->arch->window_period != 0 && window != 0)
         b->window_mask = make_mask(b, position, base, window);

@@ -7,6 +7,8 @@
 #include "ir/graph/reads.h"
 #include "ir/graph/tensor.h"
 
+#include <string.h>
+
 const LlmRoleInfo llm_roles[LLM_ROLE_COUNT] = {
 #define MODEL                         false
 #define LAYER                         true
@@ -270,6 +272,58 @@ NodeId llm_product(LlmBuild *b, NodeId x, LlmRole role, int64_t n)
         vec_push(b->arena, &b->factors, f);
     }
     return llm_add_bias(b, llm_adapt(b, y, x, role, 0), role, n);
+}
+
+// --- one product of several weights ---
+
+// Are there weights [n, k] of one type behind all of these roles, and nothing that is added to one of them?
+static bool can_join(LlmBuild *b, const LlmJoint *j, LlmTensor *t)
+{
+    for (uint32_t i = 0; i < j->n_roles; i++) {
+        LlmTensor bias;
+        if (!find(b, weight_of(b, j->role[i]), &t[i]) || t[i].fault != NULL || !t[i].is_known ||
+            t[i].is_turned || !is_narrow(b, &t[i]) || needs_bias(b, j->role[i]) ||
+            find(b, bias_of(b, j->role[i]), &bias))
+            return false;
+        if (t[i].format != t[0].format || t[i].dtype != t[0].dtype)
+            return false;
+    }
+    return true;
+}
+
+// The rows of all of them, one behind the other.
+static const void *join_rows(LlmBuild *b, const LlmJoint *j, const LlmTensor *t, int64_t k)
+{
+    const size_t row = (size_t)(t[0].format != NULL ? k / t[0].elements * t[0].bytes
+                                                    : k * dtype_info[t[0].dtype].bytes);
+    size_t n = 0;
+    for (uint32_t i = 0; i < j->n_roles; i++)
+        n += (size_t)j->n[i];
+    unsigned char *all = arena_alloc(b->arena, n * row), *to = all;
+    for (uint32_t i = 0; i < j->n_roles; to += (size_t)j->n[i++] * row)
+        memcpy(to, t[i].data, (size_t)j->n[i] * row);
+    return all;
+}
+
+NodeId llm_joint_product(LlmBuild *b, NodeId x, const LlmJoint *j)
+{
+    LlmTensor t[LLM_MOST_JOINT];
+    int64_t dim[] = {0, llm_dim(b, x, UINT32_MAX)};
+    rlx_assert(j->n_roles >= 2 && j->n_roles <= LLM_MOST_JOINT);
+    if (b->failed || b->reads != NULL || b->measures || b->n_adapters != 0 || !can_join(b, j, t))
+        return 0;
+    for (uint32_t i = 0; i < j->n_roles; i++) {
+        const int64_t own[] = {j->n[i], dim[1]};
+        if (!check_shape(b, tensor_name(b, weight_of(b, j->role[i])), &t[i], 2, own))
+            return 0;
+        dim[0] += j->n[i];
+    }
+    LlmTensor all = t[0];
+    all.rank = 2;
+    memcpy(all.dim, dim, sizeof dim);
+    all.data = join_rows(b, j, t, dim[1]);
+    const NodeId w = llm_tensor_const(b, node_label(b, j->all), &all, 2, dim);
+    return llm_multiply(b, &all, (const NodeId[]){x, w, 0}, node_label(b, j->all));
 }
 
 // Where there is one: that of the expert of each row.

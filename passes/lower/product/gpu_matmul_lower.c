@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of a graph as those of gpu_matmul.h.
+#include "ir/machine/machine.h"
+#include "ir/shape/forms.h"
 #include "passes/graph/simplify_eighths.h"
+#include "passes/graph/simplify_scale.h"
 #include "passes/lower/gpu/gpu_matmul.h"
 #include "passes/lower/product/matmul.h"
+
+enum { LEAST_SECOND = 64 }; // columns and steps of k, and what these are multiples of
 
 static Point point_of(const GpuMatmul *p, const KRef *batch, KRef row, KRef column)
 {
@@ -53,6 +58,16 @@ static bool has_form(const Lower *l, const Matmul *x)
            lower_is_float(node->dtype) && is_number(l, x->a) && is_number(l, x->b);
 }
 
+// The second product of the kernel (group_join_products), whose matrix has places of its own.
+static GpuSecond second_of(const Lower *l, NodeId product)
+{
+    const Node *n = lower_node(l, product);
+    const Loc *loc = lower_loc(l, n->src[1]);
+    const bool is_turned = !matmul_form(n).turns_b;
+    return (GpuSecond){product, {.id = n->src[1], .loc = loc, .outer = loc->stride[is_turned],
+                                 .k = loc->stride[!is_turned]}};
+}
+
 static GpuMatmul product_of(Lower *l, const Matmul *x)
 {
     GpuMatmul p = {.l = l, .m = x->m, .n = x->n, .k = x->k, .n_batch = x->batch, .d = &x->d,
@@ -86,11 +101,55 @@ bool gpu_matmul_lower(Lower *l, const Matmul *product)
     const Matmul x = matmul_join_rows(l, product);
     if (x.batch > GPU_MATMUL_MAX_BATCH || x.d.rank != x.batch + 2 || x.d.is_exact)
         return false;
-    const GpuMatmul p = product_of(l, &x);
+    GpuMatmul p = product_of(l, &x);
+    const NodeId other = matmul_other(l);
+    const GpuSecond second = other != 0 ? second_of(l, other) : (GpuSecond){0};
+    if (other != 0) {
+        rlx_assert(x.batch == 0 && p.scale == 0);
+        p.second = &second;
+        l->pk->macs *= 2;
+    }
     const bool is_wgmma = gpu_matmul_fits(&p) && !(are_small(&p) && gpu_simt_fits(&p));
+    rlx_assert(other == 0 || is_wgmma);
     if (is_wgmma)
         gpu_matmul_emit(&p);
     else if (gpu_simt_fits(&p))
         gpu_matmul_simt(&p);
     return is_wgmma || gpu_simt_fits(&p);
+}
+
+// --- two products -------------------------------------------------------------------------------
+
+// A value of rows with nothing between them: nobody places it elsewhere than a kernel leaves it.
+static bool has_whole_rows(const Plan *p, NodeId id)
+{
+    double factor = 1;
+    return op_is_computed((OpId)graph_node(p->graph, id)->op) && p->orders.data[id] == ORDER_ROW_MAJOR &&
+           graph_node(p->graph, id)->shape->rank == 2 &&
+           scaled_value(p->graph, id, &factor) == 0;
+}
+
+// Tiles of two products have half of their columns for each, and none share k.
+static bool are_many_tiles(const GpuMachine *m, int64_t rows, int64_t columns)
+{
+    enum { MOST_ROWS = 128, OWN_COLUMNS = 64 };
+    return 4 * ceil_div(rows, MOST_ROWS) * ceil_div(columns, OWN_COLUMNS) >= 3 * m->processors;
+}
+
+bool gpu_matmul_takes_second(const Plan *p, NodeId matmul)
+{
+    const Graph *g = p->graph;
+    const Node *n = graph_node(g, matmul);
+    const MatmulForm form = matmul_form(n);
+    if (p->caps->shared_bytes == 0 || !p->caps->has_mma || !form.is_there || form.turns_a ||
+        (n->n_src > 2 && n->src[2] != 0))
+        return false;
+    const Node *a = graph_node(g, n->src[0]), *b = graph_node(g, n->src[1]);
+    const bool is_turned = !form.turns_b;
+    if ((b->op != OP_const && b->op != OP_param) || b->shape->rank != 2 || !k_is_half(b->dtype) ||
+        a->dtype != b->dtype || n->dtype != b->dtype || !has_whole_rows(p, n->src[0]))
+        return false;
+    const int64_t columns = b->shape->dim[is_turned], k = b->shape->dim[!is_turned];
+    return k % LEAST_SECOND == 0 && columns % LEAST_SECOND == 0 && k > 0 && a->shape->dim[0] > 1 &&
+           are_many_tiles(p->caps->gpu, a->shape->dim[0], columns);
 }

@@ -63,16 +63,6 @@ static void store_few(Lower *l, KRef row, KRef column, const KRef *values, void 
     pull_store_given(l, &f->x->d, at, k_cast(l->k, values[0], type), &other);
 }
 
-static NodeId other_product(const Lower *l)
-{
-    for (uint32_t i = 0; i < l->pk->body.len; i++) {
-        const NodeId id = l->pk->body.data[i];
-        if (id != l->anchor && matmul_form(lower_node(l, id)).is_there)
-            return id;
-    }
-    return 0;
-}
-
 static void store_turned(Lower *l, KRef row, KRef column, const KRef *values, void *ctx)
 {
     store_few(l, column, row, values, ctx);
@@ -101,7 +91,7 @@ bool lower_few_rows(Lower *l, const Matmul *product)
     const Node *b = lower_node(l, x.b);
     rlx_assert(b->dtype == lower_node(l, product->b)->dtype && x.k == product->k);
     const int64_t width = 16 / dtype_info[b->dtype].bytes;
-    FewRows few = {.x = &x, .other = {.id = other_product(l)}};
+    FewRows few = {.x = &x, .other = {.id = matmul_other(l)}};
     MatVec v = {.l = l, .m = x.m, .n = x.n, .k = x.k, .a = x.a, .a_row = x.a_row, .a_k = x.a_k,
                 .norm = x.norm, .n_b = 1, .b = {x.b}, .store = store_few, .ctx = &few};
     if (few.other.id != 0)

@@ -70,6 +70,16 @@ Matmul matmul_of(Lower *l)
     return x;
 }
 
+NodeId matmul_other(const Lower *l)
+{
+    for (uint32_t i = 0; i < l->pk->body.len; i++) {
+        const NodeId id = l->pk->body.data[i];
+        if (id != l->anchor && matmul_form(lower_node(l, id)).is_there)
+            return id;
+    }
+    return 0;
+}
+
 KRef matmul_base(Lower *l, const Matmul *x, NodeId id, const Loc *loc, const Point *at)
 {
     const Shape *s = lower_node(l, id)->shape;

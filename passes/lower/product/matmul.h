@@ -21,6 +21,8 @@ typedef struct Matmul {
 
 // The product that is the anchor, without a domain.
 Matmul matmul_of(Lower *l);
+// A second product of the same rows in the kernel, which the epilogue reads too; 0: there is none.
+NodeId matmul_other(const Lower *l);
 // Sets the strides of a from a_loc.
 void matmul_set_rows(Lower *l, Matmul *x);
 // Where the matrix of an operand begins for a batch entry.
@@ -39,6 +41,9 @@ void matmul_on_panels(Lower *l, const Matmul *joined);
 bool lower_prefers_units(const Lower *l, const Matmul *x);
 // Lowers it as gpu_matmul.h says, if it has the form for that.
 bool gpu_matmul_lower(Lower *l, const Matmul *product);
+// Will it be computed like that by units, whatever the places of its operands turn out to be, with tiles
+// enough for a second product of the same rows?
+bool gpu_matmul_takes_second(const Plan *p, NodeId matmul);
 // Lowers a product of integers in tiles of sums, where the target is a microcontroller.
 bool int_tiles_lower(Lower *l, const Matmul *x);
 // Lowers it as matvec.h says, if it has few rows and the form for that.
