@@ -453,3 +453,35 @@ class Averaged(Network):
         self.graph.outputs.append(mean.at)
         self.outputs.append((f"t{mean.at}", 64, "i8"))
         self.values += [value, mean]
+
+
+class Detector(Network):
+    """The first layers of a detector like MobileNetV2, for 48x40 gray pixels."""
+
+    def relu6(self, value, channels, taps, stride, is_clamped=True):
+        """A convolution, or a depthwise one where `channels` is 0."""
+        is_deep = channels == 0
+        out = value.shape[2] if is_deep else channels
+        shape = [1, taps, taps, out] if is_deep else [out, taps, taps, value.shape[2]]
+        parts = self.weights("i8", shape, out, 3 if is_deep else 0, value.scale)
+        size = [-(-n // stride) for n in value.shape[:2]]
+        made = self.tensor("i8", [*size, out], *((6 / 255, -128) if is_clamped else ()))
+        act = i8(3 if is_clamped else 0)
+        options = {0: i8(SAME), 1: i32(stride), 2: i32(stride)}
+        options.update({3: i32(1), 4: act} if is_deep else {3: act})
+        return self.op(4 if is_deep else 3, [value, *parts], [made], 2 if is_deep else 1, options)
+
+    def build(self):
+        self.kind = "i8"
+        value = self.tensor("i8", [48, 40, 1])
+        self.graph.inputs.append(value.at)
+        self.inputs.append((f"t{value.at}", count(value.shape), "i8"))
+        self.values.append(value)
+        value = self.relu6(self.relu6(value, 16, 3, 2), 0, 3, 1)
+        value = self.relu6(value, 8, 1, 1, False)
+        for stride in (1, 2):
+            value = self.relu6(self.relu6(value, 48, 1, 1), 0, 3, stride)
+            value = self.relu6(value, 8, 1, 1, False)
+        self.values.append(value)
+        self.graph.outputs.append(value.at)
+        self.outputs.append((f"t{value.at}", count(value.shape), "i8"))

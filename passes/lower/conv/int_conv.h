@@ -192,6 +192,10 @@ const Access *int_conv_result(const IntConv *c, const Domain *d);
 void int_conv_turn(IntConv *c);
 // The largest number up to `most` that divides n.
 int64_t int_conv_step(int64_t n, int64_t most);
+// Ways that make a row of the result in 2, or 4, up to INT_MOST_PARTS parts, one after the other, so that the
+// next kernel can take them one by one (passes/plan/ram/rows.h): columns of a part; 0: they would be too few.
+enum { INT_MOST_PARTS = 4 };
+int64_t int_conv_part(const IntConv *c, int64_t parts);
 // Can four channels be read as a word?
 bool int_conv_has_words(const IntConv *c);
 // The input, where its channels are words, as i32: four channels to an element, or two of 16 bits.

@@ -520,7 +520,7 @@ static void add_params(Dsp *s)
 
 bool int_dsp_begin(Dsp *s, const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
-    *s = (Dsp){.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK};
+    *s = (Dsp){.c = *c, .d = d, .values = values, .is_inside = is_inside, .width = DSP_BLOCK, .parts = 1};
     s->is_joined = int_conv_is_joined(c);
     s->runs = s->is_joined ? c->kh : c->kh * c->kw;
     s->n = s->is_joined ? c->kw * c->ic : c->ic;
@@ -548,6 +548,18 @@ void int_dsp_params(Dsp *s)
     add_params(s);
 }
 
+// Parts of rows for int_points_emit. False: none are taken.
+static bool take_parts(Dsp *s)
+{
+    for (s->parts = 2; s->parts <= INT_MOST_PARTS; s->parts *= 2)
+        if (int_conv_part(&s->c, s->parts) != 0 && lower_take(s->c.l)) {
+            s->has_rows = true;
+            return true;
+        }
+    s->parts = 1;
+    return false;
+}
+
 bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool is_inside)
 {
     Dsp s;
@@ -558,6 +570,8 @@ bool int_conv_dsp(const IntConv *c, const Domain *d, const int32_t *values, bool
     s.may_be_points = lower_take(c->l);
     if (!s.may_be_points && has_point && !s.has_rows)
         s.may_be_points = s.has_rows = lower_take(c->l);
+    if (!s.may_be_points && has_point)
+        s.may_be_points = take_parts(&s);
     if (!s.may_be_points && !(has_point && lower_take(c->l)) && !int_eight_choose(&s))
         return false;
     int_dsp_settle(&s);

@@ -47,7 +47,8 @@ typedef struct Dsp {
     KRef base;          // where they begin
     KRef eight;         // the sums of a block
     bool may_be_points; // int_conv_points.c may take it,
-    bool has_rows;      // row by row
+    bool has_rows;      // row by row,
+    int64_t parts;      // of which each is made in so many parts
     KRef zero;
 } Dsp;
 

@@ -39,6 +39,15 @@ KRef int_conv_zero(const IntConv *c)
                                   : operand_scalar(c->l, c->x_zero, k_index(c->l->k, 0), DTYPE_i32);
 }
 
+int64_t int_conv_part(const IntConv *c, int64_t parts)
+{
+    enum { LEAST = 6 };
+    rlx_assert(parts > 1 && parts <= INT_MOST_PARTS);
+    const int64_t columns = c->w_out / parts;
+    const bool is_fit = c->n == 1 && c->h > 1 && columns * parts == c->w_out && columns % 2 == 0;
+    return is_fit && columns >= LEAST ? columns : 0;
+}
+
 bool int_conv_has_words(const IntConv *c)
 {
     const int64_t offset = lower_loc(c->l, c->x)->offset;

@@ -38,45 +38,97 @@ bool int_made_find(IntMade *m, const IntConv *reader)
     return int_dsp_space_blocks(&m->s) && requant_ends_are_plain(&m->s.ends);
 }
 
-// Where a strip begins with rows that the one before it had, they are made again.
-static void count_macs(const IntMade *m, const IntConv *c, int64_t strip)
+// Those of n elements from `first` on that are among `size`.
+static int64_t inside(int64_t first, int64_t n, int64_t size)
 {
-    PlanKernel *k = c->l->pk;
-    const uint64_t row = (uint64_t)(m->s.c.w_out * m->s.c.ic * m->s.c.oc);
-    int64_t rows = 0;
-    for (int64_t y = 0; y < c->h; y += strip) {
-        const int64_t n = c->h - y < strip ? c->h - y : strip, first = y * c->sh - c->pad_h;
-        const int64_t end = first + (n - 1) * c->sh + (c->kh - 1) * c->dh + 1;
-        const int64_t inside = (end < c->in_h ? end : c->in_h) - (first > 0 ? first : 0);
-        rows += inside > 0 ? inside : 0;
-    }
-    k->macs += (uint64_t)rows * row;
-    k->again = rows > c->in_h ? (uint64_t)(rows - c->in_h) * row : 0;
+    const int64_t begin = first > 0 ? first : 0, end = first + n < size ? first + n : size;
+    return end > begin ? end - begin : 0;
 }
 
-void int_made_params(IntMade *m, const IntConv *reader, int64_t strip)
+int64_t int_made_reach(const IntConv *c, int64_t parts)
 {
-    count_macs(m, reader, strip);
+    return (c->w_out / parts - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+}
+
+// Where a strip begins with rows that the one before it had, they are made again, as columns of parts are.
+static void count_macs(const IntMade *m, const IntConv *c, IntMadeCut cut)
+{
+    PlanKernel *k = c->l->pk;
+    const int64_t whole = c->in_h * c->in_w, each = c->w_out / cut.parts;
+    int64_t rows = 0, columns = cut.parts == 1 ? c->in_w : 0;
+    for (int64_t y = 0; y < c->h; y += cut.strip) {
+        const int64_t n = c->h - y < cut.strip ? c->h - y : cut.strip;
+        rows += inside(y * c->sh - c->pad_h, (n - 1) * c->sh + (c->kh - 1) * c->dh + 1, c->in_h);
+    }
+    for (int64_t i = 0; i < cut.parts && cut.parts > 1; i++)
+        columns += inside(i * each * c->sw - c->pad_w, int_made_reach(c, cut.parts), c->in_w);
+    const uint64_t pixel = (uint64_t)(m->s.c.ic * m->s.c.oc);
+    k->macs += (uint64_t)(rows * columns) * pixel;
+    k->again = rows * columns > whole ? (uint64_t)(rows * columns - whole) * pixel : 0;
+}
+
+void int_made_params(IntMade *m, const IntConv *reader, IntMadeCut cut)
+{
+    rlx_assert(cut.strip > 0 && cut.parts > 0 && reader->w_out % cut.parts == 0);
+    count_macs(m, reader, cut);
     reader->l->is_merged = true;
+    m->reader = *reader;
+    m->parts = cut.parts;
     int_dsp_params(&m->s);
-    m->row = lower_param_scratch(&m->l, "row", DTYPE_i32, (uint64_t)m->s.c.w_out);
+    const int64_t row = cut.parts == 1 ? m->s.c.w_out : int_made_reach(reader, cut.parts);
+    m->row = lower_param_scratch(&m->l, "row", DTYPE_i32, (uint64_t)row);
     m->bytes = lower_param_view(&m->l, m->row, DTYPE_i8);
 }
 
-void int_made_row(const IntMade *m, KRef row, KRef block)
+// n columns from `column` on, to place `to`.
+typedef struct Columns {
+    KRef column, n, to;
+} Columns;
+
+static void make(const IntMade *m, KRef row, KRef block, const Columns *at)
 {
     const Dsp *s = &m->s;
     Kernel *k = s->c.l->k;
     const KRef zero = k_index(k, 0);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
-        k_address(k, m->bytes, zero),
-        k_address(k, s->x, k_expr(k, "$ * #", row, s->c.stride_h)),
+        k_address(k, m->bytes, k_expr(k, "$ * #", at->to, DSP_BLOCK)),
+        k_address(k, s->x, k_expr(k, "$ * # + $ * #", row, s->c.stride_h, at->column, s->c.stride_w)),
         k_address(k, s->weights, k_expr(k, "$ * #", block, s->block_words)),
         k_address(k, s->window, zero),
-        k_index(k, s->c.w_out),
+        at->n,
         k_index(k, s->c.ic),
         k_index(k, DSP_BLOCK),
         k_index(k, s->high),
         s->zero};
     k_device_list(k, KDEV_dsp_points, s->shift, operands);
+}
+
+void int_made_row(const IntMade *m, KRef row, KRef block)
+{
+    Kernel *k = m->s.c.l->k;
+    rlx_assert(m->parts == 1);
+    make(m, row, block, &(Columns){k_index(k, 0), k_index(k, m->s.c.w_out), k_index(k, 0)});
+}
+
+// Places [begin, end) of the row.
+static void fill(const IntMade *m, KRef begin, KRef end)
+{
+    Kernel *k = m->s.c.l->k;
+    const uint32_t zero = (uint32_t)int_conv_zero_value(&m->reader) & 255;
+    const KRef i = k_for(k, begin, end, 1, KFOR_SERIAL, "i");
+    k_store(k, m->row, i, k_integer(k, DTYPE_i32, (int32_t)(zero * 0x01010101u)), 1);
+    k_end(k);
+}
+
+void int_made_part(const IntMade *m, KRef row, KRef block, KRef part)
+{
+    const IntConv *c = &m->reader;
+    Kernel *k = m->s.c.l->k;
+    const int64_t reach = int_made_reach(c, m->parts);
+    const KRef at = k_expr(k, "$ * # - #", part, c->w_out / m->parts * c->sw, c->pad_w);
+    const KRef column = k_expr(k, "max($, 0)", at), to = k_sub(k, column, at);
+    const KRef n = k_expr(k, "min(#, min(# - $, # - $))", reach, reach, to, c->in_w, column);
+    fill(m, k_index(k, 0), to);
+    make(m, row, block, &(Columns){column, n, to});
+    fill(m, k_add(k, to, n), k_index(k, reach));
 }

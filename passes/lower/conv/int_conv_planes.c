@@ -8,31 +8,10 @@
 // without a partner.
 #include "ir/graph/tensor.h"
 #include "passes/lower/conv/conv.h"
-#include "passes/lower/conv/int_conv.h"
-#include "passes/lower/conv/int_conv_made.h"
+#include "passes/lower/conv/int_conv_planes.h"
 #include "passes/lower/operand.h"
 
-enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4, SIGN = 128 };
-enum { UNROLLED = 4 }; // bytes that are gathered at a time
-
-typedef struct Planes {
-    IntConv c; // rows and columns as they are walked
-    const Domain *d;
-    bool is_turned;      // they have changed places
-    bool has_pairs;      // the DSP extension
-    bool is_by_rows;     // a strip is a row of the result, for which all rows of the planes are gathered
-    int64_t width;       // channels that are gathered at once
-    int64_t strip;       // output rows at a time
-    int64_t rows, pitch; // of a plane; pitch in elements
-    int64_t before;      // columns of a plane in front of the input's first one
-    const int32_t *values;
-    DType type; // of the packed weights
-    uint32_t x, weights, planes;
-    const IntScales *scales; // NULL: nodes say what becomes of sums
-    uint32_t begin;          // 1 + the param that sums begin with; 0: the bias, or nothing
-    KRef offset;             // has_pairs: what is added to the inputs, in both halves
-    IntMade *made;           // NULL: the input is in memory
-} Planes;
+enum { OUTPUTS = 2, MAX_TAPS = 64, MAX_BYTES = 4096, UNROLLED_TAPS = 30, MIN_OUTPUTS = 4 };
 
 // --- taps of a row -------------------------------------------------------------------------------
 
@@ -53,7 +32,7 @@ static void choose_half(const IntConv *c, int64_t j, Step *s)
     s->first = s->is_next ? j - 1 : j;
 }
 
-static uint32_t steps_of(const Planes *p, int64_t outputs, Step *step)
+static uint32_t steps_of(const IntPlanes *p, int64_t outputs, Step *step)
 {
     const IntConv *c = &p->c;
     uint32_t n = 0;
@@ -74,7 +53,7 @@ static uint32_t steps_of(const Planes *p, int64_t outputs, Step *step)
 }
 
 // Instructions for a row of outputs.
-static int64_t cost_of(const Planes *p)
+static int64_t cost_of(const IntPlanes *p)
 {
     Step step[2 * MAX_TAPS];
     const int64_t pairs = p->c.w_out / OUTPUTS, rest = p->c.w_out % OUTPUTS, fixed = 10;
@@ -82,7 +61,7 @@ static int64_t cost_of(const Planes *p)
                      rest * ((int64_t)steps_of(p, 1, step) * p->c.kh + fixed));
 }
 
-static KRef multiply(const Planes *p, const Step *s, KRef x, KRef w, KRef sum)
+static KRef multiply(const IntPlanes *p, const Step *s, KRef x, KRef w, KRef sum)
 {
     Kernel *k = p->c.l->k;
     if (!p->has_pairs)
@@ -99,7 +78,7 @@ static KRef multiply(const Planes *p, const Step *s, KRef x, KRef w, KRef sum)
 // [channel][row][column]
 static void pack(const void *ctx, void *bytes)
 {
-    const Planes *p = ctx;
+    const IntPlanes *p = ctx;
     const IntConv *c = &p->c;
     const int64_t taps = c->kh * c->kw, channels = c->group * c->oc;
     Tensor out = {.dtype = p->type, .data = bytes, .numel = channels * taps};
@@ -111,7 +90,7 @@ static void pack(const void *ctx, void *bytes)
 }
 
 // Tap j, with the next one in the upper half where has_pairs.
-static KRef weight_word(const Planes *p, KRef row, int64_t j)
+static KRef weight_word(const IntPlanes *p, KRef row, int64_t j)
 {
     Kernel *k = p->c.l->k;
     const KRef low = k_cast(k, k_load(k, p->weights, k_expr(k, "$ + #", row, j), 1, 1), DTYPE_i32);
@@ -125,24 +104,19 @@ static KRef weight_word(const Planes *p, KRef row, int64_t j)
 
 typedef struct Channel {
     KRef image, channel, plane; // plane: index of its first word (or element)
-    KRef first;                 // output row of the strip
+    KRef first, left;           // output row of the strip, and column of the part
     KRef weights;               // index of the first tap
     KRef begin;
     IntScale scale;
     KRef word[UNROLLED_TAPS]; // by tap, where all rows stand in the text; 0: not used
 } Channel;
 
-static bool is_unrolled(const Planes *p)
+static bool is_unrolled(const IntPlanes *p)
 {
     return p->c.kh * p->c.kw <= UNROLLED_TAPS;
 }
 
-static int64_t unit(const Planes *p)
-{
-    return p->has_pairs ? 2 : 1; // elements of a word
-}
-
-static void load_words(const Planes *p, Channel *at)
+static void load_words(const IntPlanes *p, Channel *at)
 {
     Step step[2 * MAX_TAPS];
     const IntConv *c = &p->c;
@@ -163,7 +137,7 @@ static void load_words(const Planes *p, Channel *at)
 }
 
 // A row of the window: x is the index of its first word.
-static void add_row(const Planes *p, const KRef *word, KRef weights, KRef x, int64_t outputs, KRef *sum)
+static void add_row(const IntPlanes *p, const KRef *word, KRef weights, KRef x, int64_t outputs, KRef *sum)
 {
     Step step[2 * MAX_TAPS];
     Kernel *k = p->c.l->k;
@@ -177,11 +151,11 @@ static void add_row(const Planes *p, const KRef *word, KRef weights, KRef x, int
 }
 
 // The same for all rows, in the text or in a loop.
-static void add_rows(const Planes *p, const Channel *at, KRef x, int64_t outputs, KRef *sum)
+static void add_rows(const IntPlanes *p, const Channel *at, KRef x, int64_t outputs, KRef *sum)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const int64_t step = c->dh * p->pitch / unit(p);
+    const int64_t step = c->dh * p->pitch / int_planes_unit(p);
     if (is_unrolled(p)) {
         for (int64_t r = 0; r < c->kh; r++)
             add_row(p, at->word + r * c->kw, 0, k_expr(k, "$ + #", x, r * step), outputs, sum);
@@ -203,19 +177,19 @@ static void add_rows(const Planes *p, const Channel *at, KRef x, int64_t outputs
 }
 
 // Outputs from `column` on of row y of the strip.
-static void emit_outputs(const Planes *p, const Channel *at, KRef y, KRef column, int64_t outputs)
+static void emit_outputs(const IntPlanes *p, const Channel *at, KRef y, KRef column, int64_t outputs)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     KRef sum[OUTPUTS] = {at->begin, at->begin};
-    const KRef row = k_expr(k, "$ + $ * #", at->plane, y, c->sh * p->pitch / unit(p));
-    const KRef x = k_expr(k, "$ + $ * # / #", row, column, c->sw, unit(p));
+    const KRef row = k_expr(k, "$ + $ * #", at->plane, y, c->sh * p->pitch / int_planes_unit(p));
+    const KRef x = k_expr(k, "$ + $ * # / #", row, column, c->sw, int_planes_unit(p));
     add_rows(p, at, x, outputs, sum);
     // Both are summed before one is stored, which might change the planes for all that compilers know.
     for (int64_t o = 0; o < outputs; o++)
         sum[o] = k_var(k, sum[o], o == 0 ? "a0" : "a1");
     for (int64_t o = 0; o < outputs; o++) {
-        const KRef v = k_expr(k, "$ + $", at->first, y), u = k_expr(k, "$ + #", column, o);
+        const KRef v = k_expr(k, "$ + $", at->first, y), u = k_expr(k, "$ + $ + #", at->left, column, o);
         const Point to = conv_point(p->d, at->image, at->channel, p->is_turned ? u : v, p->is_turned ? v : u);
         if (p->scales != NULL)
             int_scales_store(c, p->d, p->scales, &at->scale, &to, k_get(k, sum[o]));
@@ -224,7 +198,7 @@ static void emit_outputs(const Planes *p, const Channel *at, KRef y, KRef column
     }
 }
 
-static KRef begin_of(const Planes *p, KRef channel)
+static KRef begin_of(const IntPlanes *p, KRef channel)
 {
     const IntConv *c = &p->c;
     Lower *l = c->l;
@@ -234,7 +208,7 @@ static KRef begin_of(const Planes *p, KRef channel)
                         : operand_scalar(l, c->bias, operand_index(l, c->bias, &channel), DTYPE_i32);
 }
 
-static void emit_rows(const Planes *p, Channel *at, KRef n_rows, KRef own)
+static void emit_rows(const IntPlanes *p, Channel *at, KRef n_rows, KRef own)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
@@ -254,7 +228,7 @@ static void emit_rows(const Planes *p, Channel *at, KRef n_rows, KRef own)
 }
 
 // All outputs of a strip for one channel of the result.
-static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
+static void emit_channel(const IntPlanes *p, Channel *at, KRef n_rows)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
@@ -273,181 +247,29 @@ static void emit_channel(const Planes *p, Channel *at, KRef n_rows)
     k_end(k);
 }
 
-// --- planes --------------------------------------------------------------------------------------
-
-// One column: its channels as halves of words, less the zero point.
-static void load_column(const Planes *p, KRef x, KRef *even, KRef *odd)
-{
-    Kernel *k = p->c.l->k;
-    KRef v = k_load(k, p->x, x, 1, 1);
-    if (p->width == 1) {
-        *even = k_add(k, k_cast(k, v, DTYPE_i32), p->offset);
-        return;
-    }
-    v = int_conv_is_signed(&p->c) ? v : k_xor(k, v, k_integer(k, DTYPE_i32, (int32_t)0x80808080u));
-    *even = k_even8(k, p->offset, v);
-    *odd = k_odd8(k, p->offset, v);
-}
-
-// Two neighbouring columns, of which one may be 0 (beside the input), to their words.
-static void put_columns(const Planes *p, KRef x0, KRef x1, KRef to)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t plane = p->rows * p->pitch / 2;
-    const KRef zero = k_integer(k, DTYPE_i32, 0);
-    KRef even[2] = {zero, zero}, odd[2] = {zero, zero};
-    if (x0 != 0)
-        load_column(p, x0, &even[0], &odd[0]);
-    if (x1 != 0)
-        load_column(p, x1, &even[1], &odd[1]);
-    k_store(k, p->planes, to, k_pack_b(k, even[0], even[1]), 1);
-    if (p->width == 1)
-        return;
-    k_store(k, p->planes, k_expr(k, "$ + #", to, plane), k_pack_b(k, odd[0], odd[1]), 1);
-    k_store(k, p->planes, k_expr(k, "$ + #", to, 2 * plane), k_pack_t(k, even[0], even[1]), 1);
-    k_store(k, p->planes, k_expr(k, "$ + #", to, 3 * plane), k_pack_t(k, odd[0], odd[1]), 1);
-}
-
-// Columns of the input that are read.
-static int64_t columns_of(const Planes *p)
-{
-    const IntConv *c = &p->c;
-    const int64_t end = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1 - c->pad_w;
-    return end < c->in_w ? end : c->in_w;
-}
-
-// Where loads of bytes have no signs, signed inputs are raised.
-static bool is_raised(const Planes *p)
-{
-    return !p->has_pairs && p->c.l->caps->is_narrow && int_conv_is_signed(&p->c);
-}
-
-static DType type_of_planes(const Planes *p)
-{
-    return p->has_pairs ? DTYPE_i32 : is_raised(p) ? DTYPE_u8 : lower_node(p->c.l, p->c.x)->dtype;
-}
-
-// `n` elements of the planes become the zero point.
-static void clear(const Planes *p, KRef from, int64_t n)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t v = (p->has_pairs ? 0 : int_conv_zero_value(&p->c)) + (is_raised(p) ? SIGN : 0);
-    const KRef none = k_integer(k, DTYPE_i32, 0); // packed: else compilers call memset, which small C
-                                                  // libraries have by bytes
-    const KRef value = p->has_pairs ? k_pack_b(k, none, none) : k_integer(k, (int)type_of_planes(p), v);
-    const KRef i = k_loop(k, n / unit(p), KFOR_SERIAL, "i");
-    k_store(k, p->planes, k_expr(k, "$ + $", from, i), value, 1);
-    k_end(k);
-}
-
-// Of a row of the planes, the words (or elements) [0, begin) and [end, pitch): where nothing but strips clear
-// the planes.
-static void clear_sides(const Planes *p, KRef to, int64_t begin, int64_t end)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t pitch = p->pitch / unit(p);
-    for (int64_t i = 0; i < p->width && p->is_by_rows; i++) {
-        const KRef row = k_expr(k, "$ + #", to, i * p->rows * pitch);
-        if (begin > 0)
-            clear(p, row, begin * unit(p));
-        if (end < pitch)
-            clear(p, k_expr(k, "$ + #", row, end), (pitch - end) * unit(p));
-    }
-}
-
-// A row of the input at x to that of the planes at `to`.
-static void gather_pairs(const Planes *p, KRef x, KRef to)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t step = p->c.stride_w / p->width, n = columns_of(p), lead = p->c.pad_w % 2;
-    const int64_t pairs = (n - lead) / 2, at = (p->c.pad_w + lead) / 2;
-    uint32_t opened = 0;
-    if (lead != 0)
-        put_columns(p, 0, x, k_expr(k, "$ + #", to, at - 1));
-    if (pairs > 0) {
-        const KRef i = lower_open_count(k, pairs, KFOR_SERIAL, "i", &opened);
-        const KRef from = k_expr(k, "$ + $ * # + #", x, i, 2 * step, lead * step);
-        put_columns(p, from, k_expr(k, "$ + #", from, step), k_expr(k, "$ + $ + #", to, i, at));
-        lower_close(p->c.l, opened);
-    }
-    if ((n - lead) % 2 != 0)
-        put_columns(p, k_expr(k, "$ + #", x, (n - 1) * step), 0, k_expr(k, "$ + #", to, at + pairs));
-    clear_sides(p, to, at - lead, at + pairs + (n - lead) % 2);
-}
-
-// n bytes of a row.
-static void gather_some(const Planes *p, KRef x, KRef to, int64_t n)
-{
-    Kernel *k = p->c.l->k;
-    for (int64_t i = 0; i < n; i++) {
-        KRef v = k_load(k, p->x, k_expr(k, "$ + #", x, i * p->c.stride_w), 1, 1);
-        v = is_raised(p) ? k_xor(k, k_cast(k, v, DTYPE_i32), k_integer(k, DTYPE_i32, SIGN)) : v;
-        k_store(k, p->planes, k_expr(k, "$ + #", to, i), k_cast(k, v, (int)type_of_planes(p)), 1);
-    }
-}
-
-static void gather_bytes(const Planes *p, KRef x, KRef to)
-{
-    Kernel *k = p->c.l->k;
-    const int64_t n = columns_of(p), whole = n / UNROLLED * UNROLLED;
-    uint32_t opened = 0;
-    clear_sides(p, to, p->c.pad_w, p->c.pad_w + n);
-    to = k_expr(k, "$ + #", to, p->c.pad_w);
-    if (whole > 0) {
-        const KRef i = lower_open_count(k, n / UNROLLED, KFOR_SERIAL, "i", &opened);
-        gather_some(p, k_expr(k, "$ + $ * #", x, i, UNROLLED * p->c.stride_w),
-                    k_expr(k, "$ + $ * #", to, i, UNROLLED), UNROLLED);
-        lower_close(p->c.l, opened);
-    }
-    gather_some(p, k_expr(k, "$ + #", x, whole * p->c.stride_w), k_expr(k, "$ + #", to, whole), n - whole);
-}
-
-// Rows of the planes from the input's row `first` on, which may be outside.
-static void gather(const Planes *p, KRef image, KRef block, KRef first, KRef n_rows)
-{
-    const IntConv *c = &p->c;
-    Kernel *k = c->l->k;
-    const int64_t pitch = p->pitch / unit(p), end = c->pad_h + c->in_h;
-    const bool is_whole = p->strip == c->h && !p->is_by_rows; // then rows outside stay clear
-    const KRef r = is_whole ? k_for(k, k_index(k, c->pad_h), k_index(k, p->rows < end ? p->rows : end), 1,
-                                    KFOR_SERIAL, "r")
-                            : k_for(k, k_index(k, 0), n_rows, 1, KFOR_SERIAL, "r");
-    const KRef row = k_expr(k, "$ + $", first, r), to = k_expr(k, "$ * #", r, pitch);
-    if (!is_whole)
-        k_if(k, k_expr(k, "(0 <= $) & ($ < #)", row, row, c->in_h));
-    if (p->made != NULL)
-        int_made_row(p->made, row, block);
-    const KRef x = p->made != NULL ? k_index(k, 0)
-                                   : k_expr(k, "$ * # + $ * # + $ * #", image, c->stride_n / p->width, block,
-                                            p->width == 1 ? c->stride_c : 1, row, c->stride_h / p->width);
-    (p->has_pairs ? gather_pairs : gather_bytes)(p, x, to);
-    if (is_whole) {
-        k_end(k);
-        return;
-    }
-    k_else(k);
-    for (int64_t i = 0; i < p->width; i++)
-        clear(p, k_expr(k, "$ + #", to, i * p->rows * pitch), p->pitch);
-    k_end(k);
-    k_end(k);
-}
-
 // --- loops ---------------------------------------------------------------------------------------
 
 // A strip of a block of channels of one image.
-static void emit_strip(const Planes *p, KRef image, KRef strip, KRef block)
+static void emit_strip(const IntPlanes *p, KRef image, KRef strip, KRef block)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
-    Channel at = {.image = image, .first = k_expr(k, "$ * #", strip, p->strip)};
+    Channel at = {.image = image, .first = k_expr(k, "$ * #", strip, p->strip), .left = k_index(k, 0)};
+    KRef part = 0;
+    if (p->parts > 1) {
+        at.first = k_expr(k, "$ / #", strip, p->parts);
+        part = k_expr(k, "$ - $ * #", strip, at.first, p->parts);
+        at.left = k_expr(k, "$ * #", part, c->w_out);
+    }
     const KRef n_rows =
         c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, at.first);
-    gather(p, image, block, k_expr(k, "$ * # - #", at.first, c->sh, c->pad_h),
-           k_expr(k, "($ - 1) * # + #", n_rows, c->sh, (c->kh - 1) * c->dh + 1));
+    int_planes_gather(p, image, block,
+           &(IntPlaneRows){k_expr(k, "$ * # - #", at.first, c->sh, c->pad_h),
+                   k_expr(k, "($ - 1) * # + #", n_rows, c->sh, (c->kh - 1) * c->dh + 1), part});
     const KRef i = lower_open_count(k, p->width, KFOR_SERIAL, "c", &opened);
     const KRef j = lower_open_count(k, c->oc, KFOR_SERIAL, "m", &opened);
-    at.plane = k_expr(k, "$ * #", i, p->rows * p->pitch / unit(p));
+    at.plane = k_expr(k, "$ * #", i, p->rows * p->pitch / int_planes_unit(p));
     at.channel = k_expr(k, "($ * # + $) * # + $", block, p->width, i, c->oc, j);
     emit_channel(p, &at, n_rows);
     lower_close(c->l, opened);
@@ -455,15 +277,15 @@ static void emit_strip(const Planes *p, KRef image, KRef strip, KRef block)
 
 // All channels of a strip before the next one: so results may lie over what was read
 // (passes/plan/ram/lead.h).
-static void emit_planes(const Planes *p)
+static void emit_planes(const IntPlanes *p)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
     uint32_t opened = 0;
     if (!p->is_by_rows)
-        clear(p, k_index(k, 0), p->width * p->rows * p->pitch);
+        int_planes_clear(p, k_index(k, 0), p->width * p->rows * p->pitch);
     const KRef n = lower_open_count(k, c->n, KFOR_TURNS, "n", &opened);
-    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_TURNS, "s", &opened);
+    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip) * p->parts, KFOR_TURNS, "s", &opened);
     const KRef o = lower_open_count(k, c->group / p->width, KFOR_TURNS, "o", &opened);
     emit_strip(p, n, s, o);
     lower_close(c->l, opened);
@@ -471,35 +293,35 @@ static void emit_planes(const Planes *p)
 
 // --- which convolutions --------------------------------------------------------------------------
 
-static void turn(Planes *p)
+static void turn(IntPlanes *p)
 {
     p->is_turned = !p->is_turned;
     int_conv_turn(&p->c);
 }
 
-static bool fits(const Planes *p)
+static bool fits(const IntPlanes *p)
 {
     const IntConv *c = &p->c;
     const bool is_reused = c->kh > c->sh || c->kw > c->sw;
     const bool is_known = int_conv_knows_bias(c) && int_conv_knows_zero(c);
     const bool is_fit = c->group > 1 || int_conv_is_wide(c); // bytes of one channel have faster ways
     return !int_conv_has_live_axes(c, p->d) && c->ic == 1 && is_fit && c->h * c->w_out >= MIN_OUTPUTS &&
-           is_reused && c->kh <= MAX_TAPS && c->kw <= MAX_TAPS && columns_of(p) > 0 && c->in_h > 0 &&
+           is_reused && c->kh <= MAX_TAPS && c->kw <= MAX_TAPS && int_planes_columns(p) > 0 && c->in_h > 0 &&
            (p->has_pairs || is_known);
 }
 
-static int64_t bytes_of_rows(const Planes *p, int64_t n)
+static int64_t bytes_of_rows(const IntPlanes *p, int64_t n)
 {
     const int64_t bytes = p->has_pairs || int_conv_is_wide(&p->c) ? 2 : 1;
     return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * bytes;
 }
 
-static void measure(Planes *p)
+static void measure(IntPlanes *p)
 {
     const IntConv *c = &p->c;
     const int64_t columns = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1;
-    const int64_t inside = c->pad_w + columns_of(p), needed = columns > inside ? columns : inside;
-    p->pitch = ceil_div(needed, unit(p)) * unit(p);
+    const int64_t inside = c->pad_w + int_planes_columns(p), needed = columns > inside ? columns : inside;
+    p->pitch = ceil_div(needed, int_planes_unit(p)) * int_planes_unit(p);
     int64_t most = 1;
     while (most < c->h && !p->is_by_rows && bytes_of_rows(p, most + 1) <= MAX_BYTES)
         most++;
@@ -508,14 +330,14 @@ static void measure(Planes *p)
 }
 
 // Rows that are made where they are gathered.
-static void add_made(Planes *p)
+static void add_made(IntPlanes *p)
 {
-    int_made_params(p->made, &p->c, p->strip);
+    int_made_params(p->made, p->whole, (IntMadeCut){p->strip, p->parts});
     p->x = p->made->row;
     p->c.stride_w = p->width; // in a row of these channels
 }
 
-static void add_params(Planes *p)
+static void add_params(IntPlanes *p)
 {
     const IntConv *c = &p->c;
     Lower *l = c->l;
@@ -524,24 +346,24 @@ static void add_params(Planes *p)
         add_made(p);
     else
         p->x = p->width == 1 ? lower_param(l, c->x, PARAM_READ) : int_conv_words(c);
-    Planes *packing = ARENA_NEW(l->pass->perm, Planes);
+    IntPlanes *packing = ARENA_NEW(l->pass->perm, IntPlanes);
     p->type = tensor_byte_type(p->values, channels * taps);
     *packing = *p;
     p->weights = lower_param_filled(l, node_name(l->g, c->w), p->type, pack, packing,
                                     (uint64_t)(channels * taps) * dtype_info[p->type].bytes);
-    p->planes = lower_param_scratch(l, "planes", type_of_planes(p),
-                                    (uint64_t)(p->width * p->rows * p->pitch / unit(p)));
-    const int64_t zero = int_conv_zero_value(c) + (is_raised(p) ? SIGN : 0);
+    p->planes = lower_param_scratch(l, "planes", int_planes_type(p),
+                                    (uint64_t)(p->width * p->rows * p->pitch / int_planes_unit(p)));
+    const int64_t zero = int_conv_zero_value(c) + (int_planes_is_raised(p) ? INT_PLANES_SIGN : 0);
     if (!p->has_pairs)
         p->begin = 1 + int_conv_begin_param(c, p->values, zero, 0);
 }
 
 // What load_column adds.
-static KRef offset_of(const Planes *p)
+static KRef offset_of(const IntPlanes *p)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const int64_t moved = p->width > 1 && !int_conv_is_signed(c) ? SIGN : 0;
+    const int64_t moved = p->width > 1 && !int_conv_is_signed(c) ? INT_PLANES_SIGN : 0;
     if (!int_conv_knows_zero(c)) {
         const KRef offset = k_sub(k, k_integer(k, DTYPE_i32, moved), int_conv_zero(c));
         return p->width > 1 ? k_pack_b(k, offset, offset) : offset;
@@ -551,12 +373,33 @@ static KRef offset_of(const Planes *p)
     return k_integer(k, DTYPE_i32, p->width > 1 ? (int32_t)(half << 16 | half) : offset);
 }
 
-// Four channels at a time, or one; many rows, or those for one row of the result. False: none of these.
-static bool choose_way(Planes *p)
+// Parts of a row, which read columns of their own.
+static bool choose_parts(IntPlanes *p)
+{
+    if (p->is_turned || !int_conv_knows_zero(&p->c))
+        return false;
+    p->is_by_rows = true;
+    p->c.pad_w = 0;
+    for (p->parts = 2; p->parts <= INT_MOST_PARTS; p->parts *= 2) {
+        p->c.w_out = int_conv_part(p->whole, p->parts);
+        if (p->c.w_out == 0)
+            continue;
+        p->c.in_w = int_made_reach(p->whole, p->parts);
+        measure(p);
+        if (lower_take(p->c.l))
+            return true;
+    }
+    return false;
+}
+
+// Four channels at a time, or one; many rows, or those for one row of the result, or, where the input is
+// made, parts of it. False: none of these.
+static bool choose_way(IntPlanes *p)
 {
     const int64_t least = p->made != NULL ? 4 : 1;
+    IntPlanes by_parts = *p;
     for (; p->width >= least; p->width -= 3) {
-        Planes by_rows = *p;
+        IntPlanes by_rows = *p;
         measure(p);
         if (lower_take(p->c.l))
             return true;
@@ -569,12 +412,16 @@ static bool choose_way(Planes *p)
             return true;
         }
     }
-    return false;
+    if (by_parts.made == NULL || !choose_parts(&by_parts))
+        return false;
+    *p = by_parts;
+    return true;
 }
 
 bool int_conv_planes(const IntConv *c, const Domain *d, const int32_t *values)
 {
-    Planes p = {.c = *c, .d = d, .values = values, .has_pairs = c->l->caps->has_dsp};
+    IntPlanes p = {.c = *c, .whole = c, .parts = 1, .d = d, .values = values};
+    p.has_pairs = c->l->caps->has_dsp;
     if (!fits(&p))
         return false;
     const int64_t cost = cost_of(&p);

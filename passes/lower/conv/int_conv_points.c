@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // int_conv_dsp of one tap, where all channels become bytes: the loop over the pixels is in a device function
 // too, so that nothing is spent between them. A call makes a row, since kernels can run row by row in turns
-// (passes/plan/ram/rows.h), or all rows where that is faster, since pairs of pixels cross their ends.
+// (passes/plan/ram/rows.h), or a part of one, or all rows where that is faster, since pairs of pixels cross
+// their ends.
 #include "ir/kernel/device.h"
 #include "ir/kernel/dsp.h"
 #include "passes/lower/conv/int_conv_dsp.h"
@@ -24,7 +25,7 @@ bool int_points_emit(const Dsp *s)
     if (!has_points(s))
         return false;
     Kernel *k = s->c.l->k;
-    const int64_t all = int_dsp_pixels(s), pixels = s->has_rows ? s->c.w_out : all;
+    const int64_t all = int_dsp_pixels(s), pixels = s->has_rows ? s->c.w_out / s->parts : all;
     uint32_t opened = 0;
     const KRef zero = k_index(k, 0);
     const KRef row = lower_open_count(k, all / pixels, KFOR_TURNS, "row", &opened);

@@ -20,6 +20,8 @@ typedef struct Taps {
     bool is_turned;       // they have changed places
     int64_t y_row, y_col; // strides of the result
     int64_t strip;        // output rows at a time
+    int64_t parts;        // of such a row, one after the other,
+    int64_t columns;      // of so many columns
     int64_t pitch;        // words of a row of a plane
     uint32_t x, y, weights, planes;
 } Taps;
@@ -72,37 +74,68 @@ static void pack(const void *ctx, void *bytes)
 
 // --- loops ---------------------------------------------------------------------------------------
 
-static KRef result_at(const Taps *p, KRef image, KRef channel, KRef row)
+// Rows of the result, and the columns of a part of them.
+typedef struct Strip {
+    KRef image, row, rows;
+    KRef column;
+} Strip;
+
+static KRef result_at(const Taps *p, const Strip *s, KRef row, KRef channel)
 {
     Lower *l = p->c.l;
-    const KRef zero = k_index(l->k, 0);
-    Pull pull = pull_at(
-        l, p->d, conv_point(p->d, image, channel, p->is_turned ? zero : row, p->is_turned ? row : zero));
+    const KRef v = p->is_turned ? s->column : row, u = p->is_turned ? row : s->column;
+    Pull pull = pull_at(l, p->d, conv_point(p->d, s->image, channel, v, u));
     pull.space = p->d->has_out_space ? SPACE_OUT : SPACE_IN;
     return k_address(l->k, p->y, pull_index(&pull, l->root));
 }
 
-static void emit_block(const Taps *p, KRef image, KRef first, KRef rows, KRef block)
+// Columns of the input: the first one, how many there are, and how many columns beside it are in front.
+typedef struct Columns {
+    KRef first, n, before;
+} Columns;
+
+static Columns columns_of(const Taps *p, const Strip *s)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const KRef from = k_expr(k, "$ * # - #", first, c->sh, c->pad_h), none = k_index(k, 0);
-    const KRef n = k_expr(k, "($ - 1) * # + 3", rows, c->sh);
+    const int64_t reach = (p->columns - 1) * c->sw + 3, end = reach - c->pad_w;
+    if (p->parts == 1)
+        return (Columns){k_index(k, 0), k_index(k, end < c->in_w ? end : c->in_w), k_index(k, c->pad_w)};
+    const KRef at = k_expr(k, "$ * # - #", s->column, c->sw, c->pad_w), first = k_expr(k, "max($, 0)", at);
+    const KRef before = k_sub(k, first, at);
+    const KRef n = k_expr(k, "min(#, min(# - $, # - $))", reach, reach, before, c->in_w, first);
+    return (Columns){first, n, before};
+}
+
+static void gather(const Taps *p, const Strip *s, KRef block)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    const Columns columns = columns_of(p, s);
+    const KRef from = k_expr(k, "$ * # - #", s->row, c->sh, c->pad_h);
+    const KRef n = k_expr(k, "($ - 1) * # + 3", s->rows, c->sh);
     const KRef lo = k_expr(k, "max(0, 0 - $)", from), hi = k_expr(k, "min($, # - $)", n, c->in_h, from);
-    const KRef x =
-        k_expr(k, "$ * # + ($ + $) * # + $ * #", image, c->stride_n, from, lo, c->stride_h, block, DSP_BLOCK);
-    const int64_t end = (c->w_out - 1) * c->sw + 3 - c->pad_w, columns = end < c->in_w ? end : c->in_w;
-    const int64_t shape = dsp_shape(c->pad_w, p->pitch, int_conv_zero_value(c));
+    const KRef row = k_expr(k, "$ * # + ($ + $) * #", s->image, c->stride_n, from, lo, c->stride_h);
+    const KRef x = k_expr(k, "$ + $ * # + $ * #", row, block, DSP_BLOCK, columns.first, c->stride_w);
+    const int64_t shape = dsp_shape(0, p->pitch, int_conv_zero_value(c));
     k_device(k, int_conv_is_signed(c) ? KDEV_dsp_planes_i8 : KDEV_dsp_planes_u8,
-             k_address(k, p->planes, none), k_address(k, p->x, x), lo, k_sub(k, hi, lo), n,
-             k_index(k, columns), k_index(k, c->stride_h), k_index(k, c->stride_w), k_index(k, shape));
+             k_address(k, p->planes, k_index(k, 0)), k_address(k, p->x, x), lo, k_sub(k, hi, lo), n,
+             columns.n, k_index(k, c->stride_h), k_index(k, c->stride_w),
+             k_expr(k, "$ + #", columns.before, shape));
+}
+
+static void emit_block(const Taps *p, const Strip *s, KRef block)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    gather(p, s, block);
     const KRef channel = k_expr(k, "$ * #", block, DSP_BLOCK);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
-        result_at(p, image, channel, first),
-        k_address(k, p->planes, none),
+        result_at(p, s, s->row, channel),
+        k_address(k, p->planes, k_index(k, 0)),
         k_address(k, p->weights, k_expr(k, "$ * #", block, DSP_BLOCK * DSP_TAPS_BYTES)),
-        rows,
-        k_index(k, c->w_out),
+        s->rows,
+        k_index(k, p->columns),
         k_index(k, p->y_row),
         k_index(k, p->y_col),
         k_index(k, p->high)};
@@ -110,16 +143,33 @@ static void emit_block(const Taps *p, KRef image, KRef first, KRef rows, KRef bl
 }
 
 // Of all channels of a strip.
-static void emit_ends(const Taps *p, KRef image, KRef first, KRef rows)
+static void emit_ends(const Taps *p, const Strip *s)
 {
     Kernel *k = p->c.l->k;
     if (requant_ends_are_plain(&p->ends))
         return;
-    const KRef zero = k_index(k, 0), row = k_for(k, zero, rows, 1, KFOR_SERIAL, "row");
+    const KRef zero = k_index(k, 0), row = k_for(k, zero, s->rows, 1, KFOR_SERIAL, "row");
     int_ends_emit(&p->c, &p->ends,
-                  &(IntBytes){result_at(p, image, zero, k_add(k, first, row)), k_index(k, channels_of(p)),
-                              k_index(k, p->c.w_out), p->y_col});
+                  &(IntBytes){result_at(p, s, k_add(k, s->row, row), zero), k_index(k, channels_of(p)),
+                              k_index(k, p->columns), p->y_col});
     k_end(k);
+}
+
+// Strip `number` of an image, or a part of one, of which all come one after the other.
+static Strip strip_at(const Taps *p, KRef image, KRef number)
+{
+    const IntConv *c = &p->c;
+    Kernel *k = c->l->k;
+    Strip s = {.image = image, .column = k_index(k, 0)};
+    if (p->parts > 1) {
+        s.row = k_expr(k, "$ / #", number, p->parts);
+        s.rows = k_index(k, p->strip);
+        s.column = k_expr(k, "($ - $ * #) * #", number, s.row, p->parts, p->columns);
+        return s;
+    }
+    s.row = k_expr(k, "$ * #", number, p->strip);
+    s.rows = c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, s.row);
+    return s;
 }
 
 // All channels of a strip before the next one: so results may lie over what was read
@@ -130,14 +180,13 @@ static void emit(const Taps *p)
     Kernel *k = c->l->k;
     uint32_t opened = 0, inner = 0;
     const KRef n = lower_open_count(k, c->n, KFOR_TURNS, "n", &opened);
-    const KRef s = lower_open_count(k, ceil_div(c->h, p->strip), KFOR_TURNS, "s", &opened);
-    const KRef first = k_expr(k, "$ * #", s, p->strip);
-    const KRef rows =
-        c->h % p->strip == 0 ? k_index(k, p->strip) : k_expr(k, "min(#, # - $)", p->strip, c->h, first);
+    rlx_assert(p->parts == 1 || (p->strip == 1 && !p->is_turned));
+    const KRef number = lower_open_count(k, ceil_div(c->h, p->strip) * p->parts, KFOR_TURNS, "s", &opened);
+    const Strip s = strip_at(p, n, number);
     const KRef o = lower_open_count(k, channels_of(p) / DSP_BLOCK, KFOR_TURNS, "o", &inner);
-    emit_block(p, n, first, rows, o);
+    emit_block(p, &s, o);
     lower_close(c->l, inner);
-    emit_ends(p, n, first, rows);
+    emit_ends(p, &s);
     lower_close(c->l, opened);
 }
 
@@ -206,14 +255,33 @@ static int64_t even_strip(const Taps *p, int64_t most)
     return most;
 }
 
+static void divide(Taps *p, int64_t parts, int64_t columns)
+{
+    p->parts = parts;
+    p->columns = columns;
+    p->pitch = dsp_taps_pitch(columns, p->c.sw);
+}
+
 static void measure(Taps *p)
 {
-    p->pitch = dsp_taps_pitch(p->c.w_out, p->c.sw);
+    divide(p, 1, p->c.w_out);
     p->strip = ceil_div(p->c.h, ceil_div(p->c.h, largest_strip(p)));
 }
 
+static bool choose_parts(Taps *p)
+{
+    p->strip = 1;
+    for (int64_t parts = 2; parts <= INT_MOST_PARTS; parts *= 2) {
+        const int64_t columns = int_conv_part(&p->c, parts);
+        divide(p, parts, columns);
+        if (columns != 0 && lower_take(p->c.l))
+            return true;
+    }
+    return false;
+}
+
 // The largest strips, or strips of some rows of the result, which need less memory and can be made in turns
-// with those of other kernels (passes/plan/ram/rows.h). False: none of these.
+// with those of other kernels (passes/plan/ram/rows.h), or parts of a row. False: none of these.
 static bool choose_way(Taps *p)
 {
     measure(p);
@@ -223,14 +291,14 @@ static bool choose_way(Taps *p)
     int64_t most = is_known ? p->strip / 2 : INT64_MAX;
     if (p->is_turned)
         turn(p);
-    p->pitch = dsp_taps_pitch(p->c.w_out, p->c.sw);
+    divide(p, 1, p->c.w_out);
     most = most < largest_strip(p) ? most : largest_strip(p);
     for (; most > 0 && p->c.w_out >= MIN_COLUMNS; most = p->strip / 2) {
         p->strip = even_strip(p, most);
         if (lower_take(p->c.l))
             return true;
     }
-    return false;
+    return choose_parts(p);
 }
 
 static void add_params(Taps *p)
@@ -246,7 +314,7 @@ static void add_params(Taps *p)
     *packing = *p;
     p->weights = lower_param_filled(l, node_name(l->g, p->c.w), DTYPE_u8, pack, packing, (uint64_t)bytes);
     p->planes = lower_param_scratch(l, "planes", DTYPE_i32,
-                                    (uint64_t)(words_of(p, p->strip) + dsp_taps_spare(p->c.w_out, p->c.sw)));
+                                    (uint64_t)(words_of(p, p->strip) + dsp_taps_spare(p->columns, p->c.sw)));
 }
 
 bool int_conv_taps(const IntConv *c, const Domain *d, const int32_t *values)

@@ -37,7 +37,8 @@ typedef struct Choice {
     double insns;
     uint32_t way; // of one kernel; of several, at most so much scratch memory each:
     uint64_t scratch;
-    bool merges; // the same: RowGroup.merges
+    bool merges;   // the same: RowGroup.merges
+    int64_t parts; // RowGroup.parts
 } Choice;
 
 typedef struct RowChoices {
@@ -45,7 +46,7 @@ typedef struct RowChoices {
     bool is_all;
 } RowChoices;
 
-enum { KINDS = 2 }; // of choices: without and with kernels that are merged
+enum { KINDS = 6 }; // of choices: without and with kernels that are merged, and rows in one part, two or four
 
 // Where one way adds up rows as they come, no group waits for all of them.
 static void join_by_sums(RowWays *w)
@@ -286,6 +287,8 @@ static bool has_merged(const Rows *r, uint32_t first, uint32_t span)
 static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t *most)
 {
     const bool is_group = g->span > 1;
+    const RowWays *ways[ROWS_MAX_STAGES];
+    RowStage *stage[ROWS_MAX_STAGES];
     *most = 0;
     for (uint32_t kernel = g->first; kernel < g->first + g->span; kernel++) {
         const RowWays *w = &r->ways[kernel];
@@ -298,9 +301,14 @@ static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t
             j++;
         if (j == w->n)
             return false;
-        g->stage[g->n] = is_group ? as_coarse(r, g, g->n, &w->way[j]) : &w->way[j];
-        g->n++;
-        *most = w->way[j].scratch > *most ? w->way[j].scratch : *most;
+        ways[g->n] = w;
+        stage[g->n++] = &w->way[j];
+    }
+    rows_choose_parts(r, g, ways, stage, scratch);
+    for (uint32_t i = 0; i < g->n; i++) {
+        g->stage[i] = is_group ? as_coarse(r, g, i, stage[i]) : stage[i];
+        g->cut[i] = g->stage[i] == stage[i] ? g->cut[i] : 0;
+        *most = stage[i]->scratch > *most ? stage[i]->scratch : *most;
     }
     return true;
 }
@@ -308,46 +316,60 @@ static bool choose_stages(const Rows *r, RowGroup *g, uint64_t scratch, uint64_t
 // What moving rows takes: a load and a store a word, in a loop.
 static double insns_of(const RowGroup *g)
 {
-    const double a_byte = 1, a_tick = 30;
+    const double a_byte = 1, a_tick = 30, a_part = 40;
     double sum = a_byte * (double)g->moved_bytes + a_tick * (double)g->ticks;
-    for (uint32_t i = 0; i < g->n; i++)
-        sum += g->stage[i]->insns;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const bool has_parts = g->held[i].parts > 1;
+        sum += g->stage[i]->insns +
+               (has_parts ? a_part * (double)(g->stage[i]->rows * g->held[i].parts) : 0);
+    }
     return sum;
 }
 
-// Choice `at` of a group; NULL: there are no more. No choice depends on a limit, and many limits are tried.
-static const Choice *choice_of(const Rows *r, uint32_t first, uint32_t span, bool merges, uint32_t at)
+static bool has_parts(const RowGroup *g)
 {
-    RowChoices *c = &r->choices[((uint64_t)first * (ROWS_MAX_STAGES + 1) + span) * KINDS + merges];
-    RowGroup g = {.first = first, .span = span, .merges = merges};
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->held[i].parts > 1)
+            return true;
+    return false;
+}
+
+// Choice `at` of a group; NULL: there are no more. No choice depends on a limit, and many limits are tried.
+static const Choice *choice_of(const Rows *r, uint32_t first, uint32_t span, uint32_t kind, uint32_t at)
+{
+    RowChoices *c = &r->choices[((uint64_t)first * (ROWS_MAX_STAGES + 1) + span) * KINDS + kind];
+    RowGroup g = {.first = first, .span = span, .merges = kind % 2 != 0, .parts = 1 << kind / 2};
     uint64_t most = 0;
     if (at < c->found.len)
         return &c->found.data[at];
     const uint64_t before = at != 0 ? c->found.data[at - 1].scratch : UINT64_MAX;
     c->is_all = c->is_all || before == 0 || !choose_stages(r, &g, at != 0 ? before - 1 : before, &most) ||
-                !rows_group(r, &g);
+                !rows_group(r, &g) || (g.parts > 1 && !has_parts(&g));
     if (c->is_all)
         return NULL;
     vec_push(r->scratch, &c->found,
-             ((Choice){
-                 .peak = peak_of(r, &g), .insns = insns_of(&g), .scratch = most, .merges = merges}));
+             ((Choice){.peak = peak_of(r, &g),
+                       .insns = insns_of(&g),
+                       .scratch = most,
+                       .merges = g.merges,
+                       .parts = g.parts}));
     return &c->found.data[at];
 }
 
-// The fastest choice that keeps to the limit, or the one with the lowest peak. Values are only computed again
-// where the fastest ways take more than that. False: it is no group.
+// The fastest choice that keeps to the limit, or the one with the lowest peak. Values are only computed
+// again, and rows made in parts, where the fastest ways take more than that. False: it is no group.
 static bool choose_group(const Rows *r, uint32_t first, uint32_t span, uint64_t limit, Choice *best)
 {
-    const Choice *fastest = choice_of(r, first, span, false, 0);
+    const Choice *fastest = choice_of(r, first, span, 0, 0);
     if (fastest == NULL)
         return false;
     *best = *fastest;
     const bool is_enough = best->peak <= limit || r->keeps_fastest;
-    const uint32_t kinds = is_enough ? 0 : has_merged(r, first, span) ? KINDS : 1;
-    for (uint32_t kind = 0; kind < kinds; kind++) {
+    const uint32_t step = has_merged(r, first, span) ? 1 : 2;
+    for (uint32_t kind = 0; kind < KINDS && !is_enough; kind += step) {
         bool fits = false;
         for (uint32_t i = 0; !fits; i++) {
-            const Choice *at = choice_of(r, first, span, kind != 0, i);
+            const Choice *at = choice_of(r, first, span, kind, i);
             if (at == NULL)
                 break;
             fits = at->peak <= limit;
@@ -415,7 +437,11 @@ static void use_way(PlanKernel *k, const RowStage *way)
 
 static void make_group(const Rows *r, uint32_t first, uint32_t span, const Choice *c)
 {
-    RowGroup g = {.first = first, .span = span, .merges = c->merges, .is_given = first == r->given};
+    RowGroup g = {.first = first,
+                  .span = span,
+                  .merges = c->merges,
+                  .parts = c->parts,
+                  .is_given = first == r->given};
     uint64_t most = 0;
     const bool is_group = choose_stages(r, &g, c->scratch, &most) && rows_group(r, &g);
     rlx_assert(is_group && most == c->scratch);

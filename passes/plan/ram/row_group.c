@@ -119,6 +119,11 @@ static void find_window(RowGroup *g, uint32_t stage)
 {
     RowHeld *h = &g->held[stage];
     const RowStage *s = g->stage[stage];
+    if (h->parts > 1) {
+        h->rows = 1;
+        g->window_bytes += ((uint64_t)(s->pitch / h->parts) + 3) / 4 * 4;
+        return;
+    }
     int64_t lowest = rows_lowest(g, stage, -1), made = rows_made(g, stage, -1);
     for (int64_t tick = 0; tick < g->ticks; tick++) {
         const int64_t before = lowest, made_before = made;
@@ -222,6 +227,7 @@ bool rows_group(const Rows *r, RowGroup *g)
     for (uint32_t i = 0; i < g->n; i++)
         g->held[i].is_inner = !g->stage[i]->is_sum && is_inner(r, g, g->stage[i]->out);
     lend(r, g);
+    rows_set_parts(g);
     for (uint32_t i = 0; i < g->n; i++)
         if (g->held[i].is_inner && !g->held[i].is_lent)
             find_window(g, i);

@@ -17,6 +17,7 @@ typedef struct Joined {
     uint32_t lent[ROWS_MAX_STAGES]; // the same: 1 + the parameter for it, where it lies in a result
     BufId common;                 // scratch memory of all stages, which use it one after the other
     KRef tick;
+    KRef part; // of the rows that some stages make in turns
 } Joined;
 
 // --- parameters ----------------------------------------------------------------------------------
@@ -41,9 +42,10 @@ static BufId add_buffer(Joined *j, uint64_t bytes, const char *name)
 static void add_windows(Joined *j)
 {
     for (uint32_t i = 0; i < j->g->n; i++) {
-        const uint64_t bytes = (uint64_t)(j->g->held[i].rows * j->g->stage[i]->pitch);
+        const RowHeld *h = &j->g->held[i];
+        const uint64_t bytes = (uint64_t)(h->rows * j->g->stage[i]->pitch / h->parts);
         const char *name = j->plan->buffers.data[j->g->stage[i]->out].name;
-        if (j->g->held[i].is_inner && !j->g->held[i].is_lent)
+        if (h->is_inner && !h->is_lent)
             j->buf[i] = add_buffer(j, (bytes + WORD - 1) / WORD * WORD, name);
     }
     for (uint32_t i = 0; i < j->g->n; i++) {
@@ -237,7 +239,7 @@ static bool names_param(uint8_t kind)
     return kkind_info[kind].param != KPARAM_NO;
 }
 
-// Elements of a value are counted from the lowest row in its window on.
+// Elements of a value are counted from the lowest row in its window on, or from the part that is there.
 static KRef index_in_window(Copy *c, uint32_t param, KRef index)
 {
     Joined *j = c->j;
@@ -247,7 +249,9 @@ static KRef index_in_window(Copy *c, uint32_t param, KRef index)
         return k_expr(j->to, "$ - $ * #", index, k_since(j->to), c->given[param]);
     if (window == UINT32_MAX)
         return index;
-    return k_expr(j->to, "$ - $ * #", index, j->lowest[window], j->g->stage[window]->pitch / bytes);
+    const int64_t row = j->g->stage[window]->pitch / bytes, parts = j->g->held[window].parts;
+    const KRef from = k_expr(j->to, "$ - $ * #", index, j->lowest[window], row);
+    return parts > 1 ? k_expr(j->to, "$ - $ * #", from, j->part, row / parts) : from;
 }
 
 static void copy_inst(Copy *c, KRef r)
@@ -265,14 +269,28 @@ static void copy_inst(Copy *c, KRef r)
     c->map[r] = k_append(c->j->to, &n);
 }
 
+// In which the stage makes a row, where it takes turns with the one before or behind it.
+static int64_t parts_of(const RowGroup *g, uint32_t stage)
+{
+    const int64_t own = g->held[stage].parts;
+    return own == 1 && stage != 0 ? g->held[stage - 1].parts : own;
+}
+
 static void copy_loop(Copy *c, KRef r)
 {
     Joined *j = c->j;
     const RowStage *s = j->g->stage[c->stage];
     const KInst *n = k_inst(c->from, r);
+    const int64_t parts = parts_of(j->g, c->stage);
     const KRef lo = k_expr(j->to, "$ * # + #", made_at(j, c->stage, -1), s->span, s->first);
     const KRef hi = k_expr(j->to, "$ * # + #", made_at(j, c->stage, 0), s->span, s->first);
-    c->map[r] = k_for(j->to, lo, hi, n->imm, KFOR_SERIAL, n->text);
+    if (parts == 1) {
+        c->map[r] = k_for(j->to, lo, hi, n->imm, KFOR_SERIAL, n->text);
+        return;
+    }
+    const KRef from = k_expr(j->to, "$ + $ * #", lo, j->part, s->span / parts);
+    const KRef until = k_expr(j->to, "$ + #", from, s->span / parts);
+    c->map[r] = k_for(j->to, from, until, n->imm, KFOR_SERIAL, n->text);
 }
 
 // Of a row of an input that the program gives row by row; 0: the argument is another value.
@@ -305,6 +323,26 @@ static void copy_stage(Joined *j, uint32_t stage)
 
 // --- the kernel ----------------------------------------------------------------------------------
 
+// A stage, with those behind it that make parts of a row in turns with it. Returns the next one.
+static uint32_t emit_parts(Joined *j, uint32_t first)
+{
+    const int64_t parts = j->g->held[first].parts;
+    uint32_t last = first;
+    while (j->g->held[last].parts > 1)
+        last++;
+    rlx_assert(last < j->g->n);
+    if (parts > 1) {
+        const KRef due = k_sub(j->to, made_at(j, first, 0), made_at(j, first, -1));
+        const KRef n = k_expr(j->to, "$ * #", due, parts);
+        j->part = k_for(j->to, k_index(j->to, 0), n, 1, KFOR_SERIAL, "part");
+    }
+    for (uint32_t i = first; i <= last; i++)
+        copy_stage(j, i);
+    if (parts > 1)
+        k_end(j->to);
+    return last + 1;
+}
+
 static void emit(Joined *j)
 {
     const RowGroup *g = j->g;
@@ -317,8 +355,8 @@ static void emit(Joined *j)
         if (g->held[i].is_inner)
             j->lowest[i] = g->held[holder].is_inner ? lowest_at(j, holder, 0) : k_index(j->to, 0);
     }
-    for (uint32_t i = 0; i < g->n; i++)
-        copy_stage(j, i);
+    for (uint32_t i = 0; i < g->n;)
+        i = emit_parts(j, i);
     k_end(j->to);
 }
 

@@ -236,6 +236,40 @@ const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch)
     return c;
 }
 
+// Can the loops over rows stop within a row, for other kernels?
+static bool has_parts(const RowStage *s, int64_t parts)
+{
+    const Kernel *k = s->kernel->kernel;
+    for (KRef r = 1; r < k->insts.len; r++) {
+        const KInst *n = k_inst(k, r);
+        const bool is_free = n->flags == KFOR_PARALLEL || n->flags == KFOR_TURNS;
+        if (s->loops[r] && (!is_free || s->span / parts % n->imm != 0))
+            return false;
+    }
+    return true;
+}
+
+const RowStage *rows_finer(const Plan *p, RowStage *s, int64_t parts, Arena *scratch)
+{
+    rlx_assert(parts > 1);
+    if (s->out == 0 || s->is_sum || s->rows < 2 || s->span % parts != 0 || s->pitch % parts != 0)
+        return NULL;
+    for (const RowStage *f = s->finer; f != NULL; f = f->finer)
+        if (f->rows == s->rows * parts)
+            return f->out != 0 ? f : NULL;
+    RowStage *f = ARENA_NEW(scratch, RowStage);
+    *f = *s;
+    f->rows *= parts;
+    f->pitch /= parts;
+    f->span /= parts;
+    f->uses.data = NULL; // those of `s` stay
+    f->uses.cap = 0;
+    f->out = has_parts(s, parts) && find_uses(p, s->kernel, f, scratch) ? s->out : 0;
+    f->finer = s->finer;
+    s->finer = f;
+    return f->out != 0 ? f : NULL;
+}
+
 // Iterations of the first loop; 0: it is not known.
 static int64_t first_count(const Kernel *k)
 {

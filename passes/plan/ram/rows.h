@@ -4,6 +4,9 @@
 // but as a window of some rows. No row is made twice, but in kernels that are merged with the one before them
 // (PlanKernel.merged).
 //
+// Where a kernel makes a row in parts, each of which only the next kernel reads, for the same part of its own
+// row, both go part by part: only a part of that row is there at a time.
+//
 // Time is counted in ticks. A kernel has made (tick + 1 - delay) / every rows after a tick, between none and
 // all of them; so the first kernel makes a row at each tick.
 #ifndef PASSES_PLAN_RAM_ROWS_H
@@ -36,6 +39,7 @@ typedef struct RowStage {
     uint64_t kept;       // of a sum: what it keeps from row to row
     VEC(RowUse) uses;    // of the arena, without scratch memory
     struct RowStage *coarser; // the same with fewer rows of more bytes, as far as they were asked for
+    struct RowStage *finer;   // the same with parts of rows as rows; `out` is 0 where it has no such parts
 } RowStage;
 
 // Is it scratch memory? What a kernel makes is not, though windows may lie in it for a while.
@@ -46,6 +50,8 @@ uint64_t rows_scratch_bytes(const Plan *p, const PlanKernel *k, uint32_t n);
 RowStage rows_stage(const Plan *p, uint32_t kernel, const PlanKernel *way, Arena *scratch);
 // The stage that makes `factor` of its rows, which divides their number, as one.
 const RowStage *rows_coarser(RowStage *s, int64_t factor, Arena *scratch);
+// The stage that makes each of its rows in `parts` parts as if these were rows; NULL: it cannot.
+const RowStage *rows_finer(const Plan *p, RowStage *s, int64_t parts, Arena *scratch);
 
 // Row q of stage `reader` reads rows [q * step - below, q * step + above) of the value, as far as they exist.
 typedef struct RowLink {
@@ -56,6 +62,7 @@ typedef struct RowLink {
 // The value of a stage. Rows [first, made) are in the window at a tick, `first` from the lowest on.
 typedef struct RowHeld {
     bool is_inner;  // only the group touches it: it has a window, else it is there as a whole
+    int64_t parts;  // in which the stage and the next one make a row, in turns; 1: a row at once
     int64_t rows;   // of the window
     bool has_moves; // rows that are needed again move to its begin
     bool is_lent;   // its rows lie where those of stage `lender` will, which is made of them in place
@@ -64,10 +71,12 @@ typedef struct RowHeld {
 
 typedef struct RowGroup {
     uint32_t first, span; // kernels of the plan
+    int64_t parts;        // rows may be made in so many parts
     bool merges;          // where two of them can be one (PlanKernel.merged), they are,
     BufId gone[ROWS_MAX_STAGES]; // and these values are never there
     uint32_t n, n_gone;
     const RowStage *stage[ROWS_MAX_STAGES];
+    int64_t cut[ROWS_MAX_STAGES]; // by stage: parts of its rows that the next one can take; 0: none
     int64_t every[ROWS_MAX_STAGES], delay[ROWS_MAX_STAGES], ticks;
     RowHeld held[ROWS_MAX_STAGES];
     VEC(RowLink) links;
@@ -97,6 +106,12 @@ typedef struct Rows {
     bool keeps_fastest;         // groups have their fastest ways, whatever the limit
 } Rows;
 
+// Where neighbours among the stages of a group can make rows in parts, with at most so much scratch memory
+// each, chooses the fastest ways that do. ways: of each stage; stage: the chosen ones. Sets g->cut.
+void rows_choose_parts(const Rows *r, RowGroup *g, const RowWays *const *ways, RowStage **stage,
+                       uint64_t scratch);
+// Which of these parts are made in turns. The times of the group are known.
+void rows_set_parts(RowGroup *g);
 // How the result of a kernel alone may lie over a value that it reads.
 LeadWays rows_lead(const Rows *r, const RowStage *s, BufId in);
 // Can kernels [first, first + span), whose stages are there, be a group? Fills it.
