@@ -213,10 +213,12 @@ static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
         bytes / (bytes > cpu->l2_bytes ? far_share * cpu->l3_rate : near_share * cpu->l2_rate);
     if (step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy)
         return true;
-    const bool is_slow = lanes * sizeof(float) >= CACHE_LINE || shares_sets(cpu, x);
-    const bool has_lines = is_slow && w->dim[1] >= MANY_CHANNELS && (double)w->dim[0] >= 2 * lanes;
+    const bool fills_lines = lanes * sizeof(float) >= CACHE_LINE;
+    const bool has_lines = (fills_lines || shares_sets(cpu, x)) && w->dim[1] >= MANY_CHANNELS &&
+                           (double)w->dim[0] >= 2 * lanes;
+    const double slower = !fills_lines && bytes > cpu->l3_bytes ? cpu->l3_rate / cpu->memory_rate : 1;
     return has_lines &&
-           steps * wait_on_rows(cpu, x, form.stride[x->rank - 3], sums) > worthwhile * copy;
+           steps * wait_on_rows(cpu, x, form.stride[x->rank - 3], sums) > worthwhile * copy * slower;
 }
 
 // A transposed convolution reads its image once for each phase. Where registers are few, a tile has less than
