@@ -174,19 +174,26 @@ static Step step_on_rows(const CpuMachine *cpu, const Shape *w, double sums, dou
     return step;
 }
 
+// Do the channels of an image in rows all share a set of the first-level cache?
+static bool shares_sets(const CpuMachine *cpu, const Shape *x)
+{
+    rlx_assert(x->dim[0] > 0 && x->dim[1] > 0);
+    const int64_t pitch = shape_numel(x) / (x->dim[0] * x->dim[1]) * (int64_t)sizeof(float);
+    return pitch % cpu->way_bytes == 0;
+}
+
 // Cycles that a tile waits for the lines of a channel of an image in rows, however few there are: the
 // channels are far apart, so nothing fetches the next one ahead. Twice that where all of them share a set of
 // the cache.
 static double wait_on_rows(const CpuMachine *cpu, const Shape *x, int64_t stride, double pixels)
 {
     const double for_line = 0.5, lines = 1 + pixels * (double)stride * sizeof(float) / CACHE_LINE;
-    const int64_t pitch = shape_numel(x) / (x->dim[0] * x->dim[1]) * (int64_t)sizeof(float);
-    return for_line * lines * (pitch % cpu->way_bytes == 0 ? 2 : 1);
+    return for_line * lines * (shares_sets(cpu, x) ? 2 : 1);
 }
 
-// Machines wait for these lines if there are many, because registers are few, and those that compute the
-// vectors of a line in less time if there is work for it: a copy with the channels last, of which a tile
-// reads whole lines, is worth its time.
+// Machines wait for these lines if there are many, because registers are few, or if the channels share a set,
+// and those that compute the vectors of a line in less time if there is work for it: a copy with the channels
+// last, of which a tile reads whole lines, is worth its time.
 static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
 {
     enum { OTHER_REGISTERS = 4, COPIED_BYTES = 8 };
@@ -206,10 +213,29 @@ static bool waits_for_rows(const Graph *g, const Layout *l, const Node *n)
         bytes / (bytes > cpu->l2_bytes ? far_share * cpu->l3_rate : near_share * cpu->l2_rate);
     if (step.reads > worthwhile * step.sums && steps * (step.reads - step.sums) > worthwhile * copy)
         return true;
-    const bool has_lines = lanes * sizeof(float) >= CACHE_LINE && w->dim[1] >= MANY_CHANNELS &&
+    const bool fills_lines = lanes * sizeof(float) >= CACHE_LINE;
+    const bool has_lines = (fills_lines || shares_sets(cpu, x)) && w->dim[1] >= MANY_CHANNELS &&
                            (double)w->dim[0] >= 2 * lanes;
+    const double slower = !fills_lines && bytes > cpu->l3_bytes ? cpu->l3_rate / cpu->memory_rate : 1;
     return has_lines &&
-           steps * wait_on_rows(cpu, x, form.stride[x->rank - 3], sums) > worthwhile * copy;
+           steps * wait_on_rows(cpu, x, form.stride[x->rank - 3], sums) > worthwhile * copy * slower;
+}
+
+// A transposed convolution reads its image once for each phase. Where registers are few, a tile has less than
+// half of the pixels of a line of each channel, so that an image beyond the second-level cache is better
+// copied with the channels last first: lines are read whole then.
+static bool waits_in_phases(const Graph *g, const Layout *l, const Node *n)
+{
+    enum { OTHER_REGISTERS = 4, VECTORS = 2 };
+    const Shape *x = graph_node(g, n->src[0])->shape;
+    const WindowForm form = window_form(n);
+    const int64_t pixels = (l->caps->vector_regs - OTHER_REGISTERS) / VECTORS;
+    int64_t phases = 1;
+    for (uint32_t i = 0; i + 2 < x->rank; i++)
+        phases *= form.stride[i];
+    return phases > 1 && form.group == 1 && x->dim[1] >= MANY_CHANNELS &&
+           2 * pixels * (int64_t)sizeof(float) <= CACHE_LINE &&
+           shape_numel(x) * (int64_t)sizeof(float) > (int64_t)l->caps->cpu.l2_bytes;
 }
 
 // Convolutions of bytes are left to matrix units, which take words of four channels, or are depthwise ones
@@ -243,7 +269,7 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
         return true;
     if (l->has_vectors && x->dtype == DTYPE_f32)
         return is_grouped || sums_channels(g, n) || may_be_transformed(g, l, n) ||
-               (n->op == OP_conv && waits_for_rows(g, l, n)) ||
+               (n->op == OP_conv ? waits_for_rows(g, l, n) : waits_in_phases(g, l, n)) ||
                (conv_goes_to_matrix(g, l->options, n) && x->shape->dim[1] >= MANY_CHANNELS);
     return is_grouped && conv_form(n).group > 1;
 }

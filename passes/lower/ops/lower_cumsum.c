@@ -7,7 +7,9 @@
 
 #include <math.h>
 
-enum { PANEL_VECTORS = 8 };
+// Bytes of a panel in a row: shorter runs are followed by no prefetcher, and sums for which there are no
+// registers wait in the first-level cache (256x1024 f32 with 8 lanes: 0.6 of the time of 256 bytes).
+enum { PANEL_BYTES = 512, PANEL_VECTORS = 16 };
 
 // The sum with the element at the point, which is stored, or the one before it.
 static KRef take_element(Lower *l, const Rows *r, Point at, Cumsum *c, KRef before)
@@ -47,13 +49,15 @@ static void cumsum_row(Lower *l, const Rows *r, Point at, void *ctx)
 }
 
 // Vectors of a panel, in whole ones of which the rows can be taken; 1: there are no panels.
-static int64_t panel_of(const Rows *r)
+static int64_t panel_of(const Rows *r, int type)
 {
     if (r->mode != ROWS_ACROSS || r->d.rank != r->n_kept + 1 || r->d.live[r->vec_axis].size != 0 ||
         r->d.live[r->d.rank - 1].size != 0 || r->d.extent[r->vec_axis] % r->lanes != 0)
         return 1;
     const int64_t vectors = r->d.extent[r->vec_axis] / r->lanes;
-    int64_t n = vectors < PANEL_VECTORS ? vectors : PANEL_VECTORS;
+    int64_t n = PANEL_BYTES / (r->lanes * dtype_info[type].bytes);
+    n = n < PANEL_VECTORS ? n : PANEL_VECTORS;
+    n = n < vectors ? n : vectors;
     while (n > 1 && vectors % n != 0)
         n--;
     return n;
@@ -115,7 +119,7 @@ static void lower_running(Lower *l, Cumsum c, uint32_t axis)
         r.mode = ROWS_SCALAR;
         r.lanes = 1;
     }
-    const int64_t vectors = panel_of(&r);
+    const int64_t vectors = panel_of(&r, cumsum_type(l, &c));
     ColumnSums s = {.c = &c};
     if (vectors > 1)
         emit_panels(l, &r, &c, vectors);

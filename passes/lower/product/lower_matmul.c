@@ -15,8 +15,9 @@
 #include "passes/lower/product/table.h"
 
 // Rows up to which columns along k are read in place; rows from which a distant b is worth copying, and the
-// elements between its rows that are near; rows for which pairs of a b that a run makes are worth copying.
-enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256, MIN_PAIR_ROWS = 8 };
+// elements between its rows that are near; rows from which a near b is worth copying whose vectors lie across
+// lines; rows for which pairs of a b that a run makes are worth copying.
+enum { MAX_DOT_ROWS = 6, MIN_COPY_ROWS = 48, MAX_NEAR_PITCH = 256, MANY_ROWS = 128, MIN_PAIR_ROWS = 8 };
 
 // --- results -------------------------------------------------------------------------------------
 
@@ -87,7 +88,9 @@ static GemmSource source_of(const Lower *l, const Matmul *x, DType b_type, bool 
 {
     if (is_packed(l, x))
         return k_is_half(b_type) && x->m >= MIN_COPY_ROWS ? GEMM_WIDENED : GEMM_PACKED;
-    const bool is_near = x->b_k <= MAX_NEAR_PITCH || x->m < MIN_COPY_ROWS;
+    const bool is_whole = x->b_k % lower_fit_lanes(l, x->n) == 0;
+    const bool is_near =
+        x->m < MIN_COPY_ROWS || (x->b_k <= MAX_NEAR_PITCH && (is_whole || x->m < MANY_ROWS));
     return x->b_col == 1 && is_near && !has_pairs ? GEMM_ROWS : GEMM_COPIED;
 }
 
