@@ -285,12 +285,13 @@ static KRef zero_word(const IntConv *c)
 }
 
 // A row of the copy, at `to`, of the input's row `row`, which may be outside of it. image: where that begins.
-static void copy_any_row(const IntConv *c, KRef image, KRef row, KRef to, bool may_leave)
+static void copy_any_row(const IntConv *c, KRef image, KRef row, KRef to, KRef zero)
 {
     Kernel *k = c->l->k;
     const int64_t unit = has_words(c) ? WORD : 1;
     const int64_t columns = int_conv_reach(c->w_out, c->sw, c->kw, c->dw);
-    const KRef zero = zero_word(c), is_inside = k_expr(k, "0 <= $ & $ < #", row, row, c->in_h);
+    const bool may_leave = c->pad_h != 0 || int_conv_reach(c->h, c->sh, c->kh, c->dh) > c->in_h;
+    const KRef is_inside = k_expr(k, "0 <= $ & $ < #", row, row, c->in_h);
     if (may_leave)
         k_if(k, is_inside);
     copy_row(c, k_expr(k, "$ * # + $", row, c->stride_h / unit, image), to, columns, zero);
@@ -306,13 +307,14 @@ static void copy_input(const IntConv *c, int64_t rows)
 {
     Kernel *k = c->l->k;
     const int64_t unit = has_words(c) ? WORD : 1;
+    const KRef zero = zero_word(c);
     const KRef n = k_loop(k, c->n, KFOR_PARALLEL, "n");
     const KRef z = c->in_d > 1 ? k_loop(k, c->in_d, KFOR_PARALLEL, "z") : k_index(k, 0);
     const KRef y = k_loop(k, rows, KFOR_PARALLEL, "y");
     const KRef slice = k_expr(k, "$ * # + $ * #", n, c->in.image, z, c->in.slice);
     const KRef image = k_expr(k, "$ * # + $ * #", n, c->stride_n / unit, z, c->stride_d / unit);
     copy_any_row(c, image, k_expr(k, "$ + #", y, -c->pad_h), k_expr(k, "$ * # + $", y, c->in.row, slice),
-                 c->pad_h != 0 || rows > c->in_h);
+                 zero);
     k_ends(k, c->in_d > 1 ? 3 : 2);
     k_barrier(k);
 }
@@ -323,10 +325,11 @@ void int_conv_copy_rows(const IntConv *c, KRef image, KRef row, int64_t rows)
     rlx_assert(c->copies == INT_COPY_ROWS && has_words(c));
     uint32_t opened = 0;
     const int64_t read = int_conv_reach(rows, c->sh, c->kh, c->dh);
+    const KRef zero = zero_word(c);
     const KRef y = lower_open_count(k, read, KFOR_SERIAL, "y", &opened);
     copy_any_row(c, k_expr(k, "$ * #", image, c->stride_n / WORD),
                  k_expr(k, "$ * # + $ + #", row, c->sh, y, -c->pad_h),
-                 k_expr(k, "$ * # + $", y, c->in.row, c->copy_at), has_padding(c));
+                 k_expr(k, "$ * # + $", y, c->in.row, c->copy_at), zero);
     k_ends(k, opened);
 }
 

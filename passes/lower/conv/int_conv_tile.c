@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles of int_conv: accumulators of rows x columns pixels and nv vectors of output channels, to which
-// every step adds the products of four input channels, as bytes or in halves. Rules from measurements: 28 accumulators with two
-// vectors; blocks of output channels outside when the weights exceed half of the L2 cache, else inside, so
-// that results leave whole.
+// every step adds the products of four input channels, as bytes or in halves. Rules from measurements: 28
+// accumulators with two vectors; blocks of output channels outside when the weights exceed half of the L2
+// cache, else inside, so that results leave whole.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 
@@ -154,7 +154,8 @@ static void emit_step(const IntTile *t, KRef x, KRef w)
     KRef wv[MAX_NV], half[MAX_NV];
     for (uint32_t v = 0; v < t->nv; v++)
         wv[v] = k_load(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes), c->lanes, c->lanes);
-    for (uint32_t v = 0; v < t->nv && is_streamed(c); v++)
+    const uint32_t step = c->lanes * 4 < CACHE_LINE ? (uint32_t)(CACHE_LINE / (c->lanes * 4)) : 1;
+    for (uint32_t v = 0; v < t->nv && is_streamed(c); v += step)
         k_prefetch(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes + AHEAD));
     if (c->in.odd == 0) {
         emit_products(t, x, wv, KOP_dot8);
