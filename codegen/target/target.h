@@ -25,7 +25,7 @@ typedef enum CpuFeature {
     CPU_MVE = 512, // vectors of bytes in Arm's microcontrollers (Helium)
     CPU_RVV = 1024, // those of RISC-V's (V), of at least 16 bytes
     CPU_PAIR8 = 2048, // two products of bytes, added to 16 bits; other numbers of 16 bits in pairs
-    CPU_DOT8_PARTS = 4096, // products of 16 bits in pairs, of which CPU_DOT8 can be made
+    CPU_DOT16 = 4096, // products of 16 bits in pairs
 } CpuFeature;
 
 typedef struct CpuInfo {

@@ -44,7 +44,7 @@ TargetCaps target_caps(const Target *t, const CpuInfo *cpu)
     caps.vector_regs = cpu->vector_regs;
     caps.has_dot8 = (cpu->features & CPU_DOT8) != 0;
     caps.has_pair8 = (cpu->features & CPU_PAIR8) != 0;
-    caps.has_dot8_parts = (cpu->features & CPU_DOT8_PARTS) != 0;
+    caps.has_dot16 = (cpu->features & CPU_DOT16) != 0;
     caps.has_dot_bf16 = (cpu->features & CPU_DOT_BF16) != 0;
     caps.has_matrix = (cpu->features & CPU_MATRIX) != 0;
     caps.prefers_ints = (cpu->features & CPU_INTEGERS) != 0;

@@ -386,7 +386,7 @@ typedef struct TargetCaps {
     const GpuMachine *gpu; // of GPUs; the default one where the target is none
     bool has_dot8;         // dot8 of vectors is one instruction, as wide as f32 vectors
     bool has_pair8;        // pair8 and join16 of vectors are two instructions, as wide as f32 vectors
-    bool has_dot8_parts;   // it is a few, which still take half of the time of as many multiply-adds of f32
+    bool has_dot16;        // dot16 of vectors is two, which still take half of the time of as many f32 ones
     bool has_dot_bf16;     // the same for pairs of bf16
     bool has_mma;          // device functions for products of matrices (device.def)
     bool has_simd_matrix;  // those of simdgroups

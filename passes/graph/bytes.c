@@ -160,19 +160,11 @@ static NodeId byte_weights(const IntConv *c)
     return graph_const(c->g, DTYPE_i8, &s, v, n + sums, node_span(c->g, c->w));
 }
 
-// Are there fewer multiplications of floats, after Winograd's transform?
-static bool may_be_transformed(const IntConv *c)
-{
-    const WindowForm form = window_form(graph_node(c->g, c->id));
-    return window_is_three(&form, &c->ws) && count_parts(c) > 0;
-}
-
-// Can vectors of output channels take four input channels at a time? Made of parts, dot products take half of
-// the time of floats.
+// Can vectors of output channels take four input channels at a time?
 static bool fits_dot(const IntConv *c, const TargetCaps *caps)
 {
     const int64_t n = c->wv != NULL ? shape_numel(&c->ws) : 0;
-    const bool has_dot = caps->has_dot8 || (caps->has_dot8_parts && !may_be_transformed(c));
+    const bool has_dot = caps->has_dot8 || caps->has_dot16;
     if (c->ws.rank == 5 && (caps->has_matrix || c->ws.dim[2] > MOST_SLICES))
         return false;
     if (!has_dot || n == 0 || c->ws.rank > 5 || (c->ws.dim[1] < 4 && c->group > 1) ||

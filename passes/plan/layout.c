@@ -75,10 +75,13 @@ static bool is_followed(const Graph *g, NodeId operand, const Node *n)
 
 // Is the operand an image that lies channels last? On GPUs, views of rows count too, unless all who read the
 // result want it in rows: neighbouring threads would read elements that lie apart, and what turns the result
-// back would be a copy.
+// back would be a copy. So they do on CPUs for bytes that get another sign before they are multiplied.
 static bool has_channels_last(const Graph *g, const Layout *l, NodeId operand)
 {
-    const bool takes_views = l->caps->is_gpu && l->prefers_channels_last && !l->in_rows[l->old];
+    const bool is_for_dots =
+        (l->caps->has_dot8 || l->caps->has_dot16) && k_is_byte(graph_node(g, operand)->dtype);
+    const bool takes_views =
+        (l->caps->is_gpu || is_for_dots) && l->prefers_channels_last && !l->in_rows[l->old];
     return !is_order_moot(graph_node(g, operand)->shape) &&
            (order_of(l, operand) == ORDER_CHANNELS_LAST ||
             (takes_views && is_image_of_rows(g, l, operand)));

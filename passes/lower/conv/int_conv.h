@@ -9,10 +9,16 @@
 #include "passes/lower/lower.h"
 
 // The input in words of four channels: strides in words, of images, slices, rows and columns of the input.
+// Where products have 16 bits, a row has halves of words: those of channels 0 and 2, and behind all of them,
+// at `odd`, those of channels 1 and 3.
 typedef struct IntInput {
     uint32_t param;
-    int64_t image, slice, row, column;
+    int64_t image, slice, row, column, odd; // odd: 0 where words are bytes
 } IntInput;
+
+// How much of the input is copied at a time: all of it before the tiles, or by each thread for itself what a
+// row of tiles reads, or one tile.
+typedef enum IntCopy { INT_COPY_ALL, INT_COPY_ROWS, INT_COPY_TILE } IntCopy;
 
 enum { INT_MAX_ACC = 32 };
 
@@ -40,6 +46,8 @@ typedef struct IntConv {
     int64_t kh, kw, sh, sw, dh, dw, pad_h, pad_w;
     int64_t stride_n, stride_c, stride_d, stride_h, stride_w; // of the input, in elements
     uint32_t source, copy;                                    // params: the input as words, the copy of it
+    IntCopy copies;
+    KRef copy_at; // index of the first word of a copy that is not of all
     IntInput in;
     // Tiles: `rows` x `columns` pixels (at most) x nv vectors of `lanes` output channels.
     uint8_t lanes, nv;
@@ -86,8 +94,13 @@ int64_t int_conv_reach(int64_t out, int64_t stride, int64_t kernel, int64_t dila
 // Those of the first slices, and of the next ones.
 IntTaps int_conv_first_taps(const IntConv *c);
 IntTaps int_conv_next_taps(const IntConv *c, const IntTaps *before);
-// Finds where tiles read: the input itself, or a copy that this makes.
+// Are blocks of output channels outside of the loops over pixels?
+bool int_conv_goes_by_blocks(const IntConv *c);
+// Finds where tiles read: the input itself, or a copy. One of all is made now, the others by
+// int_conv_copy_rows (for `rows` rows of the result) and int_conv_copy_tile.
 void int_conv_prepare_input(IntConv *c);
+void int_conv_copy_rows(const IntConv *c, KRef image, KRef row, int64_t rows);
+void int_conv_copy_tile(const IntTile *t);
 // Joins pixels where they follow each other everywhere, and chooses the tile.
 void int_conv_shape(IntConv *c, Domain *d);
 // Emits the loops. zero: the zero point as i32 when has_sums.

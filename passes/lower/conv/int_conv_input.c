@@ -2,14 +2,15 @@
 // The input of int_conv as dot products want it: four channels to a word, the words of a pixel next to each
 // other, rows and columns of padding in memory as the zero point (slices of padding are left out of the sums
 // instead). It is read where it lies if it lies so, and else copied. Where channels are far apart and pixels
-// are neighbours, vectors of pixels are joined to words and turned in registers.
+// are neighbours, vectors of pixels are joined to words and turned in registers. Where products have 16 bits,
+// the copy has two words of halves for each word of bytes.
 #include "passes/lower/border.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 
 #include <string.h>
 
-enum { WORD = 4, WORD_BITS = 8, MAX_LANES = 64 };
+enum { WORD = 4, WORD_BITS = 8, MAX_LANES = 64, BYTES_OF_HALVES = 0x00ff00ff };
 
 int64_t int_conv_reach(int64_t out, int64_t stride, int64_t kernel, int64_t dilation)
 {
@@ -67,13 +68,54 @@ static KRef gather_words(const IntConv *c, KRef at, int64_t count, uint8_t lanes
     return word;
 }
 
-// Fills words [from, to) of the copy at `at` with one value.
-static void fill_words(const IntConv *c, KRef at, KRef count, KRef value)
+// Words for the copy, as they are or in halves: the even bytes, and apart from them the odd ones.
+static void put_words(const IntConv *c, KRef at, KRef words, uint8_t count)
 {
     Kernel *k = c->l->k;
-    const KRef i = k_for(k, k_index(k, 0), count, 1, KFOR_SERIAL, "i");
+    if (c->in.odd == 0) {
+        k_store(k, c->copy, at, words, count);
+        return;
+    }
+    const KRef mask = k_integer(k, DTYPE_i32, BYTES_OF_HALVES);
+    const KRef moved = k_shr(k, words, k_integer(k, DTYPE_i32, WORD_BITS));
+    k_store(k, c->copy, at, k_and(k, words, mask), count);
+    k_store(k, c->copy, k_expr(k, "$ + #", at, c->in.odd), k_and(k, moved, mask), count);
+}
+
+// Words that follow each other in the input and in the copy.
+static void copy_words(const IntConv *c, KRef from, KRef to, int64_t n)
+{
+    Kernel *k = c->l->k;
+    const uint8_t lanes = c->in.odd != 0 ? c->l->caps->f32_lanes : 1;
+    const int64_t rest = n % lanes, whole = n - rest;
+    if (whole > 0) {
+        const KRef i = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "i");
+        put_words(c, k_add(k, to, i), k_load(k, c->source, k_add(k, from, i), lanes, lanes), lanes);
+        k_end(k);
+    }
+    if (rest > 0)
+        put_words(c, k_expr(k, "$ + #", to, whole),
+                  k_load(k, c->source, k_expr(k, "$ + #", from, whole), lanes, (uint8_t)rest), (uint8_t)rest);
+}
+
+// Fills words of the copy with one value.
+static void fill_words(const IntConv *c, KRef at, int64_t count, KRef value)
+{
+    Kernel *k = c->l->k;
+    const KRef i = k_loop(k, count, KFOR_SERIAL, "i");
     k_store(k, c->copy, k_add(k, at, i), value, 1);
     k_end(k);
+}
+
+// The same for pixels of a row.
+static void fill_pixels(const IntConv *c, KRef at, int64_t pixels, KRef value)
+{
+    const int64_t words = pixels * c->in.column;
+    if (words == 0)
+        return;
+    fill_words(c, at, words, value);
+    if (c->in.odd != 0)
+        fill_words(c, k_expr(c->l->k, "$ + #", at, c->in.odd), words, value);
 }
 
 // The words of one pixel: at `from` (bytes, or words when has_words) to `to`.
@@ -81,10 +123,7 @@ static void copy_pixel(const IntConv *c, KRef from, KRef to)
 {
     Kernel *k = c->l->k;
     if (has_words(c)) {
-        const int64_t n = c->group * c->words;
-        const KRef i = k_loop(k, n, KFOR_SERIAL, "i");
-        k_store(k, c->copy, k_add(k, to, i), k_load(k, c->source, k_add(k, from, i), 1, 1), 1);
-        k_end(k);
+        copy_words(c, from, to, c->group * c->words);
         return;
     }
     const int64_t whole = c->ic / WORD, rest = c->ic % WORD;
@@ -94,12 +133,12 @@ static void copy_pixel(const IntConv *c, KRef from, KRef to)
     if (whole > 0) {
         const KRef i = k_loop(k, whole, KFOR_SERIAL, "i");
         const KRef word = gather_words(c, k_expr(k, "$ * # + $", i, WORD * c->stride_c, from), WORD, 1, 1);
-        k_store(k, c->copy, k_add(k, to, i), word, 1);
+        put_words(c, k_add(k, to, i), word, 1);
         k_end(k);
     }
     if (rest > 0)
-        k_store(k, c->copy, k_expr(k, "$ + #", to, whole),
-                gather_words(c, k_expr(k, "$ + #", from, whole * WORD * c->stride_c), rest, 1, 1), 1);
+        put_words(c, k_expr(k, "$ + #", to, whole),
+                  gather_words(c, k_expr(k, "$ + #", from, whole * WORD * c->stride_c), rest, 1, 1), 1);
     if (c->group > 1)
         k_end(k);
 }
@@ -134,7 +173,7 @@ static void turn_block(const IntConv *c, const TurnBlock *b)
     }
     k_transpose(k, v);
     for (int64_t i = 0; i < b->pixels; i++)
-        k_store(k, c->copy, k_expr(k, "$ + #", b->to, i * c->in.column), v[i], (uint8_t)words);
+        put_words(c, k_expr(k, "$ + #", b->to, i * c->in.column), v[i], (uint8_t)words);
 }
 
 // All pixels of some words: whole blocks, then what is left.
@@ -186,6 +225,22 @@ static void turn_row(const IntConv *c, KRef from, KRef to, int64_t pixels, uint8
         k_end(k);
 }
 
+// Pixels of one word each: a vector of them at a time, of which nothing has to be turned.
+static void join_row(const IntConv *c, KRef from, KRef to, int64_t pixels)
+{
+    Kernel *k = c->l->k;
+    const uint8_t lanes = lower_fit_lanes(c->l, pixels);
+    const int64_t rest = pixels % lanes, whole = pixels - rest;
+    if (whole > 0) {
+        const KRef x = k_for(k, k_index(k, 0), k_index(k, whole), lanes, KFOR_SERIAL, "x");
+        put_words(c, k_add(k, to, x), gather_words(c, k_add(k, from, x), c->ic, lanes, lanes), lanes);
+        k_end(k);
+    }
+    if (rest > 0)
+        put_words(c, k_expr(k, "$ + #", to, whole),
+                  gather_words(c, k_expr(k, "$ + #", from, whole), c->ic, lanes, rest), (uint8_t)rest);
+}
+
 // --- rows ----------------------------------------------------------------------------------------
 
 static void copy_pixels(const IntConv *c, KRef from, KRef to, int64_t inside)
@@ -198,9 +253,11 @@ static void copy_pixels(const IntConv *c, KRef from, KRef to, int64_t inside)
         return;
     }
     if (has_words(c) && c->stride_w == WORD * pixel) { // all words of the row follow each other
-        const KRef i = k_loop(k, inside * pixel, KFOR_SERIAL, "i");
-        k_store(k, c->copy, k_add(k, to, i), k_load(k, c->source, k_add(k, from, i), 1, 1), 1);
-        k_end(k);
+        copy_words(c, from, to, inside * pixel);
+        return;
+    }
+    if (c->stride_w == 1 && !has_words(c) && pixel == 1) {
+        join_row(c, from, to, inside);
         return;
     }
     const KRef x = k_loop(k, inside, KFOR_SERIAL, "x");
@@ -215,40 +272,79 @@ static void copy_row(const IntConv *c, KRef from, KRef to, int64_t columns, KRef
     Kernel *k = c->l->k;
     const int64_t pixel = c->group * c->words, left = c->pad_w < columns ? c->pad_w : columns;
     const int64_t room = columns - left, inside = c->in_w < room ? c->in_w : room;
-    if (left > 0)
-        fill_words(c, to, k_index(k, left * pixel), zero);
-    if (columns - left - inside > 0)
-        fill_words(c, k_expr(k, "$ + #", to, (left + inside) * pixel),
-                   k_index(k, (columns - left - inside) * pixel), zero);
+    fill_pixels(c, to, left, zero);
+    fill_pixels(c, k_expr(k, "$ + #", to, (left + inside) * pixel), columns - left - inside, zero);
     if (inside > 0)
         copy_pixels(c, from, k_expr(k, "$ + #", to, left * pixel), inside);
 }
 
-// Makes the copy: [image][slice][row][column][group][word], padding of rows and columns included.
-static void copy_input(const IntConv *c, int64_t rows, int64_t columns)
+static KRef zero_word(const IntConv *c)
+{
+    const int32_t each = c->in.odd != 0 ? 0x00010001 : 0x01010101;
+    return k_mul(c->l->k, int_conv_zero(c), k_integer(c->l->k, DTYPE_i32, each));
+}
+
+// A row of the copy, at `to`, of the input's row `row`, which may be outside of it. image: where that begins.
+static void copy_any_row(const IntConv *c, KRef image, KRef row, KRef to, KRef zero)
 {
     Kernel *k = c->l->k;
     const int64_t unit = has_words(c) ? WORD : 1;
-    const KRef zero = k_mul(k, int_conv_zero(c), k_integer(k, DTYPE_i32, 0x01010101));
+    const int64_t columns = int_conv_reach(c->w_out, c->sw, c->kw, c->dw);
+    const bool may_leave = c->pad_h != 0 || int_conv_reach(c->h, c->sh, c->kh, c->dh) > c->in_h;
+    const KRef is_inside = k_expr(k, "0 <= $ & $ < #", row, row, c->in_h);
+    if (may_leave)
+        k_if(k, is_inside);
+    copy_row(c, k_expr(k, "$ * # + $", row, c->stride_h / unit, image), to, columns, zero);
+    if (may_leave) {
+        k_else(k);
+        fill_words(c, to, c->in.row, zero);
+        k_end(k);
+    }
+}
+
+// Makes the copy: [image][slice][row][column][group][word], padding of rows and columns included.
+static void copy_input(const IntConv *c, int64_t rows)
+{
+    Kernel *k = c->l->k;
+    const int64_t unit = has_words(c) ? WORD : 1;
+    const KRef zero = zero_word(c);
     const KRef n = k_loop(k, c->n, KFOR_PARALLEL, "n");
     const KRef z = c->in_d > 1 ? k_loop(k, c->in_d, KFOR_PARALLEL, "z") : k_index(k, 0);
     const KRef y = k_loop(k, rows, KFOR_PARALLEL, "y");
     const KRef slice = k_expr(k, "$ * # + $ * #", n, c->in.image, z, c->in.slice);
-    const KRef to = k_expr(k, "$ * # + $", y, c->in.row, slice);
-    const KRef row = k_expr(k, "$ + #", y, -c->pad_h);
-    const KRef is_inside = k_expr(k, "0 <= $ & $ < #", row, row, c->in_h);
-    const bool may_leave = c->pad_h != 0 || rows > c->in_h;
-    if (may_leave)
-        k_if(k, is_inside);
     const KRef image = k_expr(k, "$ * # + $ * #", n, c->stride_n / unit, z, c->stride_d / unit);
-    copy_row(c, k_expr(k, "$ * # + $", row, c->stride_h / unit, image), to, columns, zero);
-    if (may_leave) {
-        k_else(k);
-        fill_words(c, to, k_index(k, c->in.row), zero);
-        k_end(k);
-    }
+    copy_any_row(c, image, k_expr(k, "$ + #", y, -c->pad_h), k_expr(k, "$ * # + $", y, c->in.row, slice),
+                 zero);
     k_ends(k, c->in_d > 1 ? 3 : 2);
     k_barrier(k);
+}
+
+void int_conv_copy_rows(const IntConv *c, KRef image, KRef row, int64_t rows)
+{
+    Kernel *k = c->l->k;
+    rlx_assert(c->copies == INT_COPY_ROWS && has_words(c));
+    uint32_t opened = 0;
+    const int64_t read = int_conv_reach(rows, c->sh, c->kh, c->dh);
+    const KRef zero = zero_word(c);
+    const KRef y = lower_open_count(k, read, KFOR_SERIAL, "y", &opened);
+    copy_any_row(c, k_expr(k, "$ * #", image, c->stride_n / WORD),
+                 k_expr(k, "$ * # + $ + #", row, c->sh, y, -c->pad_h),
+                 k_expr(k, "$ * # + $", y, c->in.row, c->copy_at), zero);
+    k_ends(k, opened);
+}
+
+void int_conv_copy_tile(const IntTile *t)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    rlx_assert(c->copies == INT_COPY_TILE && has_words(c));
+    uint32_t opened = 0;
+    const KRef y = lower_open_count(k, t->rows, KFOR_SERIAL, "y", &opened);
+    const int64_t n = c->stride_n / WORD, h = c->stride_h / WORD, w = c->stride_w / WORD;
+    const KRef first = k_expr(k, "$ * # + $ * #", t->image, n, t->column, w);
+    const KRef row = k_expr(k, "($ + $) * # + $", t->row, y, h, first);
+    copy_pixels(c, row, k_expr(k, "$ * # + $", y, c->in.row, c->copy_at), t->columns);
+    k_ends(k, opened);
 }
 
 // Where tiles read, if the input lies in a frame of zero points (which is as wide as any reader needs).
@@ -269,6 +365,59 @@ static bool has_border(IntConv *c, int64_t rows, int64_t columns)
     return true;
 }
 
+// Windows of one pixel read what they need only, whatever their stride.
+static void leave_out_pixels(IntConv *c)
+{
+    if (c->kh * c->kw != 1 || has_padding(c))
+        return;
+    c->stride_h *= c->sh;
+    c->stride_w *= c->sw;
+    c->sh = c->sw = 1;
+    c->in_h = c->h;
+    c->in_w = c->w_out;
+}
+
+// Of halves: a copy of all is read from afar if it is large, but rows of several windows are copied again and
+// again otherwise. rows: of the copy.
+static IntCopy choose_copy(const IntConv *c, int64_t rows)
+{
+    enum { LOOPS_FOR_THREAD = 4 };
+    const int64_t least = LOOPS_FOR_THREAD * (c->l->caps->threads > 1 ? (int64_t)c->l->caps->threads : 1);
+    const int64_t groups = c->n * ceil_div(c->h, c->rows), tiles = groups * ceil_div(c->w_out, c->columns);
+    if (!has_words(c) || c->depth * c->in_d * c->kd != 1 || c->group > 1 || int_conv_goes_by_blocks(c))
+        return INT_COPY_ALL;
+    if (c->kh * c->kw == 1 && !has_padding(c))
+        return tiles >= least ? INT_COPY_TILE : INT_COPY_ALL;
+    const int64_t bytes = c->n * rows * c->in.row * WORD;
+    return groups >= least && bytes > c->l->caps->cpu.l2_bytes / 2 ? INT_COPY_ROWS : INT_COPY_ALL;
+}
+
+// The input in halves, in the copy of which the tiles read.
+static void prepare_halves(IntConv *c)
+{
+    leave_out_pixels(c);
+    const int64_t rows = int_conv_reach(c->h, c->sh, c->kh, c->dh);
+    const int64_t columns = int_conv_reach(c->w_out, c->sw, c->kw, c->dw);
+    c->in.column = c->group * c->words;
+    c->in.odd = columns * c->in.column;
+    c->in.row = 2 * c->in.odd;
+    c->copies = choose_copy(c, rows);
+    if (c->copies == INT_COPY_TILE) {
+        c->in.odd = c->columns * c->in.column;
+        c->in.row = 2 * c->in.odd;
+    }
+    c->in.slice = rows * c->in.row;
+    c->in.image = c->in_d * c->in.slice;
+    if (c->copies == INT_COPY_ALL) {
+        c->copy = lower_param_scratch(c->l, "halves", DTYPE_i32, (uint64_t)(c->n * c->in.image));
+        copy_input(c, rows);
+    } else {
+        const uint64_t words = (uint64_t)(int_conv_reach(c->rows, c->sh, c->kh, c->dh) * c->in.row);
+        c->copy = lower_param_thread_scratch(c->l, "halves", DTYPE_i32, words, &c->copy_at);
+    }
+    c->in.param = c->copy;
+}
+
 void int_conv_prepare_input(IntConv *c)
 {
     const int64_t rows = int_conv_reach(c->h, c->sh, c->kh, c->dh);
@@ -277,6 +426,10 @@ void int_conv_prepare_input(IntConv *c)
         return;
     if (has_words(c))
         c->source = int_conv_words(c);
+    if (!c->l->caps->has_dot8) {
+        prepare_halves(c);
+        return;
+    }
     if (has_words(c) && !has_padding(c)) {
         c->in = (IntInput){.param = c->source,
                            .image = c->stride_n / WORD,
@@ -291,5 +444,5 @@ void int_conv_prepare_input(IntConv *c)
     c->in.image = c->in_d * c->in.slice;
     c->copy = lower_param_scratch(c->l, "padded", DTYPE_i32, (uint64_t)(c->n * c->in.image));
     c->in.param = c->copy;
-    copy_input(c, rows, columns);
+    copy_input(c, rows);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles of int_conv: accumulators of rows x columns pixels and nv vectors of output channels, to which
-// every step adds the products of four input channels. Rules from measurements: 28 accumulators with two
-// vectors; blocks of output channels outside when the weights exceed half of the L2 cache, else inside, so
-// that results leave whole.
+// every step adds the products of four input channels, as bytes or in halves. Rules from measurements: 28
+// accumulators with two vectors; blocks of output channels outside when the weights exceed half of the L2
+// cache, else inside, so that results leave whole.
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/conv/int_conv.h"
 
@@ -71,15 +71,13 @@ static uint8_t choose_nv(int64_t pixels, int64_t vectors, int64_t many)
 void int_conv_shape(IntConv *c, Domain *d)
 {
     rlx_assert(c->l->caps->vector_regs > 4 && c->oc >= 1);
-    // Where dot8 is made of parts, those of two vectors of weights and of a pixel stay in registers as well.
-    const bool has_parts = c->l->caps->has_dot8_parts;
-    const int64_t most_acc = c->l->caps->vector_regs - (has_parts ? 8 : 4);
+    const int64_t most_acc = c->l->caps->vector_regs - 4;
     join_rows(c, d);
     join_images(c);
     c->lanes = lower_fit_lanes(c->l, c->oc);
     const int64_t vectors = (c->oc + c->lanes - 1) / c->lanes;
     const int64_t pixels = c->h * c->w_out < most_acc / 2 ? c->h * c->w_out : most_acc / 2;
-    c->nv = choose_nv(pixels, vectors, has_parts ? 4 : 8);
+    c->nv = choose_nv(pixels, vectors, c->l->caps->has_dot16 ? 4 : 8);
     const int64_t fits = c->nv <= 2 ? most_acc / c->nv : (most_acc + 3 - c->nv) / c->nv;
     const int64_t room = fits < 1 ? 1 : fits;
     const int64_t tiles = (c->w_out + room - 1) / room;
@@ -119,35 +117,78 @@ static void begin_accs(IntTile *t)
             t->acc[p * t->nv + v] = k_var(k, begin[v], arena_printf(k->arena, "a%u_%u", p, v));
 }
 
+bool int_conv_goes_by_blocks(const IntConv *c)
+{
+    rlx_assert(c->lanes >= 1);
+    const int64_t padded = ceil_div(c->oc, c->lanes) * c->lanes;
+    return c->kd * c->kh * c->kw * c->words * padded * 4 > c->l->caps->cpu.l2_bytes / 2;
+}
+
 // Weights that every run reads from beyond the L2 cache.
 static bool is_streamed(const IntConv *c)
 {
     return c->group_words * 4 > c->l->caps->cpu.l2_bytes / 4;
 }
 
-// Four channels of all pixels. x: index of the first pixel's word, w: of the weights.
-static void emit_step(const IntTile *t, KRef x, KRef w)
+// Adds the products of weights and of a word of each pixel.
+static void emit_products(const IntTile *t, KRef x, const KRef *weights, KOp op)
 {
     const IntConv *c = t->c;
     Kernel *k = c->l->k;
-    KRef wv[MAX_NV];
-    for (uint32_t v = 0; v < t->nv; v++)
-        wv[v] = k_load(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes), c->lanes, c->lanes);
-    for (uint32_t v = 0; v < t->nv && is_streamed(c); v++)
-        k_prefetch(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes + AHEAD));
     for (int64_t p = 0; p < t->rows * t->columns; p++) {
         const int64_t at = p / t->columns * c->sh * c->in.row + p % t->columns * c->sw * c->in.column;
         const KRef word = k_load(k, c->in.param, k_expr(k, "$ + #", x, at), 1, 1);
         for (uint32_t v = 0; v < t->nv; v++) {
             const KRef acc = t->acc[p * t->nv + v];
-            k_set(k, acc, k_dot8(k, word, wv[v], k_get(k, acc)));
+            k_set(k, acc, k_op(k, op, word, weights[v], k_get(k, acc)));
         }
     }
+}
+
+// Four channels of all pixels, as bytes or as two halves each. x: index of the first pixel's word, w: of the
+// weights.
+static void emit_step(const IntTile *t, KRef x, KRef w)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    KRef wv[MAX_NV], half[MAX_NV];
+    for (uint32_t v = 0; v < t->nv; v++)
+        wv[v] = k_load(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes), c->lanes, c->lanes);
+    const uint32_t step = c->lanes * 4 < CACHE_LINE ? (uint32_t)(CACHE_LINE / (c->lanes * 4)) : 1;
+    for (uint32_t v = 0; v < t->nv && is_streamed(c); v += step)
+        k_prefetch(k, c->weights, k_expr(k, "$ + #", w, (int64_t)v * c->lanes + AHEAD));
+    if (c->in.odd == 0) {
+        emit_products(t, x, wv, KOP_dot8);
+        return;
+    }
+    const KRef none = k_integer(k, DTYPE_i32, 0);
+    for (uint32_t v = 0; v < t->nv; v++)
+        half[v] = k_even8(k, none, wv[v]);
+    emit_products(t, x, half, KOP_dot16);
+    for (uint32_t v = 0; v < t->nv; v++)
+        half[v] = k_odd8(k, none, wv[v]);
+    emit_products(t, k_expr(k, "$ + #", x, c->in.odd), half, KOP_dot16);
 }
 
 static KRef open_taps(Kernel *k, int64_t n, const char *name)
 {
     return n == 1 ? k_index(k, 0) : k_loop(k, n, KFOR_SERIAL, name);
+}
+
+// The index of the first word of the tile's first pixel, apart from taps.
+static KRef first_word(const IntTile *t)
+{
+    const IntConv *c = t->c;
+    Kernel *k = c->l->k;
+    if (c->copies == INT_COPY_TILE)
+        return c->copy_at;
+    if (c->copies == INT_COPY_ROWS)
+        return k_expr(k, "$ * # + $", t->column, c->sw * c->in.column, c->copy_at);
+    const int64_t slice = t->taps.first * c->dd - c->pad_d; // of the input, for slice 0 of the result
+    KRef x = k_expr(k, "$ * # + #", t->image, c->in.image, t->group * c->words + slice * c->in.slice);
+    x = k_expr(k, "$ * # + $", t->slice, c->sd * c->in.slice, x);
+    x = k_expr(k, "$ * # + $", t->row, c->sh * c->in.row, x);
+    return k_expr(k, "$ * # + $", t->column, c->sw * c->in.column, x);
 }
 
 static void emit_sums(const IntTile *t)
@@ -158,11 +199,7 @@ static void emit_sums(const IntTile *t)
     // The columns of the kernel and their channels are one run of words where nothing lies between.
     const bool is_run = c->dw == 1 && c->in.column == c->words;
     const int64_t columns = is_run ? 1 : c->kw, run = is_run ? c->kw * c->words : c->words;
-    const int64_t slice = t->taps.first * c->dd - c->pad_d; // of the input, for slice 0 of the result
-    KRef x = k_expr(k, "$ * # + #", t->image, c->in.image, t->group * c->words + slice * c->in.slice);
-    x = k_expr(k, "$ * # + $", t->slice, c->sd * c->in.slice, x);
-    x = k_expr(k, "$ * # + $", t->row, c->sh * c->in.row, x);
-    x = k_expr(k, "$ * # + $", t->column, c->sw * c->in.column, x);
+    KRef x = first_word(t);
     const KRef kd = open_taps(k, t->taps.n, "kd");
     x = k_expr(k, "$ * # + $", kd, c->dd * c->in.slice, x);
     KRef w = k_expr(k, "($ + #) * # + $", kd, t->taps.first, c->kh * c->kw * c->words * step, t->weights);
@@ -234,10 +271,16 @@ static void emit_tile(const IntTile *from)
 
 typedef void (*TileFn)(const IntTile *t);
 
-static KRef open_parallel(Kernel *k, int64_t from, int64_t count, int64_t step, const char *name)
+static KRef open_loop(Kernel *k, int64_t from, int64_t count, int64_t step, uint8_t flags, const char *name)
 {
     const KRef first = k_index(k, from);
-    return count == 1 ? first : k_for(k, first, k_index(k, from + count * step), step, KFOR_PARALLEL, name);
+    return count == 1 ? first : k_for(k, first, k_index(k, from + count * step), step, flags, name);
+}
+
+// Of what reads a copy that its thread has made, one thread does all.
+static uint8_t flags_below(const IntConv *c, IntCopy copies)
+{
+    return c->copies == INT_COPY_ALL || c->copies > copies ? KFOR_PARALLEL : KFOR_SERIAL;
 }
 
 // `inside` for every block of output channels of the group: whole blocks, then what is left.
@@ -249,7 +292,7 @@ static void each_block(const IntTile *from, TileFn inside)
     const int64_t taps = c->kd * c->kh * c->kw * c->words, base = from->group * c->group_words;
     IntTile t = *from;
     if (whole > 0) {
-        t.block = open_parallel(k, 0, whole, width, "o");
+        t.block = open_loop(k, 0, whole, width, flags_below(c, INT_COPY_TILE), "o");
         t.nv = c->nv;
         t.channels = width;
         t.weights = k_expr(k, "$ * # + #", t.block, taps, base);
@@ -267,19 +310,20 @@ static void each_block(const IntTile *from, TileFn inside)
 }
 
 // `inside` for every tile of a row of tiles: those that are one column wider come first.
-static void each_column(const IntTile *from, TileFn inside)
+static void each_column(const IntTile *of, TileFn inside)
 {
-    const IntConv *c = from->c;
+    const IntConv *c = of->c;
     Kernel *k = c->l->k;
     const int64_t tiles = (c->w_out + c->columns - 1) / c->columns, narrow = c->w_out / tiles;
     const int64_t wider = c->w_out % tiles;
-    IntTile t = *from;
+    IntTile t = *of;
     for (uint32_t kind = 0; kind < 2; kind++) {
         const int64_t count = kind == 0 ? wider : tiles - wider;
         if (count == 0)
             continue;
         t.columns = narrow + (kind == 0);
-        t.column = open_parallel(k, kind == 0 ? 0 : wider * (narrow + 1), count, t.columns, "x");
+        const int64_t from = kind == 0 ? 0 : wider * (narrow + 1);
+        t.column = open_loop(k, from, count, t.columns, flags_below(c, INT_COPY_ROWS), "x");
         inside(&t);
         if (count > 1)
             k_end(k);
@@ -293,10 +337,10 @@ static void rows_of_slices(const IntTile *from, TileFn inside)
     Kernel *k = c->l->k;
     const int64_t whole = c->h / c->rows, rest = c->h % c->rows;
     IntTile t = *from;
-    t.slice = open_parallel(k, t.taps.slice, t.taps.slices, 1, "z");
+    t.slice = open_loop(k, t.taps.slice, t.taps.slices, 1, KFOR_PARALLEL, "z");
     if (whole > 0) {
         t.rows = c->rows;
-        t.row = open_parallel(k, 0, whole, c->rows, "y");
+        t.row = open_loop(k, 0, whole, c->rows, KFOR_PARALLEL, "y");
         inside(&t);
         if (whole > 1)
             k_end(k);
@@ -316,7 +360,7 @@ static void each_row(const IntTile *from, TileFn inside)
     const IntConv *c = from->c;
     Kernel *k = c->l->k;
     IntTile t = *from;
-    t.image = open_parallel(k, 0, c->n, 1, "n");
+    t.image = open_loop(k, 0, c->n, 1, KFOR_PARALLEL, "n");
     for (t.taps = int_conv_first_taps(c); t.taps.slices > 0; t.taps = int_conv_next_taps(c, &t.taps))
         rows_of_slices(&t, inside);
     if (c->n > 1)
@@ -335,11 +379,15 @@ static void pixels_of_block(const IntTile *t)
 
 static void blocks_of_tile(const IntTile *t)
 {
+    if (t->c->copies == INT_COPY_TILE)
+        int_conv_copy_tile(t);
     each_block(t, emit_tile);
 }
 
 static void tiles_of_row(const IntTile *t)
 {
+    if (t->c->copies == INT_COPY_ROWS)
+        int_conv_copy_rows(t->c, t->image, t->row, t->rows);
     each_column(t, blocks_of_tile);
 }
 
@@ -348,7 +396,7 @@ void int_conv_tiles(const IntConv *c, const Domain *d, KRef zero)
     rlx_assert(c->lanes >= 1 && c->nv >= 1);
     for (int64_t g = 0; g < c->group; g++) {
         const IntTile t = {.c = c, .d = d, .zero = zero, .group = g};
-        if (c->group_words * 4 > c->l->caps->cpu.l2_bytes / 2)
+        if (int_conv_goes_by_blocks(c))
             each_block(&t, pixels_of_block);
         else
             each_row(&t, tiles_of_row);

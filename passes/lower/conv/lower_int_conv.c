@@ -197,7 +197,7 @@ static void begin_params(IntConv *c)
 static bool can_dot(const IntConv *c, const Domain *d)
 {
     const Lower *l = c->l;
-    const bool has_dot8 = l->caps->has_dot8 || l->caps->has_dot8_parts;
+    const bool has_dot8 = l->caps->has_dot8 || l->caps->has_dot16;
     const uint32_t most_axes = l->caps->has_matrix ? 4 : 5;
     if (!has_dot8 || l->caps->is_gpu || d->rank > most_axes || !node_is_const(l->g, c->w) || c->w_zero != 0)
         return false;
