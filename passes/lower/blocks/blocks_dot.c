@@ -3,7 +3,9 @@
 // with memory, which conversions to f32 do not, and many rows are faster than floats. An element of a row is
 // a whole multiple of a step of its unit of 32 elements, whose digits each meet the weights in a sum of its
 // own, which is exact: X = 65536 a + 256 b + c, for three digits of 8 bits. There are as many digits as
-// --accuracy needs. Without dot8, sums of 16 bits (pair8) are joined before they might overflow.
+// --accuracy needs. Without dot8, sums of 16 bits (pair8) are joined before they might overflow,
+// and many rows may have one digit of 16 bits (dot16): a word has that of an element, and above it that of
+// the one half a group further on.
 // Accumulation: of each group of a block, scale * step * sum of X * bits, and add * sum of x, are added in
 // f32, groups in rising k. A row with NaN or infinity gives NaN.
 #include "passes/lower/blocks/blocks_product.h"
@@ -27,20 +29,44 @@ static int64_t largest_product(const BlockProduct *p)
     return (((int64_t)1 << (b->low + b->high)) - 1) << (p->digit_bits - 1);
 }
 
-// Quads whose products fit in 16 bits together.
-static int64_t quads_together(const BlockProduct *p)
+// Have digits two bytes?
+static bool is_wide(const BlockProduct *p)
 {
-    return INT16_MAX / (2 * largest_product(p));
+    return p->digit_bits > 8;
 }
 
-static int64_t instructions_of_unit(const Lower *l, const BlockProduct *p)
+int64_t block_digits_words(const BlockProduct *p)
 {
-    const int64_t groups = BLOCK_UNIT / p->packed.step, scales = groups * INSTRUCTIONS_OF_GROUP;
-    if (l->caps->has_dot8)
-        return p->n_digits * WORDS + scales;
-    const int64_t step = p->packed.step / QUAD, fit = quads_together(p), together = fit < step ? fit : step;
-    const int64_t joins = ceil_div(WORDS, together);
-    return p->n_digits * (WORDS + (WORDS - joins) + (2 * joins - groups)) + scales;
+    rlx_assert(p->n_digits >= 1);
+    return is_wide(p) ? 2 * WORDS : WORDS;
+}
+
+int64_t block_digits_together(const Lower *l, const BlockProduct *p)
+{
+    return l->caps->has_dot8 || is_wide(p) ? block_digits_words(p)
+                                           : INT16_MAX / (2 * largest_product(p));
+}
+
+static int64_t instructions_of_unit(const BlockProduct *p)
+{
+    return p->n_digits * WORDS + BLOCK_UNIT / p->packed.step * INSTRUCTIONS_OF_GROUP;
+}
+
+// Is one digit of so many bits enough?
+static bool takes_one(const BlockProduct *p, double accuracy)
+{
+    return ldexp(ERROR_OF_BITS, -p->digit_bits) <= accuracy;
+}
+
+// Without dot8, many rows have one digit: a byte whose products fit in halves, or two bytes, which take twice
+// as many products. A product and its sum are two instructions, of which CPUs begin more in a cycle than of
+// multiply-adds of floats.
+static void choose_for_many(BlockProduct *p, double accuracy)
+{
+    p->digit_bits = 8;
+    if (2 * largest_product(p) > INT16_MAX || !takes_one(p, accuracy))
+        p->digit_bits = 16;
+    p->n_digits = takes_one(p, accuracy);
 }
 
 void block_digits_choose(const Lower *l, BlockProduct *p)
@@ -51,13 +77,17 @@ void block_digits_choose(const Lower *l, BlockProduct *p)
     if ((!l->caps->has_dot8 && !l->caps->has_pair8) || p->packed.lanes != l->caps->f32_lanes ||
         p->packed.step < QUAD)
         return;
+    if (!l->caps->has_dot8 && p->rows > BLOCK_MAX_ROWS) {
+        choose_for_many(p, accuracy);
+        return;
+    }
     p->digit_bits = 8;
     if (!l->caps->has_dot8 && 2 * largest_product(p) > INT16_MAX)
         p->digit_bits = 7;
     for (uint8_t n = 1; n <= MAX_DIGITS && p->n_digits == 0; n++)
         if (ldexp(ERROR_OF_BITS, -n * p->digit_bits) <= accuracy)
             p->n_digits = n;
-    if (p->rows > BLOCK_MAX_ROWS && instructions_of_unit(l, p) > MOST_FOR_MANY_ROWS)
+    if (p->rows > BLOCK_MAX_ROWS && instructions_of_unit(p) > MOST_FOR_MANY_ROWS)
         p->n_digits = 0;
 }
 
@@ -133,18 +163,50 @@ static int64_t steps_of(const BlockProduct *p)
     return BLOCK_UNIT / p->packed.step;
 }
 
+static KRef rounded(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t i)
+{
+    Kernel *k = l->k;
+    const KRef scaled = k_mul(k, load_x(l, p, u, i), k_splat(k, u->factor, u->lanes));
+    return k_cast(k, k_rint(k, scaled), DTYPE_i32);
+}
+
+// The words of step s, whose digits have two bytes: returns the sums of elements in lanes.
+static KRef store_words(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t s)
+{
+    Kernel *k = l->k;
+    const int64_t apart = p->packed.step / 2;
+    KRef sum = whole_number(l, u, 0);
+    for (int64_t i = 0; i < apart; i += u->lanes) {
+        const KRef low = rounded(l, p, u, s * p->packed.step + i);
+        const KRef high = rounded(l, p, u, s * p->packed.step + apart + i);
+        const KRef word = k_or(k, k_and(k, low, whole_number(l, u, 0xffff)),
+                               k_shl(k, high, whole_number(l, u, 16)));
+        const KRef at = k_expr(k, "$ * # + #", u->place, block_digits_words(p), s * apart + i);
+        k_store(k, p->digits, at, word, u->lanes);
+        sum = k_add(k, sum, k_add(k, low, high));
+    }
+    return sum;
+}
+
+// The same for digits of one byte.
+static KRef store_bytes(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t s)
+{
+    Kernel *k = l->k;
+    const int64_t size = p->packed.step;
+    KRef sum = whole_number(l, u, 0);
+    for (int64_t i = s * size; i < (s + 1) * size; i += u->lanes) {
+        const KRef x = rounded(l, p, u, i);
+        sum = k_add(k, sum, x);
+        store_digits(l, p, u, i, x);
+    }
+    return sum;
+}
+
 // Digits of the elements of step s, and their sum.
 static void round_step(Lower *l, const BlockProduct *p, const UnitRounding *u, int64_t s)
 {
     Kernel *k = l->k;
-    const int64_t size = p->packed.step;
-    KRef sum = k_splat(k, k_integer(k, DTYPE_i32, 0), u->lanes);
-    for (int64_t i = s * size; i < (s + 1) * size; i += u->lanes) {
-        const KRef scaled = k_mul(k, load_x(l, p, u, i), k_splat(k, u->factor, u->lanes));
-        const KRef x = k_cast(k, k_rint(k, scaled), DTYPE_i32);
-        sum = k_add(k, sum, x);
-        store_digits(l, p, u, i, x);
-    }
+    const KRef sum = (is_wide(p) ? store_words : store_bytes)(l, p, u, s);
     const KRef at = k_expr(k, "$ * # + #", u->place, steps_of(p), s), all = k_hreduce(k, KOP_add, sum);
     const KRef whole = p->has_starts ? k_mul(k, all, k_integer(k, DTYPE_i32, p->packed.bias))
                                      : k_mul(k, k_cast(k, all, DTYPE_f32), u->step);
@@ -156,12 +218,14 @@ void block_digits_round(Lower *l, BlockProduct *p, KRef live)
     rlx_assert(p->n_digits >= 1 && p->rows >= 1);
     Kernel *k = l->k;
     const int64_t units = units_of_row(p), all = p->rows * units;
-    p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)(all * p->n_digits * WORDS));
+    const int64_t words = all * p->n_digits * block_digits_words(p);
+    p->digits = lower_param_scratch(l, "digits", DTYPE_i32, (uint64_t)words);
     p->steps = lower_param_scratch(l, "steps", DTYPE_f32, (uint64_t)all);
     p->sums = lower_param_scratch(l, "sums", p->has_starts ? DTYPE_i32 : DTYPE_f32,
                                   (uint64_t)(all * steps_of(p)));
-    UnitRounding u = {.bytes = lower_param_view(l, p->digits, DTYPE_i8),
-                      .lanes = lower_fit_lanes(l, p->packed.step)};
+    UnitRounding u = {.lanes = lower_fit_lanes(l, is_wide(p) ? p->packed.step / 2 : p->packed.step)};
+    if (!is_wide(p))
+        u.bytes = lower_param_view(l, p->digits, DTYPE_i8);
     const KRef end = live != 0 ? k_expr(k, "$ * #", live, units) : k_index(k, all);
     u.place = k_for(k, k_index(k, 0), end, 1, KFOR_PARALLEL, "u");
     u.x = k_expr(k, "$ * # + $", u.place, BLOCK_UNIT, p->x_base);
@@ -191,7 +255,7 @@ static KRef sum_quads(Lower *l, const BlockProduct *p, const KRef *quad, KRef pl
 {
     Kernel *k = l->k;
     const uint8_t lanes = p->packed.lanes;
-    const int64_t together = l->caps->has_dot8 ? end - first : quads_together(p);
+    const int64_t together = block_digits_together(l, p);
     const KRef zero = k_splat(k, k_integer(k, DTYPE_i32, 0), lanes);
     KRef sum = zero;
     for (int64_t t = first; t < end;) {
@@ -232,9 +296,7 @@ void block_digits_add(Lower *l, const BlockProduct *p, const BlockColumns *c, KR
     rlx_assert(c->n >= 1 && block != 0);
     Kernel *k = l->k;
     const PackedBlocks *b = &p->packed;
-    KRef of_row = k_expr(k, "$ * # + $", block, b->units, unit);
-    if (p->first)
-        of_row = k_expr(k, "$ * # + $", p->first, units_of_row(p), of_row);
+    const KRef of_row = k_expr(k, "$ * # + $", block, b->units, unit);
     for (int64_t v = 0; v < c->n; v++) {
         KRef words[BLOCK_MAX_WORDS], quad[WORDS];
         const PackedUnit u = block_product_unit(l, c, v, block, unit, turn);

@@ -125,9 +125,7 @@ static void add_unit(Lower *l, const BlockProduct *p, const BlockColumns *c, KRe
 // The row of the result that is computed as number r.
 static KRef row_of(Lower *l, const BlockProduct *p, int64_t r)
 {
-    if (p->index)
-        return p->row;
-    return p->first ? k_expr(l->k, "$ + #", p->first, r) : k_index(l->k, r);
+    return p->index ? p->row : k_index(l->k, r);
 }
 
 // Fetches what a unit reads some records later, a share of the lines of a record.
@@ -315,21 +313,6 @@ static void emit_many_rows(Lower *l, BlockProduct *p)
     gemm_emit(&g);
 }
 
-// The columns of a record for all rows: whole tiles, the last of which may have rows of the one before. The
-// weights of the record stay in the first-level cache meanwhile.
-static void emit_tiles(Lower *l, const BlockProduct *p, KRef record, int64_t real)
-{
-    Kernel *k = l->k;
-    BlockProduct tile = *p;
-    const KRef live = block_product_live(l, p), rows = live ? live : k_index(k, p->rows);
-    const KRef end = k_expr(k, "($ + #) / #", rows, BLOCK_MAX_ROWS - 1, BLOCK_MAX_ROWS);
-    const KRef number = k_for(k, k_index(k, 0), end, 1, KFOR_SERIAL, "t");
-    tile.first = block_product_tile(l, &tile, number, BLOCK_MAX_ROWS);
-    tile.rows = BLOCK_MAX_ROWS;
-    emit_columns(l, &tile, record, real);
-    k_end(k);
-}
-
 uint8_t block_product_lanes(const Lower *l, NodeId x, NodeId weight)
 {
     const Shape *w = lower_node(l, weight)->shape;
@@ -367,8 +350,6 @@ bool block_product_vectors(Lower *l, BlockProduct *p)
         emit_records(l, p, emit_columns);
     else if (block_rows_fit(l, p))
         emit_records(l, p, block_rows_emit);
-    else if (p->n_digits)
-        emit_records(l, p, emit_tiles);
     else
         emit_many_rows(l, p);
     return true;

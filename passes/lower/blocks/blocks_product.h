@@ -20,11 +20,11 @@ typedef struct BlockProduct {
     PackedBlocks packed;
     Experts of;       // experts: their layer, and where the host has put them
     KRef row, column; // experts: the row of the result that is computed, and what its matrix begins at (0: 0)
-    // Rows are integers of digits, see blocks_dot.c: so many, of so many bits each; 0: they are not.
+    // Rows are integers of digits, see blocks_dot.c: so many, of so many bits each; 0: they are not. A digit
+    // of more than 8 bits has two bytes.
     uint8_t n_digits, digit_bits;
     uint32_t digits, steps, sums; // params of these
     bool has_starts;              // sums are those of integers, times the bias of bytes: i32
-    KRef first;                   // the row of x that is computed first, where rows are those of a tile
     KRef stored; // rows before it are stored already, so that what lies there may be a result; 0: none
 } BlockProduct;
 
@@ -69,11 +69,15 @@ bool block_product_vectors(Lower *l, BlockProduct *p);
 // Chooses n_digits and digit_bits for what the CPU has and --accuracy allows. None where byte products do not
 // pay: there are no instructions for them, or the rows are many and floats are faster.
 void block_digits_choose(const Lower *l, BlockProduct *p);
+// Words of a digit of a unit, and those whose products fit in what they are added up in.
+int64_t block_digits_words(const BlockProduct *p);
+int64_t block_digits_together(const Lower *l, const BlockProduct *p);
 // Emits the loops that round rows, into scratch memory: `live` of them, or all of them where that is 0.
 void block_digits_round(Lower *l, BlockProduct *p, KRef live);
 // The rows that a run has, where they are those of a single axis; else 0.
 KRef block_product_live(Lower *l, const BlockProduct *p);
-// Many rows by bytes that are unpacked once (blocks_rows.c): the columns of a record, of which `real` exist.
+// Many rows by weights that are unpacked once (blocks_rows.c): the columns of a record, of which `real` are
+// there.
 bool block_rows_fit(const Lower *l, const BlockProduct *p);
 void block_rows_emit(Lower *l, const BlockProduct *p, KRef record, int64_t real);
 // Many rows on matrix registers (blocks_matrix.c).
