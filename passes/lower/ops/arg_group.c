@@ -12,7 +12,6 @@ enum {
     FEW_ROWS = 2,     // rows of each processor
     APART_ROWS = 32,  // below that, even elements that lie apart are shared among threads
     NEIGHBOURS = 32,  // results of a group,
-    LEAST_NEIGHBOURS = 2,
     OF_PART = 4,      // of each of which a thread has so many elements at least,
     RESULTS_SHARE = 4 // where results are so many times fewer than threads
 };
@@ -91,11 +90,14 @@ static bool plan_across(const Lower *l, const Search *s, const Domain *d, int64_
     const int64_t n = lower_node(l, s->x)->shape->dim[s->axis];
     *a = (Across){.s = s, .axis = search_across_axis(l, s), .threads = THREADS};
     if (a->axis == d->rank || lower_loc(l, s->x)->stride[s->axis] == 1 ||
-        d->extent[a->axis] < LEAST_NEIGHBOURS || rows * RESULTS_SHARE > (int64_t)gpu_about_threads(m))
+        rows * RESULTS_SHARE > (int64_t)gpu_about_threads(m))
         return false;
     a->width = d->extent[a->axis] < NEIGHBOURS ? d->extent[a->axis] : NEIGHBOURS;
     a->tiles = ceil_div(d->extent[a->axis], a->width);
-    if (rows / d->extent[a->axis] * a->tiles < FEW_ROWS * m->processors)
+    const int64_t groups = rows / d->extent[a->axis] * a->tiles;
+    if (groups < m->processors) // more of them have a result each
+        return false;
+    if (groups < FEW_ROWS * m->processors)
         a->threads = l->caps->group_threads;
     while (a->threads > NEIGHBOURS && a->threads / a->width * OF_PART > n)
         a->threads /= 2;
