@@ -39,6 +39,7 @@ typedef struct Norm {
     bool is_apart;   // neighbours in memory belong to different channels
     uint32_t first;  // axis from which on all is one axis in memory, which is cut
     int64_t columns; // rows that a group has
+    int64_t channels; // of a row, where each of them has parts of its own; else 1
     int64_t parts;
 } Norm;
 
@@ -72,6 +73,14 @@ static bool is_channels_last(const Graph *g, NodeId x, bool *is_split)
     return false;
 }
 
+// Few channels of a row are short pieces of memory, while those of all rows side by side are whole sectors.
+static int64_t own_channels(const Shape *s, uint32_t axis, int64_t bytes)
+{
+    enum { LEAST_PIECE = 2 * SECTOR };
+    const int64_t channels = s->dim[axis], all = axis > 0 ? s->dim[axis - 1] * channels : channels;
+    return channels * bytes < LEAST_PIECE && all * bytes % SECTOR == 0 ? channels : 1;
+}
+
 static bool read_norm(const Graph *g, const Node *n, Norm *out)
 {
     if (!is_norm(n, NULL))
@@ -91,6 +100,7 @@ static bool read_norm(const Graph *g, const Node *n, Norm *out)
     out->is_apart = is_channels_last(g, n->src[0], &is_split);
     const bool has_channels = out->is_apart && is_split && out->axis + 1 < s->rank;
     out->first = out->axis + has_channels;
+    out->channels = has_channels ? own_channels(s, out->axis, dtype_info[n->dtype].bytes) : 1;
     out->columns = out->is_apart && !is_split ? SECTOR / dtype_info[n->dtype].bytes : 1;
     return true;
 }
@@ -102,8 +112,10 @@ static int64_t count_parts(const Graph *g, const Norm *n, const GpuMachine *m)
     int64_t size = 1, best = 1;
     for (uint32_t i = n->first; i < s->rank; i++)
         size *= s->dim[i];
-    const int64_t most = size / LEAST_PART, results = FULL_GROUPS * m->processors * n->columns;
-    const int64_t full = 1 + (results - 1) / n->rows, wanted = full < most ? full : most;
+    const int64_t bytes = dtype_info[graph_node(g, n->x)->dtype].bytes;
+    const int64_t columns = n->channels > 1 ? SECTOR / bytes : n->columns;
+    const int64_t most = size / LEAST_PART, results = FULL_GROUPS * m->processors * columns;
+    const int64_t full = 1 + (results - 1) / (n->rows * n->channels), wanted = full < most ? full : most;
     for (int64_t d = 2; d <= most && d <= wanted * AROUND; d++) {
         const bool is_near = size % d == 0 && d * AROUND >= wanted;
         best = is_near && (best == 1 || d <= wanted || d - wanted < wanted - best) ? d : best;
@@ -116,7 +128,7 @@ static bool is_worth_it(const Norm *n, int dtype, const GpuMachine *m)
     const double kilobytes = (double)n->count * dtype_info[dtype].bytes / 1000;
     const double rate = m->copy_rate * (n->is_apart ? apart_share : 1);
     const double whole = PASSES * kilobytes * (double)n->columns / rate;
-    const double all_rate = m->memory_rate * (n->first != n->axis ? pieces_share : 1);
+    const double all_rate = m->memory_rate * (n->first != n->axis && n->channels == 1 ? pieces_share : 1);
     const double steps = LAUNCHES * launch_us + PASSES * kilobytes * (double)n->rows / all_rate;
     return n->rows < FULL_GROUPS * m->processors * n->columns && whole > gain * steps;
 }
@@ -159,8 +171,10 @@ static NodeId along_rows(Graph *g, const Norm *n, NodeId of, uint32_t ahead, uin
 // The mean of each row of what has the shape of in_parts.
 static NodeId mean_of_rows(Graph *g, const Norm *n, NodeId x, uint32_t ahead)
 {
-    const int64_t parts = n->axis + ahead, within[] = {graph_node(g, x)->shape->rank - 1, parts};
-    return mean_along(g, mean_along(g, x, within, n->first == n->axis ? 1 : 2), &parts, 1);
+    const int64_t axis = n->axis + ahead, within[] = {graph_node(g, x)->shape->rank - 1, axis};
+    const int64_t behind[] = {axis, axis + 1}; // channels and their parts, or parts
+    const bool has_channels = n->first != n->axis, has_own = n->channels > 1;
+    return mean_along(g, mean_along(g, x, within, has_channels && !has_own ? 2 : 1), behind, has_own ? 2 : 1);
 }
 
 static NodeId mean_of_squares(Graph *g, const Norm *n, NodeId mean)

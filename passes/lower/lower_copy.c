@@ -36,7 +36,7 @@ void lower_copy(Lower *l)
     domain_add(l, &d, lower_node(l, l->anchor)->src[0]);
     domain_simplify(l, &d, l->root, NULL);
     if (wide_map(l, &d, store_point, NULL) || turn_map(l, &d, l->root, store_turned) ||
-        wide_flat_map(l, &d, store_point, NULL))
+        wide_flat_map(l, &d, store_point, NULL) || wide_single_map(l, &d, store_point, NULL))
         return;
     const bool has_vectors = operand_has_vectors(l, lower_node(l, l->anchor)->src[0], operand_map_axis(l));
     lower_map(l, copy_point, NULL, has_vectors ? MAP_VECTOR : MAP_SCALAR);

@@ -20,7 +20,7 @@ void lower_elementwise(Lower *l)
     Domain d = domain_of_root(l);
     domain_simplify(l, &d, l->root, NULL);
     if (wide_map(l, &d, elementwise_point, NULL) || turn_map(l, &d, l->root, store_turned) ||
-        wide_flat_map(l, &d, elementwise_point, NULL))
+        wide_flat_map(l, &d, elementwise_point, NULL) || wide_single_map(l, &d, elementwise_point, NULL))
         return;
     lower_walk(l, &d, d.rank == 0 ? 1 : domain_lanes_apart(l, &d, d.rank - 1), elementwise_point, NULL);
 }
@@ -103,7 +103,7 @@ void lower_strided_copy(Lower *l)
     if (l->caps->is_gpu)
         param_of_copy(l, src);
     if (wide_map(l, &d, copy_point, NULL) || turn_map(l, &d, 0, store_copied) ||
-        wide_flat_map(l, &d, copy_point, NULL))
+        wide_flat_map(l, &d, copy_point, NULL) || wide_single_map(l, &d, copy_point, NULL))
         return;
     param_of_copy(l, src); // turns may write words
     const uint8_t lanes = d.rank == 0 ? 1 : operand_moved_lanes(l, &d, d.rank - 1, src);

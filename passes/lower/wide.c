@@ -347,10 +347,33 @@ static void limit_vector(const Lower *l, WideMap *m)
         w->piece[i] = (uint8_t)least(w->piece[i], w->n);
 }
 
+// All of a thread's loads come before its stores.
+static void emit_map(Lower *l, WideMap *m)
+{
+    Kernel *k = l->k;
+    k_set_group(k, WIDE_GROUP);
+    const KRef part = k_for_group(k, ceil_div(m->vectors, m->turns * WIDE_GROUP), "part");
+    const KRef first = k_expr(k, "$ * # + $", part, m->turns * WIDE_GROUP, k_thread(k));
+    wide_declare(l, &m->w, m->turns);
+    for (uint32_t is_store = 0; is_store < 2; is_store++) {
+        Point at = {.lanes = 1, .count = 1};
+        const KRef turn = m->turns > 1 ? k_loop(k, m->turns, KFOR_UNROLL, "v") : 0;
+        const KRef number = turn != 0 ? k_expr(k, "$ * # + $", turn, WIDE_GROUP, first) : first,
+                   slot = turn != 0 ? k_expr(k, "$ * #", turn, m->w.n) : k_index(k, 0);
+        const uint32_t opened = open_vector(l, m, number, &at) + (turn != 0);
+        if (is_store != 0)
+            wide_each(l, &m->w, at, slot, true, m->fn, m->ctx);
+        else
+            wide_fetch(l, &m->w, at, slot);
+        lower_close(l, opened);
+    }
+    wide_end(l);
+    k_end(k);
+}
+
 bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
 {
     WideMap m = {.fn = fn, .ctx = ctx};
-    Kernel *k = l->k;
     if (d->rank == 0 || !wide_new(l, d, d->rank - 1, &m.w) || !m.w.is_root_wide || m.w.n == 1 ||
         (d->is_exact && d->live[d->rank - 1].size != 0))
         return false;
@@ -359,23 +382,27 @@ bool wide_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
         return false;
     m.turns = choose_turns(l, &m);
     limit_vector(l, &m);
-    k_set_group(k, WIDE_GROUP);
-    const KRef part = k_for_group(k, ceil_div(m.vectors, m.turns * WIDE_GROUP), "part");
-    const KRef first = k_expr(k, "$ * # + $", part, m.turns * WIDE_GROUP, k_thread(k));
-    wide_declare(l, &m.w, m.turns);
-    for (uint32_t is_store = 0; is_store < 2; is_store++) {
-        Point at = {.lanes = 1, .count = 1};
-        const KRef turn = m.turns > 1 ? k_loop(k, m.turns, KFOR_UNROLL, "v") : 0;
-        const KRef number = turn != 0 ? k_expr(k, "$ * # + $", turn, WIDE_GROUP, first) : first,
-                   slot = turn != 0 ? k_expr(k, "$ * #", turn, m.w.n) : k_index(k, 0);
-        const uint32_t opened = open_vector(l, &m, number, &at) + (turn != 0);
-        if (is_store != 0)
-            wide_each(l, &m.w, at, slot, true, fn, ctx);
-        else
-            wide_fetch(l, &m.w, at, slot);
-        lower_close(l, opened);
-    }
-    wide_end(l);
-    k_end(k);
+    emit_map(l, &m);
+    return true;
+}
+
+// So many elements at once that the bytes under way are about those of a vector, while half of the threads
+// that the device holds have some.
+bool wide_single_map(Lower *l, const Domain *d, PointFn fn, void *ctx)
+{
+    enum { BYTES = 16, MOST_TURNS = 8 };
+    WideMap m = {.fn = fn, .ctx = ctx, .turns = 1};
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || d->rank == 0 || d->has_out_space ||
+        !wide_new_single(l, d, 0, 0, &m.w))
+        return false;
+    m.w.axis = d->rank - 1;
+    m.vectors = count_vectors(d, m.w.axis, 1);
+    const int64_t bytes = dtype_info[m.w.root_type].bytes, threads = (int64_t)gpu_about_threads(l->caps->gpu);
+    while (m.turns < MOST_TURNS && 2 * m.turns * bytes <= BYTES && m.vectors >= m.turns * threads &&
+           2 * m.turns * (m.w.n_values + 1) <= MAP_REGISTERS)
+        m.turns *= 2;
+    if (m.turns == 1)
+        return false;
+    emit_map(l, &m);
     return true;
 }

@@ -66,6 +66,10 @@ bool wide_flat_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
 // Elements of one access along axes that it has as one dense row; axes: a bit for each.
 uint32_t wide_flat_piece(const Lower *l, const Domain *d, const Access *a, uint32_t axes);
 
+// The same one by one, for what has no vectors: a thread has several elements, whose neighbours are those of
+// its neighbours. False also where there are too few for that.
+bool wide_single_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
+
 // A kernel of a GPU in two parts, along any axis: opens threads that have w->n elements each from `at` on,
 // and fetches what the root is made of there beside the anchor. False: nothing was emitted.
 bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened);

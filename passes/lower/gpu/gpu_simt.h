@@ -49,7 +49,8 @@ typedef struct GpuShape {
 typedef struct GpuSide {
     const GpuMatrix *x;
     const GpuWindow *window; // NULL: a matrix
-    uint32_t param, words;   // its elements; the same memory as words, if that is how it is read
+    uint32_t param, words;   // its elements; the same memory as words, if that is how it is read, or as the
+                             // bits of 16-bit floats
     int64_t lines, size;     // of the tile; of all
     int64_t pitch, vector;
     bool is_along_k, has_words;

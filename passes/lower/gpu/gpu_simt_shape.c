@@ -175,6 +175,14 @@ static double join_of(const GpuMachine *m, GpuShape t, int64_t groups)
                               t.parts * tile / m->copy_rate;
 }
 
+// Until a slice is there, in latencies of the machine, where no table says it: elements of rows of odd length
+// come one by one.
+static double wait_of(const GpuMatmul *p, GpuUnit unit)
+{
+    const bool is_single = unit == GPU_UNIT_HALF && p->window == NULL && p->k % gpu_unit_pair(unit) != 0;
+    return is_single ? 0.5 : 0.25;
+}
+
 // Microseconds: of the processors, and of the cache.
 static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape t)
 {
@@ -189,7 +197,7 @@ static double time_of(const GpuMatmul *p, GpuUnit unit, uint32_t which, GpuShape
                          : unit == GPU_UNIT_FMA  ? &fma_speed[which]
                                                  : NULL;
     const double rate = speed != NULL ? (double)speed->share * peak_of(p, unit) : rate_of(p, unit, t);
-    const double wait = m->latency * (speed != NULL ? (double)speed->wait : 0.25);
+    const double wait = m->latency * (speed != NULL ? (double)speed->wait : wait_of(p, unit));
     const int64_t copies = unit == GPU_UNIT_BYTES  ? words
                            : unit == GPU_UNIT_COOP ? depth / 2
                                                    : depth; // those of 16-bit floats are short

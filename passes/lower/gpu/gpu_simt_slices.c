@@ -6,7 +6,7 @@
 #include "ir/kernel/device.h"
 #include "passes/lower/gpu/gpu_simt.h"
 
-enum { SHIFT_WORDS = 4, SHIFT = 8, SHIFTS = GPU_SIMT_SHIFTED / SHIFT };
+enum { SHIFT_WORDS = 4, SHIFT = 8, SHIFTS = GPU_SIMT_SHIFTED / SHIFT, WORD_BITS = 32 };
 
 int64_t gpu_side_words(const GpuSimt *s, int64_t lines)
 {
@@ -162,6 +162,8 @@ void gpu_side_begin(GpuSimt *s, GpuSide *x)
     choose_vector(s, x);
     if (x->has_words)
         x->words = gpu_side_param(s, x, DTYPE_u32);
+    else if (s->unit == GPU_UNIT_HALF)
+        x->words = gpu_side_param(s, x, DTYPE_u16);
     x->pitch = x->lines + (s->unit == GPU_UNIT_SIMD ? GPU_SIMT_PAD / 2 : GPU_SIMT_PAD);
     for (int64_t i = 0; i < s->ahead; i++)
         x->next[i] = k_array(k, s->word, turns_of(s, x) * x->vector);
@@ -232,7 +234,7 @@ static KRef fetch_vector(const GpuSimt *s, const GpuSide *x, Reach at)
     KRef is_in = 0;
     const KRef element = index_of(s, x, at, &is_in);
     const KRef index = x->has_words ? k_expr(k, "$ / #", element, s->pair) : element;
-    const uint32_t param = x->has_words ? x->words : x->param;
+    const uint32_t param = x->has_words || s->unit == GPU_UNIT_HALF ? x->words : x->param;
     const int type = (int)k->params.data[param].dtype;
     const KRef to = k_array(k, type, x->vector);
     if (x->vector > 1)
@@ -260,23 +262,16 @@ static void fetch_words(const GpuSimt *s, const GpuSide *x, Reach at, KRef to, K
                  k_cast(k, k_aload(k, from, k_index(k, i), 1), x->has_words ? DTYPE_u32 : DTYPE_f32));
 }
 
-// Words of two 16-bit floats.
-static KRef pack_halves(const GpuSimt *s, const GpuSide *x, const KRef *parts, KRef from)
-{
-    Kernel *k = s->k;
-    const KDevice pack = lower_node(s->l, x->x->id)->dtype == DTYPE_f16 ? KDEV_pack_f16 : KDEV_pack_bf16;
-    return k_call(k, pack, k_cast(k, k_aload(k, parts[0], from, 1), DTYPE_f32),
-                  k_cast(k, k_aload(k, parts[1], from, 1), DTYPE_f32), 0);
-}
-
-static KRef pack_bytes(const GpuSimt *s, const KRef *parts, KRef from)
+// Words of the bits of 16-bit floats, or of bytes.
+static KRef pack(const GpuSimt *s, const KRef *parts, KRef from)
 {
     Kernel *k = s->k;
     KRef word = 0;
+    const int64_t bits = WORD_BITS / s->pair;
     for (int64_t i = 0; i < s->pair; i++) {
         const KRef wide = k_cast(k, k_aload(k, parts[i], from, 1), DTYPE_u32);
-        const KRef byte = k_and(k, wide, k_integer(k, DTYPE_u32, 0xff));
-        word = i == 0 ? byte : k_or(k, word, k_shl(k, byte, k_integer(k, DTYPE_u32, 8 * i)));
+        const KRef own = k_and(k, wide, k_integer(k, DTYPE_u32, (INT64_C(1) << bits) - 1));
+        word = i == 0 ? own : k_or(k, word, k_shl(k, own, k_integer(k, DTYPE_u32, bits * i)));
     }
     return word;
 }
@@ -291,11 +286,8 @@ static void fetch_pairs(const GpuSimt *s, const GpuSide *x, Reach at, KRef to, K
         const Reach step = {at.line, k_expr(k, "$ + #", at.step, i)};
         parts[i] = fetch_vector(s, x, step);
     }
-    for (int64_t i = 0; i < x->vector; i++) {
-        const KRef from = k_index(k, i);
-        k_astore(k, to, k_expr(k, "$ + #", slot, i),
-                 s->unit == GPU_UNIT_BYTES ? pack_bytes(s, parts, from) : pack_halves(s, x, parts, from));
-    }
+    for (int64_t i = 0; i < x->vector; i++)
+        k_astore(k, to, k_expr(k, "$ + #", slot, i), pack(s, parts, k_index(k, i)));
 }
 
 // Calls fn for each access of the thread: all threads have the whole turns, some of them one more.

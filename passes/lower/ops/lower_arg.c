@@ -2,8 +2,9 @@
 // argmax and argmin: a search along the axis for every result. CPUs search floats of up to 32 bits in
 // vectors: for neighbouring results at once, or with a part of the axis for each lane where its elements are
 // neighbours; the lanes of other types are elements of arrays, in loops of which compilers make vectors. On
-// GPUs the threads of a group share an axis. The first of equal values wins, and the first NaN over all.
-#include "passes/lower/operand.h"
+// GPUs the threads of a group share an axis (arg_group.c). The first of equal values wins, and the first NaN
+// over all.
+#include "passes/lower/ops/arg.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,24 +14,7 @@ enum { CHAINS = 4, LEAST_LANES = 4, MOST_PLACES = 1 << 30 };
 // written out); elements of each lane from which they are worth joining.
 enum { ARRAY_BYTES = 128, ARRAY_STEPS = 3 };
 
-// Of groups of threads that share an axis.
-enum {
-    SEARCH_LEAST = 64,
-    SEARCH_THREADS = 256,
-    SEARCH_FEW_ROWS = 2,    // rows of each processor
-    SEARCH_APART_ROWS = 32  // below that, even elements that lie apart are shared among threads
-};
-
-typedef struct Search {
-    NodeId x;
-    uint32_t axis;
-    bool keeps_axis;
-    bool finds_largest;
-    KRef ramp; // of searches along the axis: an array of 0, 1 .. lanes - 1
-} Search;
-
-// better(v, best), or v is the first NaN.
-static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
+KRef search_is_better(Kernel *k, const Search *s, KRef v, KRef best)
 {
     const KRef wins = s->finds_largest ? k_lt(k, best, v) : k_lt(k, v, best);
     if (dtype_info[k_inst(k, v)->dtype].cls != DCLASS_FLOAT)
@@ -39,8 +23,15 @@ static KRef is_better(Kernel *k, const Search *s, KRef v, KRef best)
     return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
-// From the place that idx says on, every `step` elements.
-static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
+KRef search_is_equal(Kernel *k, KRef a, KRef b)
+{
+    const KRef equal = k_eq(k, a, b);
+    if (dtype_info[k_inst(k, a)->dtype].cls != DCLASS_FLOAT)
+        return equal;
+    return k_or(k, equal, k_and(k, k_ne(k, a, a), k_ne(k, b, b)));
+}
+
+void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
 {
     Kernel *k = l->k;
     const uint32_t param = lower_param(l, s->x, PARAM_READ);
@@ -50,7 +41,7 @@ static void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef
                end = k_index(k, lower_node(l, s->x)->shape->dim[s->axis]);
     idx[s->axis] = k_for(k, second, end, step, KFOR_SERIAL, "r");
     const KRef v = k_load(k, param, operand_index(l, s->x, idx), 1, 1);
-    k_if(k, is_better(k, s, v, k_get(k, top)));
+    k_if(k, search_is_better(k, s, v, k_get(k, top)));
     k_set(k, top, v);
     k_set(k, where, idx[s->axis]);
     k_ends(k, 2);
@@ -106,7 +97,8 @@ static void look_at(Lower *l, const Search *s, const KRef *idx, Point at, KRef p
 {
     Kernel *k = l->k;
     const KRef v = load_lanes(l, s, idx, &at), best = k_get(k, to->best);
-    const KRef better = is_better(k, s, v, best), here = k_splat(k, k_cast(k, place, DTYPE_i32), at.lanes);
+    const KRef better = search_is_better(k, s, v, best);
+    const KRef here = k_splat(k, k_cast(k, place, DTYPE_i32), at.lanes);
     k_set(k, to->best, k_select(k, better, v, best));
     k_set(k, to->place, k_select(k, better, here, k_get(k, to->place)));
 }
@@ -191,7 +183,7 @@ static void join_chain(Lower *l, const Search *s, const Lanes *from, int64_t by,
     const KRef here = k_add(k, k_get(k, from->place), further), is_before = k_lt(k, here, place);
     const KRef both_nan = k_and(k, k_ne(k, v, v), k_ne(k, best, best)), equal = k_eq(k, v, best);
     const KRef is_first = k_expr(k, "($ | $) & $", equal, both_nan, is_before);
-    const KRef wins = k_or(k, is_better(k, s, v, best), is_first);
+    const KRef wins = k_or(k, search_is_better(k, s, v, best), is_first);
     k_set(k, to->best, k_select(k, wins, v, best));
     k_set(k, to->place, k_select(k, wins, here, place));
 }
@@ -242,8 +234,7 @@ static void search_along(Lower *l, const Domain *d, const Point *of, const Searc
     store_place(l, d, at, join_lanes(l->k, s, &found));
 }
 
-// The axis of the root whose neighbours are those of x, or its rank.
-static uint32_t across_axis(const Lower *l, const Search *s)
+uint32_t search_across_axis(const Lower *l, const Search *s)
 {
     const Shape *root = lower_node(l, l->root)->shape, *x = lower_node(l, s->x)->shape;
     for (uint32_t i = 0, to = 0; i < x->rank; i++) {
@@ -263,7 +254,7 @@ static bool search_in_vectors(Lower *l, Search *s)
 {
     const Shape *x = lower_node(l, s->x)->shape;
     const int64_t n = x->dim[s->axis];
-    const uint32_t across = across_axis(l, s);
+    const uint32_t across = search_across_axis(l, s);
     Domain d = domain_of_root(l);
     const bool is_along = lower_loc(l, s->x)->stride[s->axis] == 1 && n >= LEAST_LANES;
     const uint8_t fit = across < d.rank ? lower_fit_lanes(l, d.extent[across]) : 1;
@@ -310,7 +301,7 @@ static void look_with_arrays(Lower *l, const Search *s, KRef *idx, int64_t count
     idx[s->axis] = k_add(k, first, lane);
     const KRef v = k_load(k, lower_param(l, s->x, PARAM_READ), operand_index(l, s->x, idx), 1, 1);
     const KRef best = k_aload(k, to->best, lane, 1), place = k_aload(k, to->place, lane, 1);
-    const KRef better = is_better(k, s, v, best);
+    const KRef better = search_is_better(k, s, v, best);
     k_astore(k, to->best, lane, k_select(k, better, v, best));
     k_astore(k, to->place, lane, k_select(k, better, k_cast(k, first, to->place_type), place));
     k_end(k);
@@ -336,10 +327,8 @@ static KRef join_arrays(Kernel *k, const Search *s, const LaneArrays *from)
     const KRef lane = k_for(k, k_index(k, 1), k_index(k, from->lanes), 1, KFOR_SERIAL, "lane");
     const KRef v = k_aload(k, from->best, lane, 1), best = k_get(k, top);
     const KRef here = k_add(k, k_cast(k, k_aload(k, from->place, lane, 1), KT_INDEX), lane);
-    KRef equal = k_eq(k, v, best);
-    if (dtype_info[k_inst(k, v)->dtype].cls == DCLASS_FLOAT)
-        equal = k_or(k, equal, k_and(k, k_ne(k, v, v), k_ne(k, best, best)));
-    k_if(k, k_expr(k, "$ | $ & $", is_better(k, s, v, best), equal, k_lt(k, here, k_get(k, where))));
+    const KRef equal = search_is_equal(k, v, best);
+    k_if(k, k_expr(k, "$ | $ & $", search_is_better(k, s, v, best), equal, k_lt(k, here, k_get(k, where))));
     k_set(k, top, v);
     k_set(k, where, here);
     k_ends(k, 2);
@@ -383,77 +372,7 @@ static bool search_in_arrays(Lower *l, Search *s)
     return true;
 }
 
-// --- a group of threads a row, on GPUs -------------------------------------------------------------
-
-static uint32_t search_threads(const Lower *l, int64_t rows, int64_t n)
-{
-    const uint32_t most =
-        rows < SEARCH_FEW_ROWS * l->caps->gpu->processors ? l->caps->group_threads : SEARCH_THREADS;
-    uint32_t threads = 32;
-    while (2 * threads <= most && 2 * threads <= n)
-        threads *= 2;
-    return threads;
-}
-
-// Each thread found the first of the best in its part of the row; this is the first of the
-// best.
-static KRef join_places(Lower *l, const Search *s, KRef best, KRef place, uint32_t threads)
-{
-    Kernel *k = l->k;
-    const int type = k_inst(k, best)->dtype;
-    const KRef nowhere = k_integer(k, DTYPE_i32, INT32_MAX), own = k_cast(k, place, DTYPE_i32);
-    const KOp op = s->finds_largest ? KOP_max : KOP_min;
-    if (dtype_info[type].cls != DCLASS_FLOAT) {
-        const KRef top = k_team(k, op, best, threads);
-        return k_team(k, KOP_min, k_select(k, k_eq(k, best, top), own, nowhere), threads);
-    }
-    const KRef is_nan = k_ne(k, best, best);
-    const KRef worst = k_number(k, type, s->finds_largest ? -(double)INFINITY : (double)INFINITY);
-    const KRef top = k_team(k, op, k_select(k, is_nan, worst, best), threads);
-    const KRef of_top = k_select(k, k_eq(k, best, top), own, nowhere);
-    const KRef first = k_team(k, KOP_min, of_top, threads),
-               nan = k_team(k, KOP_min, k_select(k, is_nan, own, nowhere), threads);
-    return k_select(k, k_eq(k, nan, nowhere), first, nan);
-}
-
-static bool search_in_groups(Lower *l, const Search *s)
-{
-    Kernel *k = l->k;
-    const Shape *shape = lower_node(l, s->x)->shape;
-    const int64_t n = shape->dim[s->axis];
-    Domain d = domain_of(lower_node(l, l->root)->shape);
-    int64_t rows = 1;
-    bool is_live = false;
-    domain_trim(l, &d, l->root);
-    for (uint32_t i = 0; i < d.rank; i++) {
-        rows *= d.extent[i];
-        is_live = is_live || d.live[i].size != 0;
-    }
-    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || n < SEARCH_LEAST || n >= INT32_MAX || rows == 0 ||
-        is_live || lower_node(l, s->x)->dtype == DTYPE_bool ||
-        (lower_loc(l, s->x)->stride[s->axis] != 1 && rows >= SEARCH_APART_ROWS * l->caps->gpu->processors))
-        return false;
-    domain_add(l, &d, l->root);
-    domain_add_operands(l, &d, l->root);
-    const uint32_t threads = search_threads(l, rows, n);
-    Point at = {.lanes = 1, .count = 1};
-    KRef idx[SHAPE_MAX_RANK];
-    k_set_group(k, threads);
-    KRef rest = k_for_group(k, rows, "row");
-    for (uint32_t i = d.rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d.extent[i]))
-        at.idx[i] = k_expr(k, "$ % #", rest, d.extent[i]);
-    for (uint32_t i = 0, from = 0; i < shape->rank; i++) {
-        idx[i] = i == s->axis ? k_thread(k) : at.idx[from];
-        from += i == s->axis && !s->keeps_axis ? 0 : 1;
-    }
-    KRef best, place;
-    search_part(l, s, idx, threads, &best, &place);
-    const KRef found = join_places(l, s, best, place, threads);
-    k_if(k, k_expr(k, "$ == 0", k_thread(k)));
-    pull_store_root(l, &d, at, k_cast(k, found, DTYPE_i64));
-    k_ends(k, 2);
-    return true;
-}
+// --- which ---
 
 static void lower_search(Lower *l, AttrId axis, AttrId keepdims, bool finds_largest)
 {

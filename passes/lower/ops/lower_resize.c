@@ -351,6 +351,27 @@ static bool wide_resize(Lower *l, const Resize *r, uint32_t inner, bool has_filt
     return true;
 }
 
+static void store_resized(Lower *l, const Domain *d, Point at, void *ctx)
+{
+    pull_store_root(l, d, at, resize_point(l, d, at, ctx));
+}
+
+// A whole kernel of a GPU, where neighbours in memory are resized: a thread has some that it stores at once,
+// for which tables of the other axes are read once. False: nothing was emitted.
+static bool neighbours_resize(Lower *l, Resize *r, uint32_t inner)
+{
+    Domain d = domain_of_root(l);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    Wide w;
+    if (!l->caps->is_gpu || shape_numel(lower_node(l, r->x)->shape) == 0 ||
+        shape_numel(lower_node(l, l->root)->shape) < (int64_t)gpu_about_threads(l->caps->gpu) ||
+        !wide_begin(l, &d, inner, &w, &at, &opened))
+        return false;
+    wide_finish(l, &w, at, opened, store_resized, r);
+    return true;
+}
+
 // --- repeated neighbours ---
 
 enum { MOST_REPEATS = 8, MIN_LANES = 4 };
@@ -476,6 +497,8 @@ void lower_resize(Lower *l)
     const uint32_t inner = operand_map_axis(l);
     const bool keeps_inner = s->rank > 0 && r.axis[inner].is_identity;
     if (keeps_inner && wide_resize(l, &r, inner, has_filter))
+        return;
+    if (s->rank > 0 && !keeps_inner && !has_filter && neighbours_resize(l, &r, inner))
         return;
     const bool has_vectors = keeps_inner && operand_has_vectors(l, r.x, inner);
     lower_map(l, has_filter ? filter_point : resize_point, &r, has_vectors ? MAP_VECTOR : MAP_SCALAR);

@@ -257,14 +257,12 @@ KRef scatter_old(Lower *l, const Scatter *s, const KRef *idx, KRef place)
                           : operand_scalar(l, s->data, operand_index(l, s->data, idx), dtype);
 }
 
-void scatter_join(Lower *l, const Scatter *s, KRef value, KRef index)
+KRef scatter_join(Lower *l, const Scatter *s, KRef value, KRef update)
 {
     Kernel *k = l->k;
     const int dtype = lower_node(l, l->root)->dtype, type = scatter_type(l);
-    const KRef update = operand_scalar(l, s->updates, index, type);
-    const KRef operand[3] = {k_get(k, value), update, 0};
-    const KRef next = k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype);
-    k_set(k, value, k_cast(k, next, type));
+    const KRef operand[3] = {value, update, 0};
+    return k_cast(k, k_cast(k, k_form(k, op_info[s->join].kernel, operand, type), dtype), type);
 }
 
 // Opens the loop over updates.
@@ -287,7 +285,8 @@ static void join_element(Lower *l, const Scatter *s, Element e, int64_t count)
     KRef is_own = 0;
     e.from[0] = open_updates(l, s, &e, count, &is_own);
     k_if(k, is_own);
-    scatter_join(l, s, value, operand_index(l, s->updates, e.from));
+    const KRef update = operand_scalar(l, s->updates, operand_index(l, s->updates, e.from), scatter_type(l));
+    k_set(k, value, scatter_join(l, s, k_get(k, value), update));
     k_ends(k, 2);
     operand_store(l, lower_param(l, l->root, PARAM_READ_WRITE), e.place, k_cast(k, k_get(k, value), dtype),
                   e.at);

@@ -5,7 +5,8 @@
 // a short list for few, or a merge sort of all positions. On GPUs a group searches a line for a few best, one
 // after the other; where up to 1024 are wanted of long lines, it finds the last of them first
 // (top_k_level.c). Else a thread has an element and counts those that come before it, unless lines are so
-// long, or so many, that a thread for each of these is faster.
+// long, or so many, that a thread for each of these is faster. Where most of a line is wanted, groups sort it
+// (top_k_sort.c).
 #include "ir/machine/machine.h"
 #include "passes/lower/ops/top_k.h"
 #include <math.h>
@@ -26,13 +27,11 @@ KRef top_k_load(Lower *l, const TopK *t, KRef position)
 }
 
 // NaN is larger than all numbers.
-static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
+KRef top_k_before(Lower *l, const TopK *t, KRef a, KRef b)
 {
-    const TopK *t = ctx;
     Kernel *k = l->k;
     const int type = operand_sum_type(lower_node(l, t->x)->dtype);
-    const KRef va = top_k_load(l, t, a), vb = top_k_load(l, t, b);
-    KRef x = k_cast(k, va, type), y = k_cast(k, vb, type);
+    KRef x = k_cast(k, a, type), y = k_cast(k, b, type);
     if (type == DTYPE_bool) {
         x = k_cast(k, x, KT_INDEX);
         y = k_cast(k, y, KT_INDEX);
@@ -44,6 +43,12 @@ static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
     const KRef small_is_number = k_eq(k, small, small);
     const KRef large_is_nan = k_ne(k, large, large);
     return k_expr(k, "$ & ($ | $)", small_is_number, wins, large_is_nan);
+}
+
+static KRef comes_before(Lower *l, void *ctx, KRef a, KRef b)
+{
+    const KRef first = top_k_load(l, ctx, a), second = top_k_load(l, ctx, b);
+    return top_k_before(l, ctx, first, second);
 }
 
 void top_k_store(Lower *l, TopK *t, KRef rank, KRef position)
@@ -361,6 +366,30 @@ static void emit_rounds(Lower *l, TopK *t, const Domain *lines, int64_t n_lines)
     k_ends(k, 3);
 }
 
+// Elements of the sorted runs of which lines are, because they are what another top_k has found; 0: nobody
+// knows of any.
+static int64_t run_of(const Lower *l, const TopK *t)
+{
+    const Node *x = lower_node(l, t->x);
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || t->axis + 1 != x->shape->rank)
+        return 0;
+    while (op_is_view_of_rows(x->op) && lower_node(l, x->src[0])->dtype == x->dtype)
+        x = lower_node(l, x->src[0]);
+    if (x->op != lower_node(l, l->anchor)->op ||
+        (node_get_int(x, A_top_k_largest) != 0) != t->finds_largest ||
+        node_get_int(x, A_top_k_axis) + 1 != x->shape->rank)
+        return 0;
+    const int64_t run = x->shape->dim[x->shape->rank - 1];
+    return run > 1 && run < t->n && t->n % run == 0 ? run : 0;
+}
+
+// What sorts, or finds the last of the best first.
+static bool takes_group(Lower *l, TopK *t, const Domain *lines, int64_t n_lines)
+{
+    return (top_k_prefers_merges(t) && top_k_by_merges(l, t, lines)) ||
+           top_k_by_level(l, t, lines, n_lines) || top_k_by_merges(l, t, lines);
+}
+
 void lower_top_k(Lower *l)
 {
     const Node *n = lower_node(l, l->anchor);
@@ -381,7 +410,12 @@ void lower_top_k(Lower *l)
         emit_rounds(l, &t, &single, shape_numel(x) / t.n);
         return;
     }
-    if (top_k_by_level(l, &t, &single, shape_numel(x) / t.n))
+    const int64_t run = run_of(l, &t);
+    if (run != 0) {
+        top_k_by_runs(l, &t, &lines, run);
+        return;
+    }
+    if (takes_group(l, &t, &single, shape_numel(x) / t.n))
         return;
     if (counts_ranks(l, &t, shape_numel(x))) {
         emit_counting(l, &t, &lines);

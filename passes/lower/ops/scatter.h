@@ -21,8 +21,8 @@ bool scatter_finds_maxima(const TargetCaps *caps, const Graph *g, NodeId id);
 KRef scatter_row(Lower *l, const Scatter *s, KRef update, KRef *inside);
 // The type in which elements are joined.
 int scatter_type(const Lower *l);
-// Changes a variable of that type, what is there, by the update at `index`, rounded as if it were stored.
-void scatter_join(Lower *l, const Scatter *s, KRef value, KRef index);
+// What is there, joined with an update, both of that type: rounded as if it were stored.
+KRef scatter_join(Lower *l, const Scatter *s, KRef value, KRef update);
 // What is there before all updates: at idx of data, and at `place` of the result.
 KRef scatter_old(Lower *l, const Scatter *s, const KRef *idx, KRef place);
 // On GPUs, where updates are many: a group of threads has some rows (scatter_group.c). False: it does not

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // scatter on GPUs with many updates. A group has some rows of the result. It looks at all updates, a part of
 // them at a time, of which each thread has neighbours, and by how many of those before are for its rows
-// (scan.h) lists these in shared memory, in their order. Then each thread has some elements of the rows and
-// goes over the list, so that what comes together in an element is added in the order of the updates.
+// (scan.h) lists these in shared memory, in their order, and then by rows. Then each thread has some elements
+// of the rows and goes over what is listed for their row, so that what comes together in an element is added
+// in the order of the updates.
 #include "ir/machine/machine.h"
 #include "passes/lower/ops/scan.h"
 #include "passes/lower/ops/scatter.h"
@@ -12,6 +13,9 @@ enum {
     LEAST = 32,   // updates
     EACH = 16,    // of a thread at a time
     LISTED = 1024,
+    AHEAD = 4,    // updates of an element that are on their way at once
+    MOST_ROWS = 2048,
+    OF_THREAD = 4, // elements of the rows at least, where the group has more than the least threads
     SPARE = 1024,       // bytes of shared memory
     LEAST_THREADS = 64
 };
@@ -26,6 +30,7 @@ typedef struct Share {
     KRef first;         // row of the group
     KRef own_rows;      // of the thread's updates, from the first one on; -1: not the group's
     KRef rows, numbers; // of the list, shared: rows from the first one on, numbers of the updates
+    KRef by_rows, begins; // shared: the numbers by rows, and where those of a row begin, and of one more
 } Share;
 
 // The row of an update, from the group's first one on; is_own: whether it is the group's.
@@ -110,55 +115,83 @@ static void copy_rows(const Share *s)
     k_ends(s->l->k, 2);
 }
 
-static KRef update_index(const Share *s, const Spot *e, KRef listed)
+// Lists the numbers by rows: each thread finds how many stand before some of them, and before some rows.
+static void sort_listed(const Share *s, KRef listed)
+{
+    Kernel *k = s->l->k;
+    const KRef zero = k_index(k, 0), one = k_index(k, 1);
+    const KRef own = k_for(k, s->scan.thread, k_index(k, LISTED), s->threads, KFOR_SERIAL, "own");
+    k_if(k, k_lt(k, own, listed));
+    const KRef row = k_aload(k, s->rows, own, 1), place = k_var(k, zero, "place");
+    const KRef i = k_for(k, zero, listed, 1, KFOR_SERIAL, "i"), other = k_aload(k, s->rows, i, 1);
+    const KRef is_before = k_expr(k, "$ | ($ & $ < $)", k_lt(k, other, row), k_eq(k, other, row), i, own);
+    k_set(k, place, k_add(k, k_get(k, place), k_select(k, is_before, one, zero)));
+    k_end(k);
+    k_astore(k, s->by_rows, k_get(k, place), k_aload(k, s->numbers, own, 1));
+    k_ends(k, 2);
+    const KRef at = k_for(k, s->scan.thread, k_index(k, s->own + 1), s->threads, KFOR_SERIAL, "row");
+    const KRef begin = k_var(k, zero, "begin"), j = k_for(k, zero, listed, 1, KFOR_SERIAL, "i");
+    const KRef is_lower = k_lt(k, k_cast(k, k_aload(k, s->rows, j, 1), KT_INDEX), at);
+    k_set(k, begin, k_add(k, k_get(k, begin), k_select(k, is_lower, one, zero)));
+    k_end(k);
+    k_astore(k, s->begins, at, k_cast(k, k_get(k, begin), DTYPE_i32));
+    k_end(k);
+    k_barrier(k);
+}
+
+// Where numbers of the element's row begin, or those of the next one.
+static KRef begin_of(const Share *s, const Spot *e, int64_t more)
+{
+    Kernel *k = s->l->k;
+    return k_cast(k, k_aload(k, s->begins, k_expr(k, "$ + #", e->row, more), 1), KT_INDEX);
+}
+
+static KRef update_index(const Share *s, const Spot *e, KRef place)
 {
     KRef idx[SHAPE_MAX_RANK];
     for (uint32_t i = 0; i < s->s->shape->rank; i++)
-        idx[i] = i == 0 ? k_cast(s->l->k, k_aload(s->l->k, s->numbers, listed, 1), KT_INDEX) : e->idx[i];
+        idx[i] = i == 0 ? k_cast(s->l->k, k_aload(s->l->k, s->by_rows, place, 1), KT_INDEX) : e->idx[i];
     return operand_index(s->l, s->s->updates, idx);
 }
 
-static KRef is_of_row(const Share *s, const Spot *e, KRef listed)
-{
-    Kernel *k = s->l->k;
-    return k_eq(k, k_cast(k, k_aload(k, s->rows, listed, 1), KT_INDEX), e->row);
-}
-
-// What is there, joined with all listed updates of its row.
-static void join_listed(const Share *s, const Spot *e, KRef listed)
+// What is there, joined with all listed updates of its row, of which some are asked for at once.
+static void join_listed(const Share *s, const Spot *e)
 {
     Kernel *k = s->l->k;
     const uint32_t param = lower_param(s->l, s->l->root, PARAM_READ_WRITE);
     const int type = scatter_type(s->l), dtype = lower_node(s->l, s->l->root)->dtype;
+    const KRef begin = begin_of(s, e, 0), end = begin_of(s, e, 1);
     const KRef value = k_var(k, k_cast(k, k_load(k, param, e->place, 1, 1), type), "value");
-    const KRef i = k_for(k, k_index(k, 0), listed, 1, KFOR_SERIAL, "i");
-    k_if(k, is_of_row(s, e, i));
-    scatter_join(s->l, s->s, value, update_index(s, e, i));
+    const KRef update = k_array(k, type, AHEAD);
+    const KRef i = k_for(k, begin, end, AHEAD, KFOR_SERIAL, "i"), j = k_loop(k, AHEAD, KFOR_UNROLL, "j");
+    const KRef index = update_index(s, e, k_expr(k, "min($ + $, $ - 1)", i, j, end));
+    k_astore(k, update, j, operand_scalar(s->l, s->s->updates, index, type));
+    k_end(k);
+    const KRef next = k_loop(k, AHEAD, KFOR_UNROLL, "j"), so_far = k_get(k, value);
+    const KRef joined = scatter_join(s->l, s->s, so_far, k_aload(k, update, next, 1));
+    k_set(k, value, k_select(k, k_expr(k, "$ + $ < $", i, next, end), joined, so_far));
     k_ends(k, 2);
     store(s, e, k_cast(k, k_get(k, value), dtype));
 }
 
 // The last listed update of its row.
-static void replace_listed(const Share *s, const Spot *e, KRef listed)
+static void replace_listed(const Share *s, const Spot *e)
 {
     Kernel *k = s->l->k;
-    const KRef last = k_var(k, k_index(k, -1), "last");
-    const KRef i = k_for(k, k_index(k, 0), listed, 1, KFOR_SERIAL, "i");
-    k_set(k, last, k_select(k, is_of_row(s, e, i), i, k_get(k, last)));
-    k_end(k);
-    k_if(k, k_expr(k, "0 <= $", k_get(k, last)));
-    const KRef index = update_index(s, e, k_get(k, last));
+    const KRef end = begin_of(s, e, 1);
+    k_if(k, k_lt(k, begin_of(s, e, 0), end));
+    const KRef index = update_index(s, e, k_expr(k, "$ - 1", end));
     store(s, e, k_load(k, lower_param(s->l, s->s->updates, PARAM_READ), index, 1, 1));
     k_end(k);
 }
 
-static void take_listed(const Share *s, KRef listed)
+static void take_listed(const Share *s)
 {
     const Spot e = open_elements(s);
     if (s->s->join != OP_none)
-        join_listed(s, &e, listed);
+        join_listed(s, &e);
     else
-        replace_listed(s, &e, listed);
+        replace_listed(s, &e);
     k_ends(s->l->k, 2);
 }
 
@@ -171,7 +204,8 @@ static void take_part(const Share *s, KRef part)
     k_barrier(k); // what was listed before has been read
     list_own(s, part, before, window);
     k_barrier(k);
-    take_listed(s, k_expr(k, "min($ - $, #)", end, window, LISTED));
+    sort_listed(s, k_expr(k, "min($ - $, #)", end, window, LISTED));
+    take_listed(s);
     k_end(k);
 }
 
@@ -181,13 +215,14 @@ static int64_t rows_of_group(const Lower *l, int64_t rows, int64_t columns)
     const int64_t processors = l->caps->gpu->processors;
     int64_t groups = (int64_t)sqrt((double)(rows * columns) / look_cost);
     groups = groups < processors ? processors : groups;
-    return ceil_div(rows, groups < rows ? groups : rows);
+    const int64_t own = ceil_div(rows, groups < rows ? groups : rows);
+    return own < MOST_ROWS ? own : MOST_ROWS;
 }
 
 static bool fits(const Lower *l, const Scatter *s, int64_t count)
 {
-    const int64_t bytes =
-        (2 * LISTED + 2 * (int64_t)l->caps->group_threads) * (int64_t)sizeof(int32_t) + SPARE;
+    const int64_t numbers = 3 * LISTED + MOST_ROWS + 1 + 2 * (int64_t)l->caps->group_threads;
+    const int64_t bytes = numbers * (int64_t)sizeof(int32_t) + SPARE;
     return l->caps->is_gpu && bytes <= (int64_t)l->caps->shared_bytes && count >= LEAST &&
            count < INT32_MAX && s->shape->dim[0] < INT32_MAX && shape_numel(s->shape) > 0 &&
            shape_numel(lower_node(l, s->updates)->shape) > 0;
@@ -201,7 +236,8 @@ bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
     const int64_t rows = s->shape->dim[0], columns = shape_numel(s->shape) / rows;
     Share g = {.l = l, .s = s, .count = count, .columns = columns, .threads = LEAST_THREADS};
     g.own = rows_of_group(l, rows, columns);
-    while (2 * g.threads <= l->caps->group_threads && g.threads * EACH < count)
+    while (2 * g.threads <= l->caps->group_threads &&
+           (g.threads * EACH < count || g.threads * OF_THREAD < g.own * columns))
         g.threads *= 2;
     k_set_group(k, (uint32_t)g.threads);
     g.first = k_expr(k, "$ * #", k_for_group(k, ceil_div(rows, g.own), "rows"), g.own);
@@ -209,6 +245,8 @@ bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
     g.own_rows = k_array(k, DTYPE_i32, EACH);
     g.rows = k_shared(k, DTYPE_i32, LISTED);
     g.numbers = k_shared(k, DTYPE_i32, LISTED);
+    g.by_rows = k_shared(k, DTYPE_i32, LISTED);
+    g.begins = k_shared(k, DTYPE_i32, g.own + 1);
     if (!s->is_in_place)
         copy_rows(&g);
     take_part(&g, k_loop(k, ceil_div(count, g.threads * EACH), KFOR_SERIAL, "part"));

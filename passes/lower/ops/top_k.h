@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the schedules of top_k share (lower_top_k.c, top_k_level.c).
+// What the schedules of top_k share (lower_top_k.c, top_k_level.c, top_k_sort.c).
 #ifndef PASSES_LOWER_OPS_TOP_K_H
 #define PASSES_LOWER_OPS_TOP_K_H
 
@@ -28,5 +28,15 @@ void top_k_open_line(Lower *l, TopK *t, const Domain *lines, uint32_t threads);
 // A group has a line, of which it finds the rank of the last of the best (top_k_level.c). False: it does not
 // fit, and nothing was emitted.
 bool top_k_by_level(Lower *l, TopK *t, const Domain *lines, int64_t n_lines);
+// Does the element a come before b, wherever they are?
+KRef top_k_before(Lower *l, const TopK *t, KRef a, KRef b);
+// A group has a line, which it sorts in shared memory (top_k_sort.c). False: it does not fit, and nothing was
+// emitted.
+bool top_k_by_merges(Lower *l, TopK *t, const Domain *lines);
+// Are so many wanted that this is better than the search for the last of them?
+bool top_k_prefers_merges(const TopK *t);
+// Lines are runs of so many elements that are sorted already: a thread finds the place of an element among
+// all runs of its line. elements: of all lines.
+void top_k_by_runs(Lower *l, TopK *t, const Domain *elements, int64_t run);
 
 #endif

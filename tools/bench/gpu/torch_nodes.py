@@ -2,12 +2,21 @@
 """Nodes of ONNX as functions of torch: peers of tools/bench/gpu_odd. A function gets the operands (tensors on
 the device; constants of the model as arrays; None where one is left out) and the attributes of its node."""
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 CONVS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 DECONVS = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 MAX_POOLS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+
+
+def tensor_of(array):
+    """An array as a tensor; bits of bf16 (uint16) as bf16."""
+    array = np.ascontiguousarray(array)
+    if array.dtype == np.uint16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def halves(a, rank):
@@ -113,7 +122,7 @@ def one_hot(v, a):
     classes = torch.arange(int(v[1]), device=v[0].device)
     axis = a.get("axis", -1)
     found = v[0].unsqueeze(axis) == (classes if axis == -1 else classes[:, None])
-    return found.to(torch.from_numpy(v[2]).dtype)
+    return found.to(tensor_of(v[2]).dtype)
 
 
 def max_pool(v, a):

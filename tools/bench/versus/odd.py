@@ -7,7 +7,18 @@ import math
 
 import numpy as np
 
-DTYPES = {"f32": np.float32, "f16": np.float16}
+# As arrays: bf16 by its bits, and the floats beside a quantised model.
+DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "int8": np.float32}
+QUANTISED = {"Conv", "ConvTranspose", "MatMul"}
+STEP = 1 / 32  # of quantised values; those of weights are by their scale
+
+
+def stored(array, dtype):
+    """Floats as arrays of an element type."""
+    if dtype != "bf16":
+        return array.astype(DTYPES[dtype])
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 class Fixed:
@@ -33,9 +44,7 @@ class Given:
         self.scale, self.values, self.dtype = scale, values, dtype
 
     def type(self, dtype):
-        if self.dtype or self.values or self.below is not None:
-            return np.dtype(self.dtype or np.int64)
-        return np.dtype(DTYPES[dtype])
+        return np.dtype(DTYPES[dtype] if self.is_float() else self.dtype or np.int64)
 
     def array(self, dtype, seed):
         rng = np.random.default_rng(seed)
@@ -49,7 +58,16 @@ class Given:
             found = rng.uniform(*self.span, some)
         else:
             found = rng.standard_normal(some, np.float32) * self.scale
-        return np.resize(found.astype(self.type(dtype)), n).reshape(self.shape)
+        found = stored(found, dtype) if self.is_float() else found.astype(self.type(dtype))
+        return np.resize(found, n).reshape(self.shape)
+
+    def is_float(self):
+        return not self.dtype and not self.values and self.below is None
+
+    def quantised(self, seed):
+        """Weights as bytes, and the step between two."""
+        step = 4 * self.scale / 127
+        return np.clip(np.rint(self.array("f32", seed) / step), -127, 127).astype(np.int8), step
 
 
 def weight(*shape, **more):
@@ -64,28 +82,58 @@ class Case:
         self.family, self.name, self.kind, self.operands = family, name, kind, operands
         self.outputs, self.opset, self.is_image, self.attrs = outputs, opset, is_image, attrs
 
+    def can_be_quantised(self):
+        return self.kind in QUANTISED and self.operands[1].kind != "data"
+
     def arrays(self, dtype):
         """Of each operand: an array, or None where it is left out."""
-        found = enumerate(self.operands)
-        return [v.array(dtype, i) if isinstance(v, Given) else fixed_of(v, dtype) for i, v in found]
+        return [self.array_of(i, v, dtype) for i, v in enumerate(self.operands)]
+
+    def array_of(self, i, v, dtype):
+        if dtype == "int8" and i == 1:
+            found, step = v.quantised(i)
+            return found.astype(np.float32) * np.float32(step)
+        return v.array(dtype, i) if isinstance(v, Given) else fixed_of(v, dtype)
 
     def model(self, dtype):
-        from onnx import helper, numpy_helper
+        from onnx import TensorProto, helper, numpy_helper
 
+        kinds = {np.dtype(np.uint16): TensorProto.BFLOAT16}
         names = ["" if v is None else f"x{i}" for i, v in enumerate(self.operands)]
-        inputs, constants = [], []
+        inputs, constants, nodes = [], [], []
+
+        def constant(name, array):
+            found = numpy_helper.from_array(array, name)
+            found.data_type = kinds.get(array.dtype, found.data_type)
+            constants.append(found)
+            return name
+
         for i, (name, given) in enumerate(zip(names, self.operands)):
-            if isinstance(given, Given) and given.kind == "const":
-                constants.append(numpy_helper.from_array(given.array(dtype, i), name))
-            elif isinstance(given, Given):
-                kind = helper.np_dtype_to_tensor_dtype(given.type(dtype))
+            if given is None:
+                continue
+            if dtype == "int8" and i == 1:
+                array, step = given.quantised(i)
+                scale = constant("step", np.float32(step)), constant("none", np.int8(0))
+                more = constant("bytes", array), *scale
+                nodes.append(helper.make_node("DequantizeLinear", more, [name]))
+            elif isinstance(given, Given) and given.kind != "const":
+                kind = given.type(dtype)
+                kind = kinds.get(kind) or helper.np_dtype_to_tensor_dtype(kind)
                 inputs.append(helper.make_tensor_value_info(name, kind, given.shape))
-            elif given is not None:
-                constants.append(numpy_helper.from_array(fixed_of(given, dtype), name))
+            else:
+                constant(name, self.array_of(i, given, dtype))
         results = ["y"] + [f"more{i}" for i in range(1, self.outputs)]
-        node = helper.make_node(self.kind, names, results, **self.attrs)
+        if dtype == "int8":
+            scale = constant("scale", np.float32(STEP)), constant("zero", np.int8(0))
+            for value, name in (("x0", "x"), ("sum", "y")):
+                nodes.append(helper.make_node("QuantizeLinear", (value, *scale), [f"{name}_bytes"]))
+                nodes.append(helper.make_node("DequantizeLinear", (f"{name}_bytes", *scale), [name]))
+            node = helper.make_node(self.kind, ["x", *names[1:]], ["sum"], **self.attrs)
+            nodes.insert(len(nodes) - 2, node)
+        else:
+            nodes.append(helper.make_node(self.kind, names, results, **self.attrs))
         found = [helper.make_empty_tensor_value_info("y")]
-        graph = helper.make_graph([node], self.kind, inputs, found, constants)
+        graph = helper.make_graph(nodes, self.kind, inputs, found, constants)
         opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
@@ -94,7 +142,7 @@ def fixed_of(v, dtype):
     """The array of a constant: floats in the element type of the case."""
     if v is None:
         return None
-    return v.array.astype(DTYPES[dtype]) if v.array.dtype == np.float32 else v.array
+    return stored(v.array, dtype) if v.array.dtype == np.float32 else v.array
 
 
 # --- convolutions --------------------------------------------------------------------------------
@@ -470,6 +518,21 @@ def later():
         name = f"InstanceNorm {sizes(x)}, channels last"
         yield Case("norm", name, "InstanceNormalization", Given(*x), *more, is_image=True)
     yield Case("choose", "ArgMax 100000x30 along 0", "ArgMax", Given(100000, 30), axis=0, keepdims=0)
+    for x, axis in (([8, 5000, 60], 1), ([20000, 3], 0), ([2, 100000, 257], 1)):
+        yield Case("choose", f"ArgMax {sizes(x)} along {axis}", "ArgMax", Given(*x), axis=axis, keepdims=0)
+    for x, k in (
+        ([16, 20000], 1000), ([1000, 2000], 2000), ([300, 20000], 5000), ([1, 1000000], 1000000),
+        ([4, 5000], 500), ([2000, 300], 150),
+    ):  # fmt: skip
+        operands = Given(*x), Fixed(k)
+        yield Case("choose", f"TopK {sizes(x)}, {k}", "TopK", *operands, outputs=2, axis=1)
+    for x, y in (([4000, 777], [4000, 333]), ([8, 33, 61, 61], [8, 12, 61, 61]), ([99, 10001], [99, 3])):
+        yield Case("concat", f"{sizes(x)}, {sizes(y)}", "Concat", Given(*x), Given(*y), axis=1)
+    cut = Fixed(1), Fixed(1000), Fixed(1)
+    yield Case("slice", "999 of 1001 columns", "Slice", Given(2000, 1001), *cut)
+    for a, b in (([257, 1001], [1001, 333]), ([100, 4095], [4095, 1023]), ([5, 2047], [2047, 65])):
+        name = f"{sizes(a)} by {sizes(b)}"
+        yield Case("product", name, "MatMul", Given(*a), Given(*b, kind="param", scale=1 / math.sqrt(b[0])))
 
 
 FAMILIES = (
