@@ -18,11 +18,12 @@ const PlanBorder *border_find(const Plan *p, NodeId id)
 
 // --- what readers need ---------------------------------------------------------------------------
 
-// Widens the frame for one reader. False: it does not read the image as bytes around their zero point.
+// Widens the frame for one reader. False: it does not read the image as words around their zero point.
 static bool add_reader(const Graph *g, NodeId id, const Node *n, PlanBorder *b, int *value)
 {
     const Shape *x = graph_node(g, id)->shape, *w = graph_node(g, n->src[1])->shape;
-    if (n->src[0] != id || !node_is_const(g, n->src[1]) || (n->n_src > 4 && n->src[4] != 0))
+    if (n->src[0] != id || !node_is_const(g, n->src[1]) || (n->n_src > 4 && n->src[4] != 0) ||
+        w->dim[CHANNEL] % WORD != 0) // of a group
         return false;
     const Tensor zero = tensor_if_const(g, n->n_src > 3 ? n->src[3] : 0);
     if (n->n_src > 3 && n->src[3] != 0 && !node_is_const(g, n->src[3]))
