@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Searches, running sums and the best of long rows on GPUs, where a group of threads has a row: if there are
 // fewer rows than processors, each is cut into parts, one for each of as many groups. A search, or the best
-// ones, of what the parts have found comes behind; running sums get the sum of the parts before theirs. Rows
-// that have no such parts get elements behind their ends that count for nothing.
+// ones, of what the parts have found comes behind; running sums get the sum of the parts before theirs. Where
+// more of a row are wanted, its parts are sorted and merged, however many rows there are. Rows that have no
+// such parts get elements behind their ends that count for nothing.
 #include "passes/graph/long_rows.h"
 #include "passes/pass.h"
 
