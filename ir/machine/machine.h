@@ -16,7 +16,7 @@ typedef struct CpuMachine {
     uint8_t fma_per_cycle; // vector multiply-adds that a core begins in a cycle
     uint8_t fma_latency;   // cycles until one can use the result of another
     double pairs_per_cycle; // vectors of sums of two products of bf16 that a core begins; 0: it has none
-    uint8_t loads_per_cycle;              // of vectors
+    double loads_per_cycle;               // of vectors, beside multiply-adds
     uint8_t matrix_cycles;                // of a multiply-add of matrix registers; 0: there are none
     uint8_t int_registers;                // for sums and addresses of integers
     double l2_rate, l3_rate, memory_rate; // bytes a cycle that a core reads alone

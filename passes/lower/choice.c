@@ -3,17 +3,6 @@
 #include "passes/lower/choice.h"
 #include <string.h>
 
-// Of the loads that a core can begin, what tiles reach where sums could begin as often: those of 12 pixels by
-// one vector take 1.2 to 1.4 times as long as those of 6 by two, whose sums take the same time (Zen 3).
-static const double load_reach = 0.8;
-
-double choice_load_cycles(const CpuMachine *cpu, int64_t loads)
-{
-    rlx_assert(cpu->loads_per_cycle >= 1);
-    const bool is_close = cpu->fma_per_cycle >= cpu->loads_per_cycle && cpu->loads_per_cycle > 1;
-    return (double)loads / (cpu->loads_per_cycle * (is_close ? load_reach : 1));
-}
-
 static const char *tuned_answer(const PassOptions *o, const char *question)
 {
     for (uint32_t i = 0; i < o->n_tuned; i++)

@@ -14,7 +14,5 @@ typedef struct Candidate {
 
 // The index of the candidate to take. question: without line breaks, lives in pass->perm; see PlanChoice.
 uint32_t choice_pick(Lower *l, const char *question, const Candidate *list, uint32_t n);
-// Cycles that so many loads of vectors and of elements for all lanes take beside the sums of a tile.
-double choice_load_cycles(const CpuMachine *cpu, int64_t loads);
 
 #endif

@@ -75,7 +75,7 @@ static bool is_followed(const Graph *g, NodeId operand, const Node *n)
 
 // Is the operand an image that lies channels last? On GPUs, views of rows count too, unless all who read the
 // result want it in rows: neighbouring threads would read elements that lie apart, and what turns the result
-// back would be a copy. So they do on CPUs for bytes that get another sign before they are multiplied.
+// back would be a copy. So do they on CPUs that multiply bytes, for bytes, which get another sign first.
 static bool has_channels_last(const Graph *g, const Layout *l, NodeId operand)
 {
     const bool is_for_dots =

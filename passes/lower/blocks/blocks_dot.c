@@ -61,12 +61,12 @@ static bool takes_one(const BlockProduct *p, double accuracy)
 // Without dot8, many rows have one digit: a byte whose products fit in halves, or two bytes, which take twice
 // as many products. A product and its sum are two instructions, of which CPUs begin more in a cycle than of
 // multiply-adds of floats.
-static void choose_for_many(BlockProduct *p, double accuracy)
+static void choose_for_many(const Lower *l, BlockProduct *p, double accuracy)
 {
     p->digit_bits = 8;
     if (2 * largest_product(p) > INT16_MAX || !takes_one(p, accuracy))
         p->digit_bits = 16;
-    p->n_digits = takes_one(p, accuracy);
+    p->n_digits = takes_one(p, accuracy) && (!is_wide(p) || l->caps->has_dot16);
 }
 
 void block_digits_choose(const Lower *l, BlockProduct *p)
@@ -78,7 +78,7 @@ void block_digits_choose(const Lower *l, BlockProduct *p)
         p->packed.step < QUAD)
         return;
     if (!l->caps->has_dot8 && p->rows > BLOCK_MAX_ROWS) {
-        choose_for_many(p, accuracy);
+        choose_for_many(l, p, accuracy);
         return;
     }
     p->digit_bits = 8;

@@ -10,7 +10,7 @@
 
 // The input in words of four channels: strides in words, of images, slices, rows and columns of the input.
 // Where products have 16 bits, a row has halves of words: those of channels 0 and 2, and behind all of them,
-// at `odd`, those of channels 1 and 3.
+// at `odd`, those of channels 1 and 3, if there are more channels than one.
 typedef struct IntInput {
     uint32_t param;
     int64_t image, slice, row, column, odd; // odd: 0 where words are bytes
@@ -94,6 +94,8 @@ int64_t int_conv_reach(int64_t out, int64_t stride, int64_t kernel, int64_t dila
 // Those of the first slices, and of the next ones.
 IntTaps int_conv_first_taps(const IntConv *c);
 IntTaps int_conv_next_taps(const IntConv *c, const IntTaps *before);
+// Do words of halves have channels 1 and 3?
+bool int_conv_has_odd(const IntConv *c);
 // Are blocks of output channels outside of the loops over pixels?
 bool int_conv_goes_by_blocks(const IntConv *c);
 // Finds where tiles read: the input itself, or a copy. One of all is made now, the others by

@@ -68,6 +68,11 @@ static KRef gather_words(const IntConv *c, KRef at, int64_t count, uint8_t lanes
     return word;
 }
 
+bool int_conv_has_odd(const IntConv *c)
+{
+    return c->in.odd != 0 && c->ic > 1;
+}
+
 // Words for the copy, as they are or in halves: the even bytes, and apart from them the odd ones.
 static void put_words(const IntConv *c, KRef at, KRef words, uint8_t count)
 {
@@ -79,7 +84,8 @@ static void put_words(const IntConv *c, KRef at, KRef words, uint8_t count)
     const KRef mask = k_integer(k, DTYPE_i32, BYTES_OF_HALVES);
     const KRef moved = k_shr(k, words, k_integer(k, DTYPE_i32, WORD_BITS));
     k_store(k, c->copy, at, k_and(k, words, mask), count);
-    k_store(k, c->copy, k_expr(k, "$ + #", at, c->in.odd), k_and(k, moved, mask), count);
+    if (int_conv_has_odd(c))
+        k_store(k, c->copy, k_expr(k, "$ + #", at, c->in.odd), k_and(k, moved, mask), count);
 }
 
 // Words that follow each other in the input and in the copy.
@@ -114,7 +120,7 @@ static void fill_pixels(const IntConv *c, KRef at, int64_t pixels, KRef value)
     if (words == 0)
         return;
     fill_words(c, at, words, value);
-    if (c->in.odd != 0)
+    if (int_conv_has_odd(c))
         fill_words(c, k_expr(c->l->k, "$ + #", at, c->in.odd), words, value);
 }
 
@@ -400,11 +406,12 @@ static void prepare_halves(IntConv *c)
     const int64_t columns = int_conv_reach(c->w_out, c->sw, c->kw, c->dw);
     c->in.column = c->group * c->words;
     c->in.odd = columns * c->in.column;
-    c->in.row = 2 * c->in.odd;
+    const int64_t halves = int_conv_has_odd(c) ? 2 : 1;
+    c->in.row = halves * c->in.odd;
     c->copies = choose_copy(c, rows);
     if (c->copies == INT_COPY_TILE) {
         c->in.odd = c->columns * c->in.column;
-        c->in.row = 2 * c->in.odd;
+        c->in.row = halves * c->in.odd;
     }
     c->in.slice = rows * c->in.row;
     c->in.image = c->in_d * c->in.slice;

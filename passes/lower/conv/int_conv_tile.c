@@ -165,6 +165,8 @@ static void emit_step(const IntTile *t, KRef x, KRef w)
     for (uint32_t v = 0; v < t->nv; v++)
         half[v] = k_even8(k, none, wv[v]);
     emit_products(t, x, half, KOP_dot16);
+    if (!int_conv_has_odd(c))
+        return;
     for (uint32_t v = 0; v < t->nv; v++)
         half[v] = k_odd8(k, none, wv[v]);
     emit_products(t, k_expr(k, "$ + #", x, c->in.odd), half, KOP_dot16);

@@ -116,7 +116,7 @@ static double step_cycles(const Gemm *g, int64_t rows, int64_t nv)
 {
     const CpuMachine *cpu = &g->l->caps->cpu;
     const double fma = (double)(rows * nv) / cpu->fma_per_cycle,
-                 loads = choice_load_cycles(cpu, rows + nv);
+                 loads = (double)(rows + nv) / cpu->loads_per_cycle;
     const double near = (double)((nv * g->lanes + rows) * 4) / (near_share * cpu->l2_rate) /
                         cpu->fma_per_cycle; // from the second-level cache
     double most = fma > loads ? fma : loads;

@@ -57,7 +57,7 @@ static double step_cycles(const Cost *c, int64_t pixels, int64_t nv)
     const CpuMachine *cpu = &c->t->l->caps->cpu;
     const uint8_t units = c->t->lanes == 1 ? cpu->fma_per_cycle : 2;
     const double fma = (double)(pixels * nv) / units;
-    const double loads = choice_load_cycles(cpu, pixels + nv);
+    const double loads = (double)(pixels + nv) / cpu->loads_per_cycle;
     const double weights = (double)(nv * c->t->lanes * 4) / c->panel_rate;
     return max_of(max_of(fma, loads), max_of(weights, cpu->fma_latency)) + 0.25 * loads + c->rest * weights;
 }
