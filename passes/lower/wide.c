@@ -319,6 +319,18 @@ void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn,
     lower_close(l, opened);
 }
 
+bool wide_axis_map(Lower *l, uint32_t axis, PointFn fn, void *ctx)
+{
+    const Domain d = domain_of_root(l);
+    Point at = {.lanes = 1, .count = 1};
+    uint32_t opened = 0;
+    Wide w;
+    if (!l->caps->is_gpu || d.rank == 0 || !wide_begin(l, &d, axis, &w, &at, &opened))
+        return false;
+    wide_finish(l, &w, at, opened, fn, ctx);
+    return true;
+}
+
 static void store_held(Lower *l, const Domain *d, Point at, void *ctx)
 {
     const KRef *array = ctx;

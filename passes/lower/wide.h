@@ -75,7 +75,9 @@ bool wide_single_map(Lower *l, const Domain *d, PointFn fn, void *ctx);
 bool wide_begin(Lower *l, const Domain *d, uint32_t axis, Wide *w, Point *at, uint32_t *opened);
 // fn stores the root's element at each of the points. Closes what wide_begin has opened.
 void wide_finish(Lower *l, const Wide *w, Point at, uint32_t opened, PointFn fn, void *ctx);
-// The same, where the anchor's elements are in an array.
+// Both, where all that a thread does is to store its elements. False: nothing was emitted.
+bool wide_axis_map(Lower *l, uint32_t axis, PointFn fn, void *ctx);
+// The same as wide_finish, where the anchor's elements are in an array.
 void wide_finish_held(Lower *l, const Wide *w, Point at, uint32_t opened, KRef array);
 // Elements of one access to an operand along one of its axes, whatever its other coordinates are; 0: its
 // elements are no neighbours there.

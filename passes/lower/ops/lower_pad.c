@@ -123,15 +123,7 @@ static void store_point(Lower *l, const Domain *d, Point at, void *ctx)
 // The operand's elements are no neighbours along the axis: whole vectors of the result nevertheless.
 static bool wide_pad(Lower *l, Pad *p, uint32_t axis)
 {
-    Domain d = domain_of_root(l);
-    Point at = {.lanes = 1, .count = 1};
-    uint32_t opened = 0;
-    Wide w;
-    if (!l->caps->is_gpu || d.rank == 0 || lower_loc(l, p->x)->stride[axis] == 1 ||
-        !wide_begin(l, &d, axis, &w, &at, &opened))
-        return false;
-    wide_finish(l, &w, at, opened, store_point, p);
-    return true;
+    return lower_loc(l, p->x)->stride[axis] != 1 && wide_axis_map(l, axis, store_point, p);
 }
 
 // Whole vectors are inside of the operand or outside.

@@ -360,16 +360,9 @@ static void store_resized(Lower *l, const Domain *d, Point at, void *ctx)
 // for which tables of the other axes are read once. False: nothing was emitted.
 static bool neighbours_resize(Lower *l, Resize *r, uint32_t inner)
 {
-    Domain d = domain_of_root(l);
-    Point at = {.lanes = 1, .count = 1};
-    uint32_t opened = 0;
-    Wide w;
-    if (!l->caps->is_gpu || shape_numel(lower_node(l, r->x)->shape) == 0 ||
-        shape_numel(lower_node(l, l->root)->shape) < (int64_t)gpu_about_threads(l->caps->gpu) ||
-        !wide_begin(l, &d, inner, &w, &at, &opened))
-        return false;
-    wide_finish(l, &w, at, opened, store_resized, r);
-    return true;
+    return l->caps->is_gpu && shape_numel(lower_node(l, r->x)->shape) != 0 &&
+           shape_numel(lower_node(l, l->root)->shape) >= (int64_t)gpu_about_threads(l->caps->gpu) &&
+           wide_axis_map(l, inner, store_resized, r);
 }
 
 // --- repeated neighbours ---
