@@ -15,8 +15,12 @@ typedef struct Search {
 
 // better(v, best), or v is the first NaN.
 KRef search_is_better(Kernel *k, const Search *s, KRef v, KRef best);
-// Are both the same, or both NaN?
-KRef search_is_equal(Kernel *k, KRef a, KRef b);
+// Is v found rather than the best so far? The places may have any order: of equal values, or of NaN, the
+// first one is found.
+typedef struct SearchBest {
+    KRef value, place;
+} SearchBest;
+KRef search_wins(Kernel *k, const Search *s, SearchBest v, SearchBest best);
 // From the place that idx says on, every `step` elements.
 void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place);
 // The axis of the root whose neighbours are those of x, or its rank.

@@ -114,8 +114,7 @@ static KRef join_parts(Lower *l, const Across *a)
     const KRef part = k_for(k, k_index(k, 1), k_index(k, a->parts), 1, KFOR_SERIAL, "p");
     const KRef at = k_expr(k, "$ * # + $", part, a->width, a->thread);
     const KRef v = k_aload(k, a->best, at, 1), best = k_get(k, top), here = k_aload(k, a->place, at, 1);
-    const KRef is_first = k_and(k, search_is_equal(k, v, best), k_lt(k, here, k_get(k, where)));
-    const KRef wins = k_or(k, search_is_better(k, a->s, v, best), is_first);
+    const KRef wins = search_wins(k, a->s, (SearchBest){v, here}, (SearchBest){best, k_get(k, where)});
     k_set(k, where, k_select(k, wins, here, k_get(k, where)));
     k_set(k, top, k_select(k, wins, v, best));
     k_end(k);

@@ -23,12 +23,14 @@ KRef search_is_better(Kernel *k, const Search *s, KRef v, KRef best)
     return k_expr(k, "$ & ($ | $)", best_is_number, v_is_nan, wins);
 }
 
-KRef search_is_equal(Kernel *k, KRef a, KRef b)
+KRef search_wins(Kernel *k, const Search *s, SearchBest v, SearchBest best)
 {
-    const KRef equal = k_eq(k, a, b);
-    if (dtype_info[k_inst(k, a)->dtype].cls != DCLASS_FLOAT)
-        return equal;
-    return k_or(k, equal, k_and(k, k_ne(k, a, a), k_ne(k, b, b)));
+    KRef is_equal = k_eq(k, v.value, best.value);
+    if (dtype_info[k_inst(k, v.value)->dtype].cls == DCLASS_FLOAT)
+        is_equal =
+            k_or(k, is_equal, k_and(k, k_ne(k, v.value, v.value), k_ne(k, best.value, best.value)));
+    const KRef is_first = k_and(k, is_equal, k_lt(k, v.place, best.place));
+    return k_or(k, search_is_better(k, s, v.value, best.value), is_first);
 }
 
 void search_part(Lower *l, const Search *s, KRef *idx, int64_t step, KRef *best, KRef *place)
@@ -180,10 +182,8 @@ static void join_chain(Lower *l, const Search *s, const Lanes *from, int64_t by,
     Kernel *k = l->k;
     const KRef v = k_get(k, from->best), best = k_get(k, to->best), place = k_get(k, to->place);
     const KRef further = k_splat(k, k_integer(k, DTYPE_i32, by), to->lanes);
-    const KRef here = k_add(k, k_get(k, from->place), further), is_before = k_lt(k, here, place);
-    const KRef both_nan = k_and(k, k_ne(k, v, v), k_ne(k, best, best)), equal = k_eq(k, v, best);
-    const KRef is_first = k_expr(k, "($ | $) & $", equal, both_nan, is_before);
-    const KRef wins = k_or(k, search_is_better(k, s, v, best), is_first);
+    const KRef here = k_add(k, k_get(k, from->place), further);
+    const KRef wins = search_wins(k, s, (SearchBest){v, here}, (SearchBest){best, place});
     k_set(k, to->best, k_select(k, wins, v, best));
     k_set(k, to->place, k_select(k, wins, here, place));
 }
@@ -327,8 +327,7 @@ static KRef join_arrays(Kernel *k, const Search *s, const LaneArrays *from)
     const KRef lane = k_for(k, k_index(k, 1), k_index(k, from->lanes), 1, KFOR_SERIAL, "lane");
     const KRef v = k_aload(k, from->best, lane, 1), best = k_get(k, top);
     const KRef here = k_add(k, k_cast(k, k_aload(k, from->place, lane, 1), KT_INDEX), lane);
-    const KRef equal = search_is_equal(k, v, best);
-    k_if(k, k_expr(k, "$ | $ & $", search_is_better(k, s, v, best), equal, k_lt(k, here, k_get(k, where))));
+    k_if(k, search_wins(k, s, (SearchBest){v, here}, (SearchBest){best, k_get(k, where)}));
     k_set(k, top, v);
     k_set(k, where, here);
     k_ends(k, 2);
