@@ -91,6 +91,12 @@ IntConv int_conv_of(Lower *l);
 int64_t int_conv_width(const IntConv *c, int64_t first);
 // Elements of an input axis that windows of `kernel` elements at `out` places reach over.
 int64_t int_conv_reach(int64_t out, int64_t stride, int64_t kernel, int64_t dilation);
+// Columns of the input that so many of the result read, from `column` on: the first one and their number, and
+// how many columns beside the input are in front of it.
+typedef struct IntColumns {
+    KRef first, n, before;
+} IntColumns;
+IntColumns int_conv_columns(const IntConv *c, KRef column, int64_t columns);
 // Those of the first slices, and of the next ones.
 IntTaps int_conv_first_taps(const IntConv *c);
 IntTaps int_conv_next_taps(const IntConv *c, const IntTaps *before);

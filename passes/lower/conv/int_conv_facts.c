@@ -48,6 +48,16 @@ int64_t int_conv_part(const IntConv *c, int64_t parts)
     return is_fit && columns >= LEAST ? columns : 0;
 }
 
+IntColumns int_conv_columns(const IntConv *c, KRef column, int64_t columns)
+{
+    Kernel *k = c->l->k;
+    const int64_t reach = int_conv_reach(columns, c->sw, c->kw, c->dw);
+    const KRef at = k_expr(k, "$ * # - #", column, c->sw, c->pad_w), first = k_expr(k, "max($, 0)", at);
+    const KRef before = k_sub(k, first, at);
+    const KRef n = k_expr(k, "min(#, min(# - $, # - $))", reach, reach, before, c->in_w, first);
+    return (IntColumns){first, n, before};
+}
+
 bool int_conv_has_words(const IntConv *c)
 {
     const int64_t offset = lower_loc(c->l, c->x)->offset;

@@ -47,7 +47,7 @@ static int64_t inside(int64_t first, int64_t n, int64_t size)
 
 int64_t int_made_reach(const IntConv *c, int64_t parts)
 {
-    return (c->w_out / parts - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    return int_conv_reach(c->w_out / parts, c->sw, c->kw, c->dw);
 }
 
 // Where a strip begins with rows that the one before it had, they are made again, as columns of parts are.
@@ -58,7 +58,7 @@ static void count_macs(const IntMade *m, const IntConv *c, IntMadeCut cut)
     int64_t rows = 0, columns = cut.parts == 1 ? c->in_w : 0;
     for (int64_t y = 0; y < c->h; y += cut.strip) {
         const int64_t n = c->h - y < cut.strip ? c->h - y : cut.strip;
-        rows += inside(y * c->sh - c->pad_h, (n - 1) * c->sh + (c->kh - 1) * c->dh + 1, c->in_h);
+        rows += inside(y * c->sh - c->pad_h, int_conv_reach(n, c->sh, c->kh, c->dh), c->in_h);
     }
     for (int64_t i = 0; i < cut.parts && cut.parts > 1; i++)
         columns += inside(i * each * c->sw - c->pad_w, int_made_reach(c, cut.parts), c->in_w);
@@ -80,19 +80,15 @@ void int_made_params(IntMade *m, const IntConv *reader, IntMadeCut cut)
     m->bytes = lower_param_view(&m->l, m->row, DTYPE_i8);
 }
 
-// n columns from `column` on, to place `to`.
-typedef struct Columns {
-    KRef column, n, to;
-} Columns;
-
-static void make(const IntMade *m, KRef row, KRef block, const Columns *at)
+// Columns of a row, behind those in front of them.
+static void make(const IntMade *m, KRef row, KRef block, const IntColumns *at)
 {
     const Dsp *s = &m->s;
     Kernel *k = s->c.l->k;
     const KRef zero = k_index(k, 0);
     const KRef operands[KDEV_MAX_OPERANDS + 1] = {
-        k_address(k, m->bytes, k_expr(k, "$ * #", at->to, DSP_BLOCK)),
-        k_address(k, s->x, k_expr(k, "$ * # + $ * #", row, s->c.stride_h, at->column, s->c.stride_w)),
+        k_address(k, m->bytes, k_expr(k, "$ * #", at->before, DSP_BLOCK)),
+        k_address(k, s->x, k_expr(k, "$ * # + $ * #", row, s->c.stride_h, at->first, s->c.stride_w)),
         k_address(k, s->weights, k_expr(k, "$ * #", block, s->block_words)),
         k_address(k, s->window, zero),
         at->n,
@@ -107,7 +103,7 @@ void int_made_row(const IntMade *m, KRef row, KRef block)
 {
     Kernel *k = m->s.c.l->k;
     rlx_assert(m->parts == 1);
-    make(m, row, block, &(Columns){k_index(k, 0), k_index(k, m->s.c.w_out), k_index(k, 0)});
+    make(m, row, block, &(IntColumns){k_index(k, 0), k_index(k, m->s.c.w_out), k_index(k, 0)});
 }
 
 // Places [begin, end) of the row.
@@ -124,11 +120,9 @@ void int_made_part(const IntMade *m, KRef row, KRef block, KRef part)
 {
     const IntConv *c = &m->reader;
     Kernel *k = m->s.c.l->k;
-    const int64_t reach = int_made_reach(c, m->parts);
-    const KRef at = k_expr(k, "$ * # - #", part, c->w_out / m->parts * c->sw, c->pad_w);
-    const KRef column = k_expr(k, "max($, 0)", at), to = k_sub(k, column, at);
-    const KRef n = k_expr(k, "min(#, min(# - $, # - $))", reach, reach, to, c->in_w, column);
-    fill(m, k_index(k, 0), to);
-    make(m, row, block, &(Columns){column, n, to});
-    fill(m, k_add(k, to, n), k_index(k, reach));
+    const int64_t columns = c->w_out / m->parts;
+    const IntColumns at = int_conv_columns(c, k_expr(k, "$ * #", part, columns), columns);
+    fill(m, k_index(k, 0), at.before);
+    make(m, row, block, &at);
+    fill(m, k_add(k, at.before, at.n), k_index(k, int_made_reach(c, m->parts)));
 }

@@ -313,20 +313,20 @@ static bool fits(const IntPlanes *p)
 static int64_t bytes_of_rows(const IntPlanes *p, int64_t n)
 {
     const int64_t bytes = p->has_pairs || int_conv_is_wide(&p->c) ? 2 : 1;
-    return p->width * ((n - 1) * p->c.sh + (p->c.kh - 1) * p->c.dh + 1) * p->pitch * bytes;
+    return p->width * int_conv_reach(n, p->c.sh, p->c.kh, p->c.dh) * p->pitch * bytes;
 }
 
 static void measure(IntPlanes *p)
 {
     const IntConv *c = &p->c;
-    const int64_t columns = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    const int64_t columns = int_conv_reach(c->w_out, c->sw, c->kw, c->dw);
     const int64_t inside = c->pad_w + int_planes_columns(p), needed = columns > inside ? columns : inside;
     p->pitch = ceil_div(needed, int_planes_unit(p)) * int_planes_unit(p);
     int64_t most = 1;
     while (most < c->h && !p->is_by_rows && bytes_of_rows(p, most + 1) <= MAX_BYTES)
         most++;
     p->strip = ceil_div(c->h, ceil_div(c->h, most));
-    p->rows = (p->strip - 1) * c->sh + (c->kh - 1) * c->dh + 1;
+    p->rows = int_conv_reach(p->strip, c->sh, c->kh, c->dh);
 }
 
 // Rows that are made where they are gathered.

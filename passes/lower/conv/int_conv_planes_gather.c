@@ -41,7 +41,7 @@ static void put_columns(const IntPlanes *p, KRef x0, KRef x1, KRef to)
 int64_t int_planes_columns(const IntPlanes *p)
 {
     const IntConv *c = &p->c;
-    const int64_t end = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1 - c->pad_w;
+    const int64_t end = int_conv_reach(c->w_out, c->sw, c->kw, c->dw) - c->pad_w;
     return end < c->in_w ? end : c->in_w;
 }
 

@@ -378,7 +378,7 @@ static bool measure_rows(Deep *s)
     enum { MOST = 16384 };
     const IntConv *c = s->c;
     s->rows = (c->kh - 1) * c->dh + 1;
-    s->columns = (c->w_out - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    s->columns = int_conv_reach(c->w_out, c->sw, c->kw, c->dw);
     const int64_t room = s->columns - c->pad_w;
     s->there = room < c->in_w ? room : c->in_w;
     return s->there > 0 && s->rows * s->columns * s->v.c.ic <= MOST;

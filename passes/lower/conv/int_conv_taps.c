@@ -89,29 +89,21 @@ static KRef result_at(const Taps *p, const Strip *s, KRef row, KRef channel)
     return k_address(l->k, p->y, pull_index(&pull, l->root));
 }
 
-// Columns of the input: the first one, how many there are, and how many columns beside it are in front.
-typedef struct Columns {
-    KRef first, n, before;
-} Columns;
-
-static Columns columns_of(const Taps *p, const Strip *s)
+static IntColumns columns_of(const Taps *p, const Strip *s)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const int64_t reach = (p->columns - 1) * c->sw + 3, end = reach - c->pad_w;
-    if (p->parts == 1)
-        return (Columns){k_index(k, 0), k_index(k, end < c->in_w ? end : c->in_w), k_index(k, c->pad_w)};
-    const KRef at = k_expr(k, "$ * # - #", s->column, c->sw, c->pad_w), first = k_expr(k, "max($, 0)", at);
-    const KRef before = k_sub(k, first, at);
-    const KRef n = k_expr(k, "min(#, min(# - $, # - $))", reach, reach, before, c->in_w, first);
-    return (Columns){first, n, before};
+    const int64_t end = int_conv_reach(p->columns, c->sw, c->kw, c->dw) - c->pad_w;
+    if (p->parts > 1)
+        return int_conv_columns(c, s->column, p->columns);
+    return (IntColumns){k_index(k, 0), k_index(k, end < c->in_w ? end : c->in_w), k_index(k, c->pad_w)};
 }
 
 static void gather(const Taps *p, const Strip *s, KRef block)
 {
     const IntConv *c = &p->c;
     Kernel *k = c->l->k;
-    const Columns columns = columns_of(p, s);
+    const IntColumns columns = columns_of(p, s);
     const KRef from = k_expr(k, "$ * # - #", s->row, c->sh, c->pad_h);
     const KRef n = k_expr(k, "($ - 1) * # + 3", s->rows, c->sh);
     const KRef lo = k_expr(k, "max(0, 0 - $)", from), hi = k_expr(k, "min($, # - $)", n, c->in_h, from);
