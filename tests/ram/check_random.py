@@ -68,8 +68,8 @@ def limit_time():
 
 
 def call(command, **more):
-    return subprocess.run([str(c) for c in command], capture_output=True, timeout=30 * TIME_LIMIT, check=False,
-                          preexec_fn=limit_time, **more)
+    return subprocess.run([str(c) for c in command], capture_output=True, timeout=30 * TIME_LIMIT,
+                          check=False, preexec_fn=limit_time, **more)
 
 
 class Refused(Exception):
