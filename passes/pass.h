@@ -40,6 +40,7 @@ typedef struct PassOptions {
     uint32_t moe_slots;   // Plan.experts.slots
     uint32_t rows_input;  // 0, or 1 + the input that the program gives row by row
     uint32_t rows_axis;   // along which of its axes these rows are, where kernels read it without a view
+    uint32_t rows_origin; // along which axis of the model's input, before rows were moved to the front
     const PlanFile *file; // constants in it are read where they are, not packed; NULL: none
     const Plan *largest;  // the plan whose params and states this one shares, at larger sizes; NULL: none
 } PassOptions;

@@ -148,10 +148,11 @@ static void emit_feed_header(const HostEmit *e, Str *out)
     const uint64_t row = io->bytes / (uint64_t)r->n_rows / dtype_info[io->dtype].bytes;
     str_printf(out,
                "// %s comes row by row: so many rows of so many elements, in order.\n"
+               "// In the model they follow each other along axis %u.\n"
                "#define %s_ROWS_%s %lldu\n#define %s_ROW_%s %lluu\n"
                "// Takes the next rows, any number, and computes as far as they allow. After the last row "
                "rlx_run does the rest.\n",
-               name, e->upper, name, (long long)r->n_rows, e->upper, name, (unsigned long long)row);
+               name, r->axis, e->upper, name, (long long)r->n_rows, e->upper, name, (unsigned long long)row);
     print_feed_prototype(e, out);
     str_add(out, ";\n\n");
 }

@@ -174,8 +174,8 @@ static void print_ram(const Job *j)
     if (j->session != NULL)
         fputs(j->session, stdout);
     if (p->rows.input != 0)
-        printf("  input %s comes in %lld rows, and is not in the arena as a whole\n",
-               p->inputs.data[p->rows.input - 1].name, (long long)p->rows.n_rows);
+        printf("  input %s comes in %lld rows along axis %u, and is not in the arena as a whole\n",
+               p->inputs.data[p->rows.input - 1].name, (long long)p->rows.n_rows, p->rows.axis);
 }
 
 static void print_text(const Job *j, const Totals *t, Measures *m)

@@ -92,6 +92,7 @@ bool pipeline_run(Arena *perm, Diag *d, Graph *graph, const PipelineOptions *o, 
                                  .file = o->file,
                                  .rows_input = o->rows_input,
                                  .rows_axis = o->rows_axis,
+                                 .rows_origin = o->rows_origin,
                                  .place_budget = o->place_budget ? o->place_budget : place_budget};
     Pass p = {.perm = perm, .scratch = &scratch, .diag = d, .options = &options, .graph = graph};
     bool ok = pipeline_bind(graph, o, &p.graph);

@@ -35,6 +35,7 @@ typedef struct PipelineOptions {
     const PlanFile *file;  // see PassOptions
     uint32_t rows_input;   // the same
     uint32_t rows_axis;    // the same
+    uint32_t rows_origin;  // the same
     FILE *report;          // dumps and times
 } PipelineOptions;
 

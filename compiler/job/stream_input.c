@@ -111,6 +111,7 @@ bool stream_input_apply(Cli *c, PipelineOptions *o, Graph **graph)
         value != 0 && rows_input_has_axes(bound, input, value) && is_behind(bound, input, axis);
     o->rows_input = slot + 1;
     o->rows_axis = is_turned ? 1 : axis;
+    o->rows_origin = axis;
     *graph = is_turned ? turn(bound, slot, axis) : bound;
     return true;
 }

@@ -187,8 +187,8 @@ const char *inspect_json(const Job *j, const Totals *t, const Measures *m)
     streaming_print_json(&j->stream, p, out);
     rlx_assert(p->rows.input <= p->inputs.len);
     if (p->rows.input != 0)
-        str_printf(out, "\"stream_input\": {\"input\": %u, \"rows\": %lld},\n  ", p->rows.input - 1,
-                   (long long)p->rows.n_rows);
+        str_printf(out, "\"stream_input\": {\"input\": %u, \"rows\": %lld, \"axis\": %u},\n  ",
+                   p->rows.input - 1, (long long)p->rows.n_rows, p->rows.axis);
     str_add(out, interface_json(j));
     print_totals(j, t, out);
     print_pruned(&p->pruned, out);

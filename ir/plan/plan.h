@@ -393,6 +393,7 @@ typedef struct PlanPruned {
 // before it with the first rows, and those behind it after the last ones.
 typedef struct PlanRows {
     uint32_t input;  // 1 + its slot; 0: there is none
+    uint32_t axis;   // of the input in the model, along which the rows follow each other
     NodeId copy;     // the node that copies rows to where kernels read them
     uint32_t kernel; // index in Plan.kernels
     int64_t n_rows, n_turns;

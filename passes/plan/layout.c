@@ -552,7 +552,9 @@ bool pass_layout(Pass *p)
                    .caps = p->options->caps,
                    .prefix = "k",
                    .pruned = p->pruned,
-                   .rows = {.input = l.rows != 0 ? p->options->rows_input : 0, .copy = map[l.copy]}};
+                   .rows = {.input = l.rows != 0 ? p->options->rows_input : 0,
+                            .axis = p->options->rows_origin,
+                            .copy = map[l.copy]}};
     for (uint32_t i = 0; i < packed->nodes.len; i++)
         vec_push(p->perm, &plan->orders, (uint8_t)ORDER_ROW_MAJOR);
     for (NodeId id = 1; id < p->graph->nodes.len; id++)

@@ -29,7 +29,9 @@ RLXC = os.path.abspath(sys.argv[1])
 CPUS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "rv32imc", "rv32imafcv", "cortex-m3", "cortex-m33",
         "cortex-m7", "rv32imafc", "esp32-s3")
 TIME_LIMIT = 120  # seconds of a processor, so that it is the same beside other work
-FOUND = (10149, 710260)  # of least bytes that were more than without a limit; of rows along the wrong axis
+# Of least bytes that were more than without a limit, and of rows along the wrong axis; the first two were
+# found before there were more kinds of layers.
+FOUND = {10149: False, 710260: False, 905016: True, 910542: True}
 RUNS = 2
 # Where it is included: the code of one variant, which runs all inputs and writes all outputs.
 VARIANT = """#include "%(name)s.h"
@@ -77,7 +79,7 @@ class Refused(Exception):
 
 
 class OtherRows(Exception):
-    """Behind an axis that changed places, or a dense layer of each pixel, rows are columns of the input."""
+    """Behind an axis that changed places, rows are columns of the input."""
 
 
 class Variants:
@@ -108,10 +110,8 @@ class Variants:
         assert re.search(rf"{upper}_STATE_BYTES 0u", header), header
         taken = [int(re.search(rf"{macro} (\d+)u", header).group(1)) for macro in macros.values()]
         is_fed = any(option.startswith("--stream-input") for option in options)
-        rows = f"_ROWS_{self.net.inputs[0][0]} {self.net.values[0].shape[0]}u"
-        has_weights = f"{upper}_WEIGHT_BYTES 0u" not in header  # without, nothing tells where the rows are
-        if is_fed and has_weights and rows not in header:
-            assert self.net.may_turn, f"not {rows}: {header}"
+        if is_fed and "follow each other along axis 1." not in header:
+            assert self.net.may_turn, f"other rows: {header}"
             raise OtherRows
         self.names.append(name)
         self.labels.append(" ".join(options))
@@ -235,7 +235,7 @@ def add_rows(variants, cpu, rng):
 
 
 def check(seed):
-    rng, net = random.Random(-seed), Network(seed, is_wide=seed not in FOUND)
+    rng, net = random.Random(-seed), Network(seed, is_wide=FOUND.get(seed, True))
     name = CPUS[seed % len(CPUS)]
     cpu = f"--cpu={name}"
     with tempfile.TemporaryDirectory() as folder:

@@ -326,12 +326,12 @@ def check_mean():
     """Where no convolution says what rows are, a mean over the image does."""
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "net.rlx"
-        for shape, axes in (("1, 5, 4, 3", "1, 2"), ("1, 3, 5, 4", "2, 3")):
+        for shape, axes, axis in (("1, 5, 4, 3", "1, 2", 1), ("1, 3, 5, 4", "2, 3", 2)):
             model.write_text(MEAN.replace("SHAPE", shape).replace("AXES", axes))
             options = [model, "--cpu=generic", "--stream-input=x"]
             checked([RLXC, "verify", *options])
             said = checked([RLXC, "inspect", *options, "--no-code"]).decode()
-            assert "input x comes in 5 rows, and" in said, said
+            assert f"input x comes in 5 rows along axis {axis}, and" in said, said
         return "5 rows"
 
 
@@ -343,7 +343,7 @@ def check_commands():
         for command in (["verify"], ["run", "--random=1"], ["bench", "--runs=3"]):
             checked([RLXC, command[0], model, *command[1:], "--stream-input=x"])
         said = checked([RLXC, "inspect", model, "--no-code", "--stream-input=x"]).decode()
-        assert "input x comes in 16 rows, and is not in the arena as a whole" in said, said
+        assert "input x comes in 16 rows along axis 2, and is not in the arena as a whole" in said, said
         return "run, verify, bench, inspect"
 
 

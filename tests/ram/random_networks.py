@@ -344,7 +344,6 @@ class Network:
 
     def dense(self, value):
         """A fully connected layer of each pixel."""
-        self.may_turn = True
         inner, out = value.shape[2], self.rng.choice((4, 6, 12))
         weights = self.weights(value.kind, [out, inner], out, 0, value.scale)
         made = self.tensor(value.kind, [*value.shape[:2], out])

@@ -33,50 +33,6 @@ static bool has_rows(const Graph *g, NodeId id, uint32_t axis)
     return s->rank >= 3 && s->dim[0] == 1 && s->dim[axis] > 1 && shape_numel(s) > 0;
 }
 
-enum { ROW_AXIS = 2 }; // of an image
-
-// Does the node have the axes of the input, which it depends on?
-static bool keeps_axes(const Node *n, const Shape *input)
-{
-    return n->shape->rank == input->rank && !op_is_view_of_rows((OpId)n->op);
-}
-
-// The first of several axes that a reduction such as a mean goes over, as those of images do; 0: it is no
-// such node.
-static uint32_t reduced_axis(const Node *n)
-{
-    const AttrId id = attr_find((OpId)n->op, "axes");
-    int64_t least = SHAPE_MAX_RANK;
-    if (id == ATTR_COUNT || attr_find((OpId)n->op, "keepdims") == ATTR_COUNT)
-        return 0;
-    const AttrVal *axes = node_attr(n, id);
-    for (uint64_t i = 0; axes->len > 1 && i < axes->len; i++)
-        least = axes->u.ints[i] < least ? axes->u.ints[i] : least;
-    return least >= 1 && least < SHAPE_MAX_RANK ? (uint32_t)least : 0;
-}
-
-uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch)
-{
-    const bool *is_live = graph_mark_live(g, scratch);
-    bool *is_alike = ARENA_ARRAY(scratch, bool, g->nodes.len);
-    const Shape *s = graph_node(g, input)->shape;
-    is_alike[input] = true;
-    for (NodeId id = input + 1; id < g->nodes.len; id++) {
-        const Node *n = graph_node(g, id);
-        bool reads = false;
-        for (uint32_t i = 0; is_live[id] && i < n->n_src; i++)
-            reads = reads || is_alike[n->src[i]];
-        if (reads && n->op == OP_transpose && n->shape->rank > ROW_AXIS)
-            return (uint32_t)node_attr(n, A_transpose_perm)->u.ints[ROW_AXIS];
-        if (reads && op_info[n->op].layout == OPLAYOUT_IMAGE)
-            break;
-        if (reads && reduced_axis(n) != 0)
-            return reduced_axis(n);
-        is_alike[id] = reads && keeps_axes(n, s);
-    }
-    return ROW_AXIS;
-}
-
 static bool refuse(const Pass *p, Span where, const char *why)
 {
     const NodeId input = p->graph->inputs.data[p->options->rows_input - 1];
@@ -84,18 +40,12 @@ static bool refuse(const Pass *p, Span where, const char *why)
                       node_name(p->graph, input), why);
 }
 
-bool rows_input_has_axes(const Graph *g, NodeId input, NodeId value)
-{
-    const Node *n = graph_node(g, value);
-    return value == input || (n->op == OP_transpose && n->src[0] == input);
-}
-
 NodeId rows_input_value(const Graph *g, NodeId input, uint32_t axis, Arena *scratch)
 {
     const bool *is_live = graph_mark_live(g, scratch);
     NodeId value = 0;
     for (NodeId at = input; at != 0; at = only_view(g, is_live, at))
-        value = has_rows(g, at, at == input ? axis : ROW_AXIS) ? at : value;
+        value = has_rows(g, at, at == input ? axis : ROWS_IMAGE_AXIS) ? at : value;
     return value;
 }
 
@@ -150,7 +100,8 @@ static bool makes_rows(const RowWays *w)
 // The axis of what is copied along which rows are.
 static uint32_t copied_axis(const Pass *p, NodeId value)
 {
-    return value == p->plan->graph->inputs.data[p->plan->rows.input - 1] ? p->options->rows_axis : ROW_AXIS;
+    const bool is_input = value == p->plan->graph->inputs.data[p->plan->rows.input - 1];
+    return is_input ? p->options->rows_axis : ROWS_IMAGE_AXIS;
 }
 
 // Are the rows of the input one behind the other in what the program gives?

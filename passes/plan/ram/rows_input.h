@@ -6,9 +6,11 @@
 
 #include "passes/plan/ram/rows.h"
 
-// The axis of an input that is the first spatial one of the first node behind it with such axes: the third
-// one, or where that comes from if elementwise nodes and a transpose lead there. If a mean or another
-// reduction over several axes comes first, it is the first of these.
+enum { ROWS_IMAGE_AXIS = 2 }; // the first spatial axis of an image
+
+// The axis of an input that is the first spatial one of the first node behind it with such axes, or, if a
+// mean or another reduction over several axes comes first, the first of these. Where that does not come from
+// an axis of the input, it is the third one (rows_axis.c).
 uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch);
 // What kernels read of an input of this graph; 0: it has no rows. They are along the third axis of a view of
 // the input, and along `axis` of the input itself.
