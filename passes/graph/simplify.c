@@ -46,7 +46,7 @@ static const SimplifyFn steps[OP_COUNT][MAX_FNS] = {
     [OP_conv] = {simplify_window_pad, simplify_taps, simplify_shuffle, simplify_scale_conv},
     [OP_max_pool] = {simplify_window_pad, simplify_max_pool},
     [OP_avg_pool] = {simplify_window_pad},
-    [OP_matmul] = {simplify_matmul, simplify_spelled_attention},
+    [OP_matmul] = {simplify_matmul, simplify_spelled_attention, simplify_scaled_product},
     [OP_attention] = {simplify_cached_attention},
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See simplify_scale.h.
 #include "passes/graph/simplify_scale.h"
+#include "passes/graph/simplify.h"
 
 #include <math.h>
 
@@ -15,4 +16,39 @@ NodeId scaled_value(const Graph *g, NodeId id, double *factor)
             return n->src[1 - i];
     }
     return 0;
+}
+
+// The operand of a product that is large and only multiplied by a number, and has no other use: a pass over
+// memory of its own, which the kernel of the product would have for nothing. GPUs scale its sums without it
+// (group_products.c).
+static uint32_t find_scaled(const Simplify *s, const Node *n, NodeId *of, double *factor)
+{
+    uint32_t i = 0;
+    for (; i < 2; i++) {
+        const Shape *shape = graph_node(s->g, n->src[i])->shape;
+        *of = s->uses[n->src[i]] == 1 ? scaled_value(s->g, n->src[i], factor) : 0;
+        if (*of != 0 && shape_is_const(shape) && shape_numel(shape) > shape_numel(n->shape))
+            break;
+    }
+    return i;
+}
+
+NodeId simplify_scaled_product(const Simplify *s, NodeId id)
+{
+    const Node n = *graph_node(s->g, id);
+    NodeId of = 0, src[3] = {n.src[0], n.src[1]};
+    double factor = 1;
+    rlx_assert(n.op == OP_matmul);
+    if (s->caps->is_gpu || n.dtype != DTYPE_f32 || n.n_src != 2 || n.src[0] == n.src[1] ||
+        !shape_is_const(n.shape))
+        return id;
+    const uint32_t at = find_scaled(s, &n, &of, &factor);
+    if (at == 2)
+        return id;
+    src[at] = of;
+    const NodeId sums = graph_clone_node(s->g, s->g, id, src);
+    NodeBuild b = simplify_begin(s, OP_mul, id);
+    node_src(&b, sums);
+    node_src(&b, graph_scalar(s->g, DTYPE_f32, factor, node_span(s->g, id)));
+    return node_end(&b);
 }

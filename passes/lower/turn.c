@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that read one value across the order in which they write; see turn.h. A strip is as wide as a line
-// of the cache where the value is read, and as long as the axis along which the kernel writes: so every line
-// is read once, and lines are written in order. Types that vectors do not move take the same strips, element
-// by element, or, of up to 32 bits, square blocks through a small array: so many lines that are a power of
-// two apart would drive each other out. Where one of the axes has few elements (the channels of a picture), a
-// move is a plain loop over the other one, of which compilers make vectors.
+// of the cache where the value is read, or as some lines if what it becomes stays near, and as long as the
+// axis along which the kernel writes: so every line is read once, and lines are written in order. Types that
+// vectors do not move take the same strips, element by element, or, of up to 32 bits, square blocks through a
+// small array: so many lines that are a power of two apart would drive each other out. Where one of the axes
+// has few elements (the channels of a picture), a move is a plain loop over the other one, of which compilers
+// make vectors.
 #include "passes/lower/operand.h"
 #include "passes/lower/turn_gpu.h"
 #include "passes/lower/turn_words.h"
 
 enum { LINE_BYTES = 64, MIN_LANES = 4, MIN_SCALARS = 8, MAX_LANES = 64, MAX_COST = 8, FEW = 4, MANY = 32 };
+enum { MAX_LINES = 8 }; // of the cache, that a strip is wide
 
 typedef struct Turn {
     Lower *l;
@@ -247,6 +249,19 @@ static bool find_turn(Lower *l, const Domain *d, NodeId to, Turn *t)
     return t->column != d->rank && d->live[t->row].size == 0 && d->live[t->column].size == 0;
 }
 
+// A line, or so many of them that what a strip writes stays in the first-level cache: rows are then read in
+// longer runs, from fewer pages at a time.
+static int64_t strip_width(const Turn *t)
+{
+    const int64_t bytes = dtype_info[lower_node(t->l, t->from)->dtype].bytes, line = LINE_BYTES / bytes;
+    const int64_t rows = t->d->extent[t->row] < 1 ? 1 : t->d->extent[t->row];
+    const int64_t most = (int64_t)t->l->caps->cpu.l1_bytes * 3 / 4 / (bytes * rows);
+    int64_t lines = 1;
+    while (lines < MAX_LINES && lines * 2 * line <= most)
+        lines *= 2;
+    return lines * line > t->lanes ? lines * line : t->lanes;
+}
+
 bool turn_map(Lower *l, const Domain *d, NodeId to, TurnStore store)
 {
     rlx_assert(store != NULL);
@@ -266,8 +281,7 @@ bool turn_map(Lower *l, const Domain *d, NodeId to, TurnStore store)
     if (!is_narrow && t.lanes == 1 &&
         (d->extent[t.row] < MIN_SCALARS || d->extent[t.column] < MIN_SCALARS))
         return false;
-    const int64_t line = LINE_BYTES / (int64_t)dtype_info[lower_node(l, t.from)->dtype].bytes;
-    t.width = line > t.lanes ? line : t.lanes;
+    t.width = strip_width(&t);
     t.at = (Point){.lanes = 1, .count = 1};
     for (uint32_t i = 0; i < d->rank; i++)
         if (i != t.row && i != t.column)

@@ -155,11 +155,22 @@ void onnx_import_range(OnnxNode *n)
 
 // --- by position ---
 
-// column - row of a matrix, [rows, columns].
-static NodeId diagonals(OnnxNode *n, Dim rows, Dim columns)
+// Whether `op` holds between column - row and k, in a matrix [rows, columns]. Positions that 32 bits hold are
+// compared as such: it is computed where it is used, in twice as many lanes.
+static NodeId by_diagonal(OnnxNode *n, OpId op, Dim rows, Dim columns, NodeId k)
 {
+    enum { FAR = 1 << 30 };
+    double known = 0;
+    if (n->failed)
+        return 0;
+    const bool is_near = node_is_scalar_const(n->graph, onnx_number_of(n->graph, k), &known) &&
+                         known > -FAR && known < FAR && dim_is_const(rows) && rows < FAR &&
+                         dim_is_const(columns) && columns < FAR;
+    const DType type = is_near ? DTYPE_i32 : DTYPE_i64;
     const NodeId row = onnx_unsqueeze(n, onnx_iota(n, rows), (const int64_t[]){1}, 1);
-    return onnx_op2(n, OP_sub, onnx_iota(n, columns), row);
+    const NodeId diagonal =
+        onnx_op2(n, OP_sub, onnx_cast(n, onnx_iota(n, columns), type), onnx_cast(n, row, type));
+    return onnx_op2(n, op, diagonal, onnx_cast(n, k, type));
 }
 
 void onnx_import_eye_like(OnnxNode *n)
@@ -171,7 +182,7 @@ void onnx_import_eye_like(OnnxNode *n)
     if (!n->failed && s.rank != 2)
         onnx_fail(n, E0204, "needs a matrix, found rank %u", s.rank);
     const NodeId is_one =
-        onnx_op2(n, OP_eq, diagonals(n, s.dim[0], s.dim[1]), onnx_scalar(n, DTYPE_i64, (double)k));
+        by_diagonal(n, OP_eq, s.dim[0], s.dim[1], onnx_scalar(n, DTYPE_i64, (double)k));
     onnx_out(n, 0, onnx_cast(n, is_one, type));
 }
 
@@ -188,7 +199,7 @@ void onnx_import_trilu(OnnxNode *n)
     const NodeId k =
         given ? onnx_cast(n, onnx_reshape(n, given, &(Shape){0}), DTYPE_i64) : onnx_scalar(n, DTYPE_i64, 0);
     const NodeId keeps =
-        onnx_op2(n, is_upper ? OP_ge : OP_le, diagonals(n, s.dim[s.rank - 2], s.dim[s.rank - 1]), k);
+        by_diagonal(n, is_upper ? OP_ge : OP_le, s.dim[s.rank - 2], s.dim[s.rank - 1], k);
     onnx_out(n, 0, onnx_op3(n, OP_where, keeps, x, onnx_scalar(n, onnx_dtype(n, x), 0)));
 }
 

@@ -464,16 +464,24 @@ static bool lower_on_matrix(Lower *l, const Transposed *t)
     return fits;
 }
 
-// Do all phases of an image follow each other? Then it comes from memory once, if it stays in the cache
-// beside their weights.
-static bool has_images_outside(const Lower *l, const Transposed *t, const PhasePlan *p)
+// Does one image stay in a cache beside the weights, where all of them do not? From the third level on, what
+// becomes of it counts as well: that is where results wait for the copy behind them.
+static bool image_stays(const Lower *l, const Transposed *t)
 {
     const Shape *x = lower_node(l, t->x)->shape;
-    const int64_t cache = (int64_t)l->caps->cpu.l2_bytes, all = shape_numel(x) * (int64_t)sizeof(float);
+    const int64_t l2 = (int64_t)l->caps->cpu.l2_bytes, l3 = (int64_t)l->caps->cpu.l3_bytes;
+    const int64_t images = x->dim[0], read = shape_numel(x) * (int64_t)sizeof(float);
+    const int64_t all = read + shape_numel(lower_node(l, l->anchor)->shape) * (int64_t)sizeof(float);
     const int64_t weights = shape_numel(lower_node(l, t->w)->shape) * (int64_t)sizeof(float);
+    return images > 1 && ((read > l2 && read / images + weights <= l2 * 3 / 4) ||
+                          (all > l3 && all / images + weights <= l3 / 2));
+}
+
+// Do all phases of an image follow each other? Then it comes from memory once.
+static bool has_images_outside(const Lower *l, const Transposed *t, const PhasePlan *p)
+{
     const Conv first = first_conv(l, t);
-    bool fits = p->phases > 1 && x->dim[0] > 1 && all > cache && !p->is_beside &&
-                !depthwise_fits(l, &first) && all / x->dim[0] + weights <= cache * 3 / 4;
+    bool fits = p->phases > 1 && !p->is_beside && image_stays(l, t) && !depthwise_fits(l, &first);
     for (int64_t n = 0; n < p->phases && fits; n++) {
         const PhaseStore s = phase_number(t, p, n);
         fits = has_taps(&s);

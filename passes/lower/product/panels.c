@@ -11,6 +11,7 @@ typedef struct Panel {
     const Point *batch;
     KRef row, column; // the first
     int64_t rows, width;
+    int64_t depth; // products that are added to a sum in one step
     KRef sums[PANEL_ROWS]; // arrays
     int type;
     uint32_t b; // parameter of the columns: their own, or that of a copy
@@ -24,6 +25,15 @@ typedef struct Panel {
 static KRef zero_of(Kernel *k, int type)
 {
     return dtype_info[type].cls == DCLASS_FLOAT ? k_number(k, type, 0) : k_integer(k, type, 0);
+}
+
+// With vectors, what is multiplied stays in registers beside the columns and a sum.
+static int64_t panel_depth(const Lower *l)
+{
+    int64_t depth = PANEL_DEPTH;
+    while (l->caps->f32_lanes > 1 && depth > 1 && (PANEL_ROWS + 1) * depth + 1 > l->caps->vector_regs)
+        depth--;
+    return depth;
 }
 
 // Adds `depth` products from c on to all sums.
@@ -56,7 +66,7 @@ static void add_products(Lower *l, const Panel *p, KRef c, int64_t depth)
 static void emit_panel(Lower *l, Panel *p)
 {
     Kernel *k = l->k;
-    const int64_t inner = p->x->k, whole = inner - inner % PANEL_DEPTH;
+    const int64_t inner = p->x->k, whole = inner - inner % p->depth;
     for (int64_t r = 0; r < p->rows; r++)
         p->sums[r] = k_array(k, p->type, p->width);
     const KRef i = k_loop(k, p->width, KFOR_SERIAL, "j");
@@ -64,8 +74,8 @@ static void emit_panel(Lower *l, Panel *p)
         k_astore(k, p->sums[r], i, zero_of(k, p->type));
     k_end(k);
     if (whole > 0) {
-        add_products(l, p, k_for(k, k_index(k, 0), k_index(k, whole), PANEL_DEPTH, KFOR_SERIAL, "c"),
-                     PANEL_DEPTH);
+        add_products(l, p, k_for(k, k_index(k, 0), k_index(k, whole), p->depth, KFOR_SERIAL, "c"),
+                     p->depth);
         k_end(k);
     }
     if (whole < inner) {
@@ -148,7 +158,8 @@ bool panels_lower(Lower *l, const Matmul *x)
         return false;
     Point batch = {.lanes = 1, .count = 1};
     const uint32_t opened = lower_open(l, &x->d, x->batch, &batch);
-    Panel p = {.x = x, .batch = &batch, .type = type, .b = lower_param(l, x->b, PARAM_READ), .b_k = x->b_k};
+    Panel p = {.x = x, .batch = &batch, .depth = panel_depth(l), .type = type,
+               .b = lower_param(l, x->b, PARAM_READ), .b_k = x->b_k};
     p.b_base = matmul_base(l, x, x->b, lower_loc(l, x->b), &batch);
     if (copies_columns(l, x))
         p.copy = 1 + lower_param_thread_scratch(l, "columns", (DType)type, (uint64_t)(x->k * PANEL_WIDTH),
