@@ -7,7 +7,6 @@
 #include "ir/machine/machine.h"
 #include "passes/lower/ops/scan.h"
 #include "passes/lower/ops/scatter.h"
-#include <math.h>
 
 enum {
     LEAST = 32,     // updates
@@ -17,12 +16,10 @@ enum {
     AHEAD = 8,      // keys, or updates of an element, that are on their way at once
     MOST_ROWS = 2048,
     OF_THREAD = 4,  // elements of the rows at least, where the group has more than the least threads
+    UNDER_WAY = 4,  // accesses of a thread that copies rows
     SPARE = 1024,   // bytes of shared memory
     LEAST_THREADS = 64
 };
-// What an update costs that is looked at, in entries of a list.
-static const double look_cost = 2.5;
-
 typedef struct Share {
     Lower *l;
     const Scatter *s;
@@ -121,8 +118,49 @@ static void store(const Share *s, const Spot *e, KRef value)
     k_store(s->l->k, lower_param(s->l, s->l->root, PARAM_READ_WRITE), e->place, value, 1);
 }
 
+// Elements of one access to a value that lies in rows, so that a group's are one run; 0: it does not.
+static int64_t access_of(const Share *s, NodeId id)
+{
+    const Node *n = lower_node(s->l, id);
+    const Loc *loc = lower_loc(s->l, id);
+    int64_t dense = 1, width = k_fetch_width(n->dtype);
+    for (uint32_t i = n->shape->rank; i-- > 0; dense *= n->shape->dim[i])
+        if (n->shape->dim[i] != 1 && loc->stride[i] != dense)
+            return 0;
+    while (width > 1 && (loc->offset % width != 0 || s->own * s->columns % width != 0 || dense % width != 0))
+        width /= 2;
+    return width;
+}
+
+// The group's rows as one run of elements.
+static void copy_run(const Share *s, int64_t width)
+{
+    Kernel *k = s->l->k;
+    const int64_t run = s->own * s->columns, all = shape_numel(s->s->shape);
+    const uint32_t from = lower_param(s->l, s->s->data, PARAM_READ);
+    const uint32_t to = lower_param(s->l, s->l->root, PARAM_READ_WRITE);
+    const KRef first = k_expr(k, "$ * #", s->first, s->columns);
+    const KRef held = k_array(k, lower_node(s->l, s->l->root)->dtype, UNDER_WAY * width);
+    const KRef i = k_for(k, k_expr(k, "$ * #", s->scan.thread, width), k_index(k, run),
+                         UNDER_WAY * s->threads * width, KFOR_SERIAL, "e");
+    for (uint32_t is_store = 0; is_store < 2; is_store++) {
+        const KRef j = k_loop(k, UNDER_WAY, KFOR_UNROLL, "j");
+        const KRef at = k_expr(k, "$ * # + $", j, s->threads * width, i), index = k_add(k, first, at);
+        k_if(k, k_expr(k, "$ < # & $ < #", at, run, index, all));
+        (is_store != 0 ? k_put : k_fetch)(k, is_store != 0 ? to : from, index, held,
+                                          k_expr(k, "$ * #", j, width), (uint8_t)width);
+        k_ends(k, 2);
+    }
+    k_end(k);
+}
+
 static void copy_rows(const Share *s)
 {
+    const int64_t from = access_of(s, s->s->data), to = access_of(s, s->l->root);
+    if (from != 0 && to != 0) {
+        copy_run(s, from < to ? from : to);
+        return;
+    }
     const Spot e = open_elements(s);
     store(s, &e, scatter_old(s->l, s->s, e.idx, e.place));
     k_ends(s->l->k, 2);
@@ -176,20 +214,15 @@ static KRef update_index(const Share *s, const Spot *e, KRef part, KRef place)
     return operand_index(s->l, s->s->updates, idx);
 }
 
-// What there is before the updates of the part.
-static KRef old_value(const Share *s, const Spot *e)
-{
-    return s->is_whole ? scatter_old(s->l, s->s, e->idx, e->place)
-                       : k_load(s->l->k, lower_param(s->l, s->l->root, PARAM_READ_WRITE), e->place, 1, 1);
-}
-
 // What is there, joined with all listed updates of its row, of which some are asked for at once.
 static void join_listed(const Share *s, const Spot *e, KRef part)
 {
     Kernel *k = s->l->k;
+    const uint32_t param = lower_param(s->l, s->l->root, PARAM_READ_WRITE);
     const int type = scatter_type(s->l), dtype = lower_node(s->l, s->l->root)->dtype;
     const KRef begin = begin_of(s, e, 0), end = begin_of(s, e, 1);
-    const KRef value = k_var(k, k_cast(k, old_value(s, e), type), "value");
+    k_if(k, k_lt(k, begin, end));
+    const KRef value = k_var(k, k_cast(k, k_load(k, param, e->place, 1, 1), type), "value");
     const KRef update = k_array(k, type, AHEAD);
     const KRef i = k_for(k, begin, end, AHEAD, KFOR_SERIAL, "i"), j = k_loop(k, AHEAD, KFOR_UNROLL, "j");
     const KRef index = update_index(s, e, part, k_expr(k, "min($ + $, $ - 1)", i, j, end));
@@ -200,9 +233,10 @@ static void join_listed(const Share *s, const Spot *e, KRef part)
     k_set(k, value, k_select(k, k_expr(k, "$ + $ < $", i, next, end), joined, so_far));
     k_ends(k, 2);
     store(s, e, k_cast(k, k_get(k, value), dtype));
+    k_end(k);
 }
 
-// The last listed update of its row, or what is there, unless that is there already.
+// The last listed update of its row.
 static void replace_listed(const Share *s, const Spot *e, KRef part)
 {
     Kernel *k = s->l->k;
@@ -210,10 +244,6 @@ static void replace_listed(const Share *s, const Spot *e, KRef part)
     k_if(k, k_lt(k, begin_of(s, e, 0), end));
     const KRef index = update_index(s, e, part, k_expr(k, "$ - 1", end));
     store(s, e, k_load(k, lower_param(s->l, s->s->updates, PARAM_READ), index, 1, 1));
-    if (s->is_whole && !s->s->is_in_place) {
-        k_else(k);
-        store(s, e, old_value(s, e));
-    }
     k_end(k);
 }
 
@@ -270,13 +300,10 @@ static void take_part(const Share *s, KRef part)
         take_windows(s, part, before, all);
 }
 
-// Rows of a group: few groups look at few updates, of which each is in a short list where groups are many.
-static int64_t rows_of_group(const Lower *l, int64_t rows, int64_t columns)
+// Rows of a group: one group of each processor looks at all updates.
+static int64_t rows_of_group(const Lower *l, int64_t rows)
 {
-    const int64_t processors = l->caps->gpu->processors;
-    int64_t groups = (int64_t)sqrt((double)(rows * columns) / look_cost);
-    groups = groups < processors ? processors : groups;
-    const int64_t own = ceil_div(rows, groups < rows ? groups : rows);
+    const int64_t own = ceil_div(rows, (int64_t)l->caps->gpu->processors);
     return own < MOST_ROWS ? own : MOST_ROWS;
 }
 
@@ -296,7 +323,7 @@ bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
     Kernel *k = l->k;
     const int64_t rows = s->shape->dim[0], columns = shape_numel(s->shape) / rows;
     Share g = {.l = l, .s = s, .count = count, .columns = columns, .threads = LEAST_THREADS};
-    g.own = rows_of_group(l, rows, columns);
+    g.own = rows_of_group(l, rows);
     while (2 * g.threads <= l->caps->group_threads &&
            (g.threads * EACH < count || g.threads * OF_THREAD < g.own * columns))
         g.threads *= 2;
@@ -312,7 +339,7 @@ bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
     g.by_rows = k_shared(k, DTYPE_i32, LISTED);
     g.begins = k_shared(k, DTYPE_i32, g.own + 1);
     g.starts = g.is_whole ? 0 : k_shared(k, DTYPE_i32, g.part / LISTED + 1);
-    if (!s->is_in_place && !g.is_whole)
+    if (!s->is_in_place)
         copy_rows(&g);
     take_part(&g, k_loop(k, ceil_div(count, g.part), KFOR_SERIAL, "part"));
     k_ends(k, 2);
