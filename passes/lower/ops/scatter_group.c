@@ -43,18 +43,34 @@ static KRef number_of(const Share *s, KRef i)
     return k_expr(k, "($ * # + $) * # + $", line, s->each, i, LINE, lane);
 }
 
+// The row of an update from the group's first one on, in the type of 64-bit indices, or as an index. Rows
+// behind the last one may seem to be the last group's, but it has no elements of them.
+static KRef row_of(const Share *s, KRef update, KRef *is_own)
+{
+    Lower *l = s->l;
+    Kernel *k = l->k;
+    const int dtype = lower_node(l, s->s->indices)->dtype;
+    const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
+    const KRef v = operand_scalar(l, s->s->indices, operand_index(l, s->s->indices, &update), type);
+    const KRef zero = k_integer(k, type, 0), n = k_integer(k, type, s->s->shape->dim[0]);
+    const bool is_unsigned = dtype_info[dtype].cls == DCLASS_UINT;
+    const KRef row = is_unsigned ? v : k_select(k, k_lt(k, v, zero), k_add(k, v, n), v);
+    const KRef own = k_sub(k, row, k_cast(k, s->first, type));
+    const KRef is_below = k_lt(k, own, k_integer(k, type, s->own));
+    *is_own = is_unsigned && type != (int)KT_INDEX ? is_below : k_and(k, k_le(k, zero, own), is_below);
+    return k_cast(k, own, KT_INDEX);
+}
+
 // The key of an update, or -1.
 static KRef own_key(const Share *s, KRef part, KRef number)
 {
     Kernel *k = s->l->k;
-    KRef inside = 0;
+    KRef is_own = 0;
     const bool is_full = s->count % s->part == 0;
     const KRef at = k_expr(k, "$ * # + $", part, s->part, number);
-    const KRef update = is_full ? at : k_expr(k, "min($, #)", at, s->count - 1);
-    const KRef row = k_sub(k, scatter_row(s->l, s->s, update, &inside), s->first);
-    const KRef is_there = is_full ? inside : k_expr(k, "$ & $ < #", inside, at, s->count);
-    const KRef is_own = k_expr(k, "$ & 0 <= $ & $ < #", is_there, row, row, s->own);
-    return k_cast(k, k_select(k, is_own, k_expr(k, "$ * # + $", row, s->part, number), k_index(k, -1)),
+    const KRef row = row_of(s, is_full ? at : k_expr(k, "min($, #)", at, s->count - 1), &is_own);
+    const KRef is_there = is_full ? is_own : k_expr(k, "$ & $ < #", is_own, at, s->count);
+    return k_cast(k, k_select(k, is_there, k_expr(k, "$ * # + $", row, s->part, number), k_index(k, -1)),
                   DTYPE_i32);
 }
 
@@ -178,21 +194,35 @@ static KRef place_of(const Share *s, KRef key, KRef listed)
     return k_get(k, place);
 }
 
-// Puts keys in order, and finds where those of each row begin: behind all keys below its first one.
+// Where the keys of a row begin among those in order, by halves: what is behind all of them is not less.
+static KRef find_begin(const Share *s, KRef row, KRef listed)
+{
+    Kernel *k = s->l->k;
+    const KRef key = k_cast(k, k_expr(k, "$ * #", row, s->part), DTYPE_i32);
+    const KRef begin = k_var(k, k_index(k, 0), "begin");
+    for (int64_t step = LISTED; step > 0; step /= 2) {
+        const KRef next = k_expr(k, "$ + #", k_get(k, begin), step);
+        const KRef last = k_aload(k, s->by_rows, k_expr(k, "min($ - 1, $)", next, listed), 1);
+        k_set(k, begin, k_select(k, k_lt(k, last, key), next, k_get(k, begin)));
+    }
+    return k_cast(k, k_get(k, begin), DTYPE_i32);
+}
+
+// Puts keys in order, and finds where those of each row begin.
 static void sort_listed(const Share *s, KRef listed)
 {
     Kernel *k = s->l->k;
-    const KRef end = k_expr(k, "$ + #", listed, s->own + 1);
-    const KRef i = k_for(k, s->scan.thread, end, s->threads, KFOR_SERIAL, "own");
-    const KRef is_key = k_lt(k, i, listed), row = k_sub(k, i, listed);
-    const KRef own = k_aload(k, s->keys, k_expr(k, "min($, $)", i, listed), 1);
-    const KRef key = k_select(k, is_key, own, k_cast(k, k_expr(k, "$ * #", row, s->part), DTYPE_i32));
-    const KRef place = place_of(s, key, listed);
-    k_if(k, is_key);
-    k_astore(k, s->by_rows, place, key);
-    k_else(k);
-    k_astore(k, s->begins, row, k_cast(k, place, DTYPE_i32));
-    k_ends(k, 2);
+    const KRef i = k_for(k, s->scan.thread, listed, s->threads, KFOR_SERIAL, "own");
+    const KRef key = k_aload(k, s->keys, i, 1);
+    k_astore(k, s->by_rows, place_of(s, key, listed), key);
+    k_end(k);
+    k_if(k, k_expr(k, "$ == 0", s->scan.thread));
+    k_astore(k, s->by_rows, listed, k_integer(k, DTYPE_i32, INT32_MAX));
+    k_end(k);
+    k_barrier(k);
+    const KRef row = k_for(k, s->scan.thread, k_index(k, s->own + 1), s->threads, KFOR_SERIAL, "row");
+    k_astore(k, s->begins, row, find_begin(s, row, listed));
+    k_end(k);
     k_barrier(k);
 }
 
@@ -309,7 +339,7 @@ static int64_t rows_of_group(const Lower *l, int64_t rows)
 
 static bool fits(const Lower *l, const Scatter *s, int64_t count)
 {
-    const int64_t numbers = 2 * LISTED + AHEAD + MOST_ROWS + 2 * (int64_t)l->caps->group_threads;
+    const int64_t numbers = 2 * LISTED + 1 + AHEAD + MOST_ROWS + 2 * (int64_t)l->caps->group_threads;
     const int64_t bytes = numbers * (int64_t)sizeof(int32_t) + SPARE;
     return l->caps->is_gpu && bytes <= (int64_t)l->caps->shared_bytes && count >= LEAST &&
            count < INT32_MAX && s->shape->dim[0] < INT32_MAX && shape_numel(s->shape) > 0 &&
@@ -336,7 +366,7 @@ bool scatter_by_groups(Lower *l, const Scatter *s, int64_t count)
     g.scan = scan_new(k, &row_fold_sum, DTYPE_i32, g.threads);
     g.own_keys = k_array(k, DTYPE_i32, g.each);
     g.keys = k_shared(k, DTYPE_i32, LISTED + AHEAD);
-    g.by_rows = k_shared(k, DTYPE_i32, LISTED);
+    g.by_rows = k_shared(k, DTYPE_i32, LISTED + 1);
     g.begins = k_shared(k, DTYPE_i32, g.own + 1);
     g.starts = g.is_whole ? 0 : k_shared(k, DTYPE_i32, g.part / LISTED + 1);
     if (!s->is_in_place)
