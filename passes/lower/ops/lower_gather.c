@@ -128,7 +128,7 @@ static bool gather_several(Lower *l, const Gather *g, uint32_t inner)
         if (d.live[i].size != 0)
             return false;
     const int64_t threads = (int64_t)gpu_about_threads(l->caps->gpu);
-    while (n > 1 && (n * dtype_info[type].bytes > BYTES || all < n * threads))
+    while (n > 1 && (n * dtype_info[type].bytes > BYTES || 2 * all < n * threads)) // half of them have some
         n /= 2;
     if (n == 1)
         return false;
