@@ -18,7 +18,7 @@ enum {
     VECTORS = 32,      // elements that neighbours read in whole vectors
     MIN_TILE = 8,      // rows and columns that tiles have at least
     MIN_RESULTS = 1024,
-    MIN_K = 256,        // of a thread's own sum; less is no longer than another launch
+    MIN_K = 128,        // of a thread's own sum; less is no longer than another launch
     // k of which a few warps read rows at once (matvec.h); of many rows.
     MOST_OF_ROWS = 8192,
     LONGEST_ROWS = 65536
@@ -224,7 +224,7 @@ static bool wants_sums(const Graph *g, const Node *n, const Product *p, const Gp
            !has_schedule(g, n, p);
 }
 
-// An operand as [..., m, 1, parts, k / parts], or [..., 1, n, parts, k / parts], in f32.
+// An operand as [..., m, 1, parts, k / parts], or [..., 1, n, parts, k / parts].
 static NodeId spread(Graph *g, NodeId x, bool is_k_last, bool is_right, int64_t parts)
 {
     Shape s = *graph_node(g, x)->shape;
@@ -240,10 +240,34 @@ static NodeId spread(Graph *g, NodeId x, bool is_k_last, bool is_right, int64_t 
     for (uint32_t i = lead; i < s.rank; i++)
         s.dim[i] = (is_k_last ? in_place : turned)[i - lead];
     x = graph_reshape(g, x, &s);
-    return graph_cast(g, is_k_last ? x : graph_transpose(g, x, perm), DTYPE_f32);
+    return is_k_last ? x : graph_transpose(g, x, perm);
 }
 
-// The sums of k from start to end, in f32.
+static NodeId repeated(Graph *g, NodeId x, const Shape *all)
+{
+    NodeBuild b = node_begin(g, OP_expand, node_span(g, x), g->labels.data[x]);
+    node_src(&b, x);
+    node_ints(&b, A_expand_shape, all->dim, all->rank);
+    return node_end(&b);
+}
+
+// All products, in f32. Elements of 16 bits are repeated before they are cast, as what is cast before it is
+// repeated would be another launch.
+static NodeId all_products(Graph *g, const NodeId *x)
+{
+    const Shape *a = graph_node(g, x[0])->shape, *b = graph_node(g, x[1])->shape;
+    Shape all = a->rank < b->rank ? *b : *a;
+    for (uint32_t i = 1; i <= a->rank && i <= b->rank; i++)
+        all.dim[all.rank - i] = a->dim[a->rank - i] == 1 ? b->dim[b->rank - i] : a->dim[a->rank - i];
+    NodeId f32[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const bool is_half = k_is_half(graph_node(g, x[i])->dtype);
+        f32[i] = graph_cast(g, is_half ? repeated(g, x[i], &all) : x[i], DTYPE_f32);
+    }
+    return graph_op2(g, OP_mul, f32[0], f32[1]);
+}
+
+// The sums of k from start to end.
 static NodeId sums_of(Graph *g, const Node *n, int64_t start, int64_t end, int64_t parts)
 {
     const MatmulForm form = matmul_form(n);
@@ -254,7 +278,7 @@ static NodeId sums_of(Graph *g, const Node *n, int64_t start, int64_t end, int64
         const NodeId part = graph_slice(g, n->src[i], rank - (is_k_last ? 1 : 2), start, end, 1);
         x[i] = spread(g, part, is_k_last, i == 1, parts);
     }
-    const NodeId all = graph_op2(g, OP_mul, x[0], x[1]);
+    const NodeId all = all_products(g, x);
     const int64_t rank = graph_node(g, all)->shape->rank, last[] = {rank - 1, rank - 2};
     const NodeId sum = reduce(g, OP_reduce_sum, all, last, parts > 1 ? 1 : 2);
     return parts > 1 ? reduce(g, OP_reduce_sum, sum, last + 1, 1) : sum;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather: slices of operand 0 chosen by an integer tensor. Vectors run along the axes after the chosen one
 // (rows of a table). Where slices are single elements, the indices may be computed here.
+#include "ir/machine/machine.h"
 #include "passes/lower/operand.h"
 #include "passes/lower/product/table.h"
 #include "passes/lower/wide.h"
@@ -95,6 +96,56 @@ static bool wide_gather(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x
     wide_load(l, lower_param(l, g->x, PARAM_READ), index_chosen(l, g, &d, &at), held, 0,
               (WideSpan){.n = w.n, .piece = piece});
     wide_finish_held(l, &w, at, opened, held);
+    return true;
+}
+
+// Coordinates of an element of the root by its number, clamped to those that there are.
+static Point place_at(Lower *l, const Domain *d, KRef number, int64_t all)
+{
+    Kernel *k = l->k;
+    Point at = {.lanes = 1, .count = 1};
+    KRef rest = k_expr(k, "min($, #)", number, all - 1);
+    for (uint32_t i = d->rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d->extent[i]))
+        at.idx[i] = i == 0 ? rest : k_expr(k, "$ % #", rest, d->extent[i]);
+    return at;
+}
+
+// Single elements of GPUs, of which a thread has several under way, whose neighbours are those of its
+// neighbours.
+static bool gather_several(Lower *l, const Gather *g, uint32_t inner)
+{
+    enum { BYTES = 16, MOST = 8 };
+    Kernel *k = l->k;
+    Domain d = domain_of_root(l);
+    const int type = lower_node(l, g->x)->dtype;
+    const int64_t all = shape_numel(lower_node(l, l->root)->shape);
+    int64_t n = MOST;
+    if (!l->caps->is_gpu || l->caps->shared_bytes == 0 || d.rank == 0 || inner + 1 != d.rank ||
+        d.has_out_space || g->table != 0 || k_fetch_width(type) == 0 ||
+        shape_numel(lower_node(l, g->x)->shape) == 0)
+        return false;
+    for (uint32_t i = 0; i < d.rank; i++)
+        if (d.live[i].size != 0)
+            return false;
+    const int64_t threads = (int64_t)gpu_about_threads(l->caps->gpu);
+    while (n > 1 && (n * dtype_info[type].bytes > BYTES || 2 * all < n * threads)) // half of them have some
+        n /= 2;
+    if (n == 1)
+        return false;
+    if (pull_is_computed(l, g->index))
+        domain_add_operands(l, &d, g->index);
+    k_set_group(k, WIDE_GROUP);
+    const KRef part = k_for_group(k, ceil_div(all, n * WIDE_GROUP), "part");
+    const KRef first = k_expr(k, "$ * # + $", part, n * WIDE_GROUP, k_thread(k)), held = k_array(k, type, n);
+    KRef j = k_loop(k, n, KFOR_UNROLL, "j");
+    const Point from = place_at(l, &d, k_expr(k, "$ * # + $", j, WIDE_GROUP, first), all);
+    k_astore(k, held, j, operand_load(l, g->x, index_chosen(l, g, &d, &from), &from, 1));
+    k_end(k);
+    j = k_loop(k, n, KFOR_UNROLL, "j");
+    const KRef number = k_expr(k, "$ * # + $", j, WIDE_GROUP, first);
+    k_if(k, k_expr(k, "$ < #", number, all));
+    pull_store_root(l, &d, place_at(l, &d, number, all), k_aload(k, held, j, 1));
+    k_ends(k, 3);
     return true;
 }
 
@@ -203,6 +254,8 @@ void lower_gather(Lower *l)
     if (is_after && g.table == 0 && gather_rows(l, &g, inner, of_x))
         return;
     if (!is_after && !is_before && gather_singly(l, &g, inner))
+        return;
+    if (gather_several(l, &g, inner))
         return;
     const bool has_vectors = (is_after || is_before) && operand_has_vectors(l, g.x, of_x);
     lower_map(l, gather_point, &g, has_vectors ? MAP_VECTOR : MAP_SCALAR);

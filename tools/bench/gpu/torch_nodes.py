@@ -76,7 +76,7 @@ def cut(v, a):
             x = x.flip(axis)
         else:
             x = x[(slice(None),) * axis + (slice(start, end, step),)]
-    return x.contiguous()
+    return x.clone(memory_format=torch.contiguous_format)  # also of rows that lie together
 
 
 def resize(v, a):

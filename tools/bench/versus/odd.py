@@ -505,42 +505,14 @@ def images():
     yield Case("copy", "Col2Im 64x56x56", "Col2Im", *columns)
 
 
-# --- what came later -----------------------------------------------------------------------------
-
-
-def later():
-    """Cases that are behind all others, as libraries of gpu_odd are named by the numbers of cases."""
-    more = weight(96), weight(96)
-    facts = {"num_groups": 1, "is_image": True}
-    yield Case("norm", "GroupNorm 1x96x200x200", "GroupNormalization", Given(1, 96, 200, 200), *more, **facts)
-    for x in ([8, 33, 61, 61], [1, 64, 256, 256]):
-        more = weight(x[1]), weight(x[1])
-        name = f"InstanceNorm {sizes(x)}, channels last"
-        yield Case("norm", name, "InstanceNormalization", Given(*x), *more, is_image=True)
-    yield Case("choose", "ArgMax 100000x30 along 0", "ArgMax", Given(100000, 30), axis=0, keepdims=0)
-    for x, axis in (([8, 5000, 60], 1), ([20000, 3], 0), ([2, 100000, 257], 1)):
-        yield Case("choose", f"ArgMax {sizes(x)} along {axis}", "ArgMax", Given(*x), axis=axis, keepdims=0)
-    for x, k in (
-        ([16, 20000], 1000), ([1000, 2000], 2000), ([300, 20000], 5000), ([1, 1000000], 1000000),
-        ([4, 5000], 500), ([2000, 300], 150),
-    ):  # fmt: skip
-        operands = Given(*x), Fixed(k)
-        yield Case("choose", f"TopK {sizes(x)}, {k}", "TopK", *operands, outputs=2, axis=1)
-    for x, y in (([4000, 777], [4000, 333]), ([8, 33, 61, 61], [8, 12, 61, 61]), ([99, 10001], [99, 3])):
-        yield Case("concat", f"{sizes(x)}, {sizes(y)}", "Concat", Given(*x), Given(*y), axis=1)
-    cut = Fixed(1), Fixed(1000), Fixed(1)
-    yield Case("slice", "999 of 1001 columns", "Slice", Given(2000, 1001), *cut)
-    for a, b in (([257, 1001], [1001, 333]), ([100, 4095], [4095, 1023]), ([5, 2047], [2047, 65])):
-        name = f"{sizes(a)} by {sizes(b)}"
-        yield Case("product", name, "MatMul", Given(*a), Given(*b, kind="param", scale=1 / math.sqrt(b[0])))
-
-
 FAMILIES = (
     long_kernels, few_channels, groups, transposed, reductions, choices, scans, softmaxes, norms, products,
-    transposes, moves, lookups, broadcasts, images, later,
+    transposes, moves, lookups, broadcasts, images,
 )  # fmt: skip
 
 
 def cases():
-    """All cases, in the order of their families."""
-    return [case for family in FAMILIES for case in family()]
+    """All cases, in the order of their families, and behind them those that came later."""
+    from versus import odd_later
+
+    return [case for family in (*FAMILIES, odd_later.later) for case in family()]

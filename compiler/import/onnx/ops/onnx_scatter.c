@@ -72,12 +72,16 @@ static NodeId add_other_axes(OnnxNode *n, NodeId flat, const Shape *at, uint32_t
     return flat;
 }
 
-// The rows of x at `flat`, which are in range: half as many bytes of indices where 31 bits count them.
+// Indices up to `rows`: half as many bytes where 31 bits count them.
+static NodeId as_small(OnnxNode *n, NodeId flat, Dim rows)
+{
+    return dim_is_const(rows) && rows <= INT32_MAX ? onnx_cast(n, flat, DTYPE_i32) : flat;
+}
+
+// The rows of x at `flat`, which are in range.
 static NodeId gather_flat(OnnxNode *n, NodeId x, NodeId flat)
 {
-    const int64_t rows = n->failed ? 0 : onnx_shape(n, x)->dim[0];
-    const bool is_small = dim_is_const(rows) && rows <= INT32_MAX;
-    return onnx_gather(n, x, is_small ? onnx_cast(n, flat, DTYPE_i32) : flat, 0);
+    return onnx_gather(n, x, as_small(n, flat, n->failed ? 0 : onnx_shape(n, x)->dim[0]), 0);
 }
 
 NodeId onnx_gather_along(OnnxNode *n, NodeId x, NodeId indices, uint32_t axis)
@@ -220,7 +224,7 @@ static void end_scatter(OnnxNode *n, const Scatter *s, NodeId flat, uint32_t row
 // The flat index where `valid`, else one outside of the `count` rows, which is skipped.
 static NodeId skip_invalid(OnnxNode *n, NodeId flat, NodeId valid, Dim count)
 {
-    return onnx_op3(n, OP_where, valid, flat, size_scalar(n, count));
+    return as_small(n, onnx_op3(n, OP_where, valid, flat, size_scalar(n, count)), count);
 }
 
 static NodeId is_valid(OnnxNode *n, NodeId indices, Dim size)
@@ -272,6 +276,10 @@ void onnx_import_scatter_elements(OnnxNode *n)
         map_elements(n, &s, axis);
         return;
     }
+    if (data.dim[axis] == s.numel) { // as scatter's own index
+        end_scatter(n, &s, s.indices, data.rank);
+        return;
+    }
     const NodeId along =
         onnx_op2(n, OP_mul, wrap(n, s.indices, data.dim[axis]), size_scalar(n, s.strides[axis]));
     const NodeId flat = add_other_axes(n, along, &at, axis, s.strides);
@@ -320,6 +328,10 @@ void onnx_import_scatter_nd(OnnxNode *n)
         return;
     if (s.map) {
         map_rows(n, &s, count);
+        return;
+    }
+    if (count == 1) { // scatter counts from the back and skips by itself
+        end_scatter(n, &s, s.indices, 1);
         return;
     }
     NodeId valid = 0;
