@@ -43,10 +43,15 @@ typedef struct Norm {
     int64_t parts;
 } Norm;
 
+bool op_is_norm(OpId op)
+{
+    const char *shape = row_of[op].shape;
+    return shape != NULL && str_equal(shape, "norm");
+}
+
 static bool is_norm(const Node *n, const char *beyond)
 {
-    const char *shape = row_of[n->op].shape, *of = row_of[n->op].beyond;
-    return shape != NULL && str_equal(shape, "norm") && (beyond == NULL || str_equal(of, beyond));
+    return op_is_norm((OpId)n->op) && (beyond == NULL || str_equal(row_of[n->op].beyond, beyond));
 }
 
 // Does the value come from an image with channels last, as far as reshapes and operations on elements show?

@@ -6,6 +6,7 @@
 #include "ir/graph/intern.h"
 #include "ir/shape/forms.h"
 #include "passes/graph/fold.h"
+#include "passes/graph/long_norms.h"
 #include "passes/lower/conv/conv.h"
 #include "passes/lower/ops/pool.h"
 #include "passes/lower/packer.h"
@@ -386,10 +387,19 @@ static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
     return id;
 }
 
-// What is looked up in a table of single elements has the order of the indices.
-static OpLayout layout_of(const Graph *g, const Node *n)
+static bool has_vectors(const TargetCaps *caps)
+{
+    return !caps->is_gpu && caps->f32_lanes > 1;
+}
+
+// What is looked up in a table of single elements has the order of the indices. A norm whose rows lie across
+// memory takes vectors of rows, which need its result in the same order; without vectors, its result may as
+// well be in rows.
+static OpLayout layout_of(const Graph *g, const TargetCaps *caps, const Node *n)
 {
     const OpLayout rule = op_info[n->op].layout;
+    if (op_is_norm((OpId)n->op) && !has_vectors(caps))
+        return OPLAYOUT_ANY;
     if (rule != OPLAYOUT_TABLE)
         return rule;
     return graph_node(g, n->src[0])->shape->rank == 1 ? OPLAYOUT_FOLLOW : OPLAYOUT_ROWS;
@@ -439,7 +449,7 @@ typedef struct Wishes {
 static void wish_for_operands(const Graph *g, const TargetCaps *caps, NodeId id, const Wishes *w)
 {
     const Node *n = graph_node(g, id);
-    const OpLayout rule = layout_of(g, n);
+    const OpLayout rule = layout_of(g, caps, n);
     const bool is_in_rows = w->rows[id] && !w->other[id];
     for (uint32_t i = 0; i < n->n_src; i++)
         if (rule == OPLAYOUT_ROWS || (rule == OPLAYOUT_FOLLOW && is_in_rows) ||
@@ -479,7 +489,7 @@ static NodeId step_layout(Graph *g, NodeId id, void *ctx)
     const Node n = *graph_node(g, id);
     if (id == l->rows)
         return copy_rows(g, l, id);
-    const OpLayout rule = layout_of(g, &n);
+    const OpLayout rule = layout_of(g, l->caps, &n);
     NodeId src[256];
     AxisOrder order = ORDER_ROW_MAJOR;
     if (n.n_src == 0 || n.n_src > 256)
@@ -534,7 +544,7 @@ bool pass_layout(Pass *p)
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma,
-                .has_vectors = !p->options->caps->is_gpu && p->options->caps->f32_lanes > 1,
+                .has_vectors = has_vectors(p->options->caps),
                 .options = p->options,
                 .caps = p->options->caps};
     if (!rows_input_begin(p, &l.rows))

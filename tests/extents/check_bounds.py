@@ -125,6 +125,10 @@ POSITIVE = (
 MASKED = {"some": X, "all": X + 1, "none": X * 0, "one": X == 3}
 LONG = {k: v.astype(np.float32) for k, v in MASKED.items()}
 FREE = [
+    ("ScatterND where an expanded mask says", LONG,
+     POSITIVE + "  v = Gather (x, q)  n = Shape (x)  w = Expand (g, n)  r = NonZero (w)  t = Transpose (r)"
+     "  m = Shape (t)  count = Gather (m, first)  u = Slice (v, first, count)"
+     "  z = ConstantOfShape (n)  y0 = ScatterND (z, t, u)"),
     ("TopK of Min(k, size)", LONG,
      POSITIVE + "  v = Gather (x, q)  n = Shape (v)  m = Constant <value_ints = [2]> ()"
      "  b = Concat <axis = 0> (m, n)  k = ReduceMin <keepdims = 1> (b)  y0, y1 = TopK (v, k)"),

@@ -293,8 +293,20 @@ NodeId onnx_transpose(OnnxNode *n, NodeId a, const int64_t *perm)
     return is_identity ? a : onnx_op_ints(n, OP_transpose, a, A_transpose_perm, perm, rank);
 }
 
+// Does a value have the shape already to which it shall be expanded?
+static bool is_expanded(const Shape *s, const Dim *dims, uint32_t rank)
+{
+    bool is_same = rank <= s->rank;
+    for (uint32_t i = 0; is_same && i < rank; i++)
+        is_same = dims[i] == 1 || dims[i] == s->dim[s->rank - rank + i];
+    return is_same;
+}
+
+// A value that has the shape stays itself, so that sizes which follow from it are the same ones.
 NodeId onnx_expand(OnnxNode *n, NodeId a, const Dim *dims, uint32_t rank)
 {
+    if (n->failed || is_expanded(onnx_shape(n, a), dims, rank))
+        return a;
     return onnx_op_ints(n, OP_expand, a, A_expand_shape, dims, rank);
 }
 
