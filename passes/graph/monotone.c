@@ -127,14 +127,77 @@ static uint32_t next_operand(const Graph *g, const Node *n)
     return fits ? found : n->n_src;
 }
 
+// --- halves away from zero -----------------------------------------------------------------------
+
+bool chain_split_constant(const Graph *g, NodeId id, OpId op, NodeId *x, NodeId *constant)
+{
+    const Node *n = graph_node(g, id);
+    if (n->op != op || n->dtype != DTYPE_i64)
+        return false;
+    const bool is_last = node_is_const(g, n->src[1]);
+    *x = n->src[is_last ? 0 : 1];
+    *constant = n->src[is_last ? 1 : 0];
+    return node_is_const(g, *constant) && !node_is_const(g, *x);
+}
+
+static bool are_flags(const Graph *g, NodeId constant)
+{
+    const Tensor t = tensor_of_const(g, constant);
+    for (int64_t i = 0; i < t.numel; i++)
+        if (tensor_get_i64(&t, i) < 0 || tensor_get_i64(&t, i) > 1)
+            return false;
+    return true;
+}
+
+bool away_find(const Graph *g, NodeId id, AwayFromZero *out)
+{
+    const Node *n = graph_node(g, id);
+    double zero = 1;
+    *out = (AwayFromZero){0};
+    if (n->op != OP_sub || n->dtype != DTYPE_i64 ||
+        !chain_split_constant(g, n->src[0], OP_add, &out->x, &out->half))
+        return false;
+    NodeId less = n->src[1];
+    if (chain_split_constant(g, n->src[1], OP_mul, &less, &out->more) && !are_flags(g, out->more))
+        return false;
+    const Node *flag = graph_node(g, less);
+    const Node *compare = flag->op == OP_cast ? graph_node(g, flag->src[0]) : flag;
+    return compare->op == OP_lt && compare->src[0] == out->x &&
+           node_is_scalar_const(g, compare->src[1], &zero) && zero == 0 &&
+           graph_node(g, out->x)->shape == n->shape && flag->shape == n->shape;
+}
+
+// The constants of a node of the chain.
+static uint32_t constant_ids(const Chain *c, uint32_t i, NodeId id[2])
+{
+    const Node *n = graph_node(c->g, c->node[i]);
+    const AwayFromZero *away = &c->away[i];
+    uint32_t count = 0;
+    if (away->x != 0) {
+        id[0] = away->half;
+        id[1] = away->more;
+        return away->more != 0 ? 2 : 1;
+    }
+    for (uint32_t s = 0; s < n->n_src; s++)
+        if (s != c->value[i]) {
+            rlx_assert(count < 2);
+            id[count++] = n->src[s];
+        }
+    return count;
+}
+
+// --- the chain -----------------------------------------------------------------------------------
+
 bool chain_find(const Graph *g, NodeId end, Chain *out)
 {
     NodeId back[CHAIN_MAX];
     uint8_t operand[CHAIN_MAX];
+    AwayFromZero away[CHAIN_MAX], here;
     *out = (Chain){.g = g};
     for (NodeId id = end;;) {
         const Node *n = graph_node(g, id);
-        const uint32_t i = next_operand(g, n);
+        const bool is_away = away_find(g, id, &here);
+        const uint32_t i = is_away ? 0 : next_operand(g, n);
         if (i == n->n_src || !shape_is_const(n->shape) || (out->has_floats && has_integers(n)) ||
             (out->has_arithmetic && is_float(n))) {
             out->source = id;
@@ -143,14 +206,16 @@ bool chain_find(const Graph *g, NodeId end, Chain *out)
         if (out->n == CHAIN_MAX)
             return false;
         back[out->n] = id;
+        away[out->n] = is_away ? here : (AwayFromZero){0};
         operand[out->n++] = (uint8_t)i;
         out->has_floats = out->has_floats || is_float(n);
         out->has_arithmetic = out->has_arithmetic || has_integers(n);
         out->n_shifts += n->op == OP_shift_right && n->dtype == DTYPE_i64;
-        id = n->src[i];
+        id = is_away ? here.x : n->src[i];
     }
     for (uint32_t i = 0; i < out->n; i++) {
         out->node[i] = back[out->n - 1 - i];
+        out->away[i] = away[out->n - 1 - i];
         out->value[i] = operand[out->n - 1 - i];
     }
     return out->n > 0;
@@ -200,8 +265,9 @@ bool chain_set_axis(Chain *c, uint32_t axis)
         const Node *n = graph_node(c->g, c->node[i]);
         axis = axis == SHAPE_MAX_RANK ? axis : axis_behind(c->g, n, axis);
         c->axis[i] = axis;
-        for (uint32_t k = 0; k < n->n_src; k++)
-            if (k != c->value[i] && !is_by_channel(c, n->src[k], n, axis))
+        NodeId constant[2];
+        for (uint32_t k = constant_ids(c, i, constant); k-- > 0;)
+            if (!is_by_channel(c, constant[k], n, axis))
                 return false;
     }
     return true;
@@ -217,12 +283,25 @@ static int64_t element_of(const Tensor *t, uint32_t channel)
 // The constant operands of a node.
 static void constants_of(const Chain *c, uint32_t i, uint32_t channel, double *k)
 {
+    NodeId constant[2];
+    k[1] = c->away[i].x != 0; // where no node says otherwise
+    for (uint32_t at = constant_ids(c, i, constant); at-- > 0;) {
+        const Tensor t = tensor_of_const(c->g, constant[at]);
+        k[at] = tensor_get_f64(&t, element_of(&t, channel));
+    }
+}
+
+static bool line_away(Line *l, const double *k)
+{
+    l->offset += k[0] - k[1] / 2;
+    return true;
+}
+
+// What node i does to a line.
+static bool line_of_node(const Chain *c, uint32_t i, const double *k, Line *l)
+{
     const Node *n = graph_node(c->g, c->node[i]);
-    for (uint32_t s = 0, at = 0; s < n->n_src && !is_view(n); s++)
-        if (s != c->value[i]) {
-            const Tensor t = tensor_of_const(c->g, n->src[s]);
-            k[at++] = tensor_get_f64(&t, element_of(&t, channel));
-        }
+    return c->away[i].x != 0 ? line_away(l, k) : line_behind((OpId)n->op, c->value[i], k, l);
 }
 
 bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
@@ -232,12 +311,24 @@ bool chain_line(const Chain *c, uint32_t channel, double *slope, double *offset)
         const Node *n = graph_node(c->g, c->node[i]);
         double k[2] = {0};
         constants_of(c, i, channel, k);
-        if (!is_view(n) && (!line_behind((OpId)n->op, c->value[i], k, &l) || l.slope < 0))
+        if (!is_view(n) && (!line_of_node(c, i, k, &l) || l.slope < 0))
             return false;
     }
     *slope = l.slope;
     *offset = l.offset;
     return true;
+}
+
+static Tensor eval_away(const Chain *c, uint32_t i, uint32_t channel, const Tensor *x, Arena *a)
+{
+    Tensor out = tensor_new(a, DTYPE_i64, 1, &x->numel);
+    double k[2] = {0};
+    constants_of(c, i, channel, k);
+    for (int64_t e = 0; e < x->numel; e++) {
+        const int64_t v = tensor_get_i64(x, e);
+        tensor_set_i64(&out, e, (int64_t)((uint64_t)v + (uint64_t)(int64_t)k[0]) - (v < 0 && k[1] > 0));
+    }
+    return out;
 }
 
 // One node on elements of one channel, in place of its value operand.
@@ -254,6 +345,8 @@ static Tensor eval_one(const Chain *c, uint32_t i, uint32_t channel, Tensor x, A
     }
     if (is_view(n))
         return x;
+    if (c->away[i].x != 0)
+        return eval_away(c, i, channel, &x, a);
     rlx_assert(n->n_src <= 3 && n->shape->rank > 0);
     for (uint32_t k = 0; k < n->n_src; k++) {
         if (k == c->value[i]) {
@@ -299,7 +392,7 @@ static bool has_room(const Chain *c, uint32_t i, uint32_t channel, double x)
     double k[2] = {0};
     Line l = {0, x};
     constants_of(c, i, channel, k);
-    return rules[n->op].line(&l, k) && fabs(l.offset) < ldexp(1, (int)dtype_info[n->dtype].bits - 2);
+    return line_of_node(c, i, k, &l) && fabs(l.offset) < ldexp(1, (int)dtype_info[n->dtype].bits - 2);
 }
 
 // Does node i make a number of number `at` that is no NaN, and that has not wrapped?

@@ -9,12 +9,24 @@
 
 enum { CHAIN_MAX = 32 };
 
+// x + half - (x < 0 ? more : 0) of i64, four or five nodes that count as one: what rounds halves away from
+// zero in front of a shift. more is 0 or 1 for each channel (no node: always 1).
+typedef struct AwayFromZero {
+    NodeId x, half, more;
+} AwayFromZero;
+
+// What node id is the last node of; false: of nothing like this.
+bool away_find(const Graph *g, NodeId id, AwayFromZero *out);
+// The operand of a node of i64 that is no constant, and the one that is; false: there are not one of each.
+bool chain_split_constant(const Graph *g, NodeId id, OpId op, NodeId *x, NodeId *constant);
+
 typedef struct Chain {
     const Graph *g;
     NodeId source;            // what the chain begins with: the first node that cannot be a part of it
     NodeId node[CHAIN_MAX];   // from the source on
     uint8_t value[CHAIN_MAX]; // which operand continues the chain
     uint32_t axis[CHAIN_MAX]; // of the channels, by node
+    AwayFromZero away[CHAIN_MAX]; // x != 0: the node is the last one of these
     uint32_t n;
     int64_t channels;
     bool has_floats, has_arithmetic; // never both: of integers

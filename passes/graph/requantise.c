@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where integers are cheap and floats are not: what brings an integer sum back to a byte (casts, a scale for
 // each channel, rounding, a zero point, clamps, in whatever order exporters write them, or two roundings of
-// integers that round halves up) becomes a product of integers, an addition and a shift, if that gives the
-// same for every sum that can occur (requantiser.h).
+// integers) becomes a product of integers, an addition and a shift, if that gives the same for every sum that
+// can occur (requantiser.h). Two roundings that stay two become ones of 32 bits.
 // What makes bytes of bytes through floats becomes a table, or a sum of two products (byte_map.h).
 #include "passes/graph/requantise.h"
 #include "ir/graph/tensor.h"
@@ -12,6 +12,7 @@
 #include "passes/graph/requantiser.h"
 #include "passes/pass.h"
 
+#include <math.h>
 #include <string.h>
 
 // --- which sums can occur ------------------------------------------------------------------------
@@ -378,6 +379,94 @@ static NodeId behind_sum(Graph *g, NodeId id, const TargetCaps *caps)
     return made;
 }
 
+// --- two roundings that stay two ------------------------------------------------------------------
+
+// What comes out in the end, from the sum on.
+typedef struct TwoRoundings {
+    NodeId sum, factor, half, shift;
+} TwoRoundings;
+
+static bool are_within(const Graph *g, NodeId constant, int64_t least, int64_t most)
+{
+    const Tensor t = tensor_of_const(g, constant);
+    for (int64_t i = 0; i < t.numel; i++)
+        if (tensor_get_i64(&t, i) < least || tensor_get_i64(&t, i) > most)
+            return false;
+    return true;
+}
+
+static bool is_constant(const Graph *g, NodeId id, double value)
+{
+    double v = 0;
+    return node_is_scalar_const(g, id, &v) && v == value;
+}
+
+// (sum * factor + 2^30 >> 31) rounded once more, halves away from zero. The first rounding gives a negative
+// number where the sum is one, which factors above 2^30 ensure.
+static bool find_two(const Graph *g, NodeId id, TwoRoundings *out)
+{
+    const Node *end = graph_node(g, id), *shift = graph_node(g, end->src[0]);
+    NodeId constant = 0, product = 0, added = 0;
+    AwayFromZero away;
+    if (end->op != OP_cast || end->dtype != DTYPE_i32 || shift->op != OP_shift_right ||
+        !node_is_const(g, shift->src[1]) || !away_find(g, shift->src[0], &away) ||
+        (away.more != 0 && !are_within(g, away.more, 1, 1)))
+        return false;
+    const Node *first = graph_node(g, away.x);
+    if (first->op != OP_shift_right || !is_constant(g, first->src[1], 31) ||
+        !chain_split_constant(g, first->src[0], OP_add, &added, &constant) ||
+        !is_constant(g, constant, 1 << 30) ||
+        !chain_split_constant(g, added, OP_mul, &product, &out->factor) ||
+        graph_node(g, product)->op != OP_cast)
+        return false;
+    out->sum = graph_node(g, product)->src[0];
+    out->half = away.half;
+    out->shift = shift->src[1];
+    return graph_node(g, out->sum)->dtype == DTYPE_i32 && graph_node(g, out->sum)->shape == end->shape &&
+           are_within(g, out->factor, (1 << 30) + 1, INT32_MAX) && are_within(g, out->half, 0, 1 << 29) &&
+           are_within(g, out->shift, 1, 30);
+}
+
+// Does twice the sum fit i32?
+static bool can_double(const Graph *g, NodeId sum)
+{
+    enum { MOST = 1 << 30 };
+    const Node *n = graph_node(g, sum);
+    RequantChannel plain;
+    bool fits = true;
+    if (n->op != OP_int_conv)
+        return (n->op == OP_matmul || n->op == OP_mul || n->op == OP_reduce_sum) &&
+               plain_range(g, sum, &plain) && plain.lo > -MOST && plain.hi < MOST;
+    const Shape *w = graph_node(g, n->src[1])->shape;
+    if (!node_is_const(g, n->src[1]) || w->dim[0] > MAX_CHANNELS)
+        return false;
+    Arena a = {0};
+    RequantChannel *channel = ARENA_ARRAY(&a, RequantChannel, w->dim[0]);
+    fits = sum_ranges(&a, g, n, channel);
+    for (int64_t i = 0; i < w->dim[0] && fits; i++)
+        fits = channel[i].lo > -MOST && channel[i].hi < MOST;
+    arena_free(&a);
+    return fits;
+}
+
+// Twice the sum makes the first shift one by 32 bits, behind which all fits 32 bits.
+static NodeId step_narrow(Graph *g, NodeId id, void *ctx)
+{
+    enum { WORD = 32 };
+    (void)ctx;
+    TwoRoundings t;
+    if (!find_two(g, id, &t) || !can_double(g, t.sum))
+        return id;
+    const Span at = node_span(g, id);
+    const NodeId twice = graph_op2(g, OP_add, t.sum, t.sum);
+    NodeId v = graph_op2(g, OP_mul, graph_cast(g, twice, DTYPE_i64), t.factor);
+    v = graph_op2(g, OP_add, v, graph_scalar(g, DTYPE_i64, ldexp(1, WORD - 1), at));
+    v = graph_op2(g, OP_shift_right, v, graph_scalar(g, DTYPE_i64, WORD, at));
+    v = graph_op2(g, OP_add, graph_cast(g, v, DTYPE_i32), graph_cast(g, t.half, DTYPE_i32));
+    const NodeId sign = graph_op2(g, OP_shift_right, t.sum, graph_scalar(g, DTYPE_i32, WORD - 1, at));
+    return graph_op2(g, OP_shift_right, graph_op2(g, OP_add, v, sign), graph_cast(g, t.shift, DTYPE_i32));
+}
+
 static NodeId step_requantise(Graph *g, NodeId id, void *ctx)
 {
     if (graph_node(g, id)->op != OP_cast || !k_is_byte(graph_node(g, id)->dtype))
@@ -390,7 +479,8 @@ bool pass_requantise(Pass *p)
 {
     const uint32_t errors = p->diag->n_errors;
     TargetCaps caps = *p->options->caps;
-    const bool changed = caps.prefers_ints && graph_rewrite(p->graph, step_requantise, &caps);
+    bool changed = caps.prefers_ints && graph_rewrite(p->graph, step_requantise, &caps);
+    changed = (caps.prefers_ints && graph_rewrite(p->graph, step_narrow, NULL)) || changed;
     p->failed = p->diag->n_errors != errors;
     return changed;
 }
