@@ -26,7 +26,7 @@ SAME = {"comment": "", "made": "made", "out": "said", "err": "warned", "status":
 TEST = """import os, subprocess, sys, tempfile, time
 with open(sys.argv[2] + ".runs", "a") as f:
     f.write("x")
-sum(range(10 ** 7))
+sum(range(4 * 10 ** 6))
 with tempfile.TemporaryDirectory() as folder:
     model = os.path.join(folder, "a model")
     for text in "one", "two":
@@ -48,6 +48,9 @@ class Build:
         (self.folder / "passed").mkdir()
         shutil.copy(sys.argv[1], self.folder / "tests/recorder")
         self.script, self.count = self.source / "check.py", self.source / "count"
+        # This test may itself be recorded.
+        self.environment = {**os.environ, "RLXC_BUILD": str(self.folder), "UNCHANGED_DATA": "1"}
+        self.environment.pop("PYTHONPATH", None)
         self.rlxc()
 
     def rlxc(self, **other):
@@ -59,14 +62,13 @@ class Build:
     def test(self, more="{}", last=""):
         self.script.write_text(TEST.replace("{more}", more).replace("{last}", last), encoding="ascii")
 
-    def run(self):
+    def run(self, program="rlxc"):
         """(how often the test ran in this, its status, what it printed)"""
         runs = pathlib.Path(f"{self.count}.runs")
         before = runs.stat().st_size if runs.exists() else 0
         done = subprocess.run(
-            [sys.executable, UNCHANGED, sys.executable, self.script, self.folder / "rlxc", self.count],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False,
-            env={**os.environ, "RLXC_BUILD": str(self.folder), "UNCHANGED_DATA": "1"})
+            [sys.executable, UNCHANGED, sys.executable, self.script, self.folder / program, self.count],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False, env=self.environment)
         return runs.stat().st_size - before, done.returncode, done.stdout
 
     def runs(self):
@@ -105,6 +107,11 @@ def check_others(build):
             ("{'preexec_fn': lambda: __import__('resource').setrlimit(2, (1 << 30, 1 << 30))}", ""):
         build.test(more, last)
         assert build.runs() == 1 and build.runs() == 1, f"{more} {last} cannot be recorded"
+    for folder, again in ("of_tests", 1), ("site-packages", 0), ("dist-packages", 0):
+        (build.source / folder).mkdir()
+        (build.source / folder / f"sorts_{again}.py").write_text("# monotonic", encoding="ascii")
+        build.test("{}", f"sys.path[:0] = [{str(build.source / folder)!r}]\nimport sorts_{again}")
+        assert build.runs() == 1 and build.runs() == again, f"a module in {folder} that names a clock"
     for last in f"print('read:', open({str(read)!r}).read())", \
             f"""subprocess.run([{sys.executable!r}, "-c", "open({str(read)!r}).read()"])""", \
             f"""sys.stdout.flush()
@@ -133,8 +140,22 @@ os.execv({sys.executable!r}, ["python3", "-c", "open({str(read)!r}).read()"])"""
     assert build.runs() >= 1
 
 
+def check_programs(build):
+    """A test that is given another program of ours than rlxc."""
+    program = build.folder / "program"
+    build.script.write_text("import subprocess, sys\nprint(subprocess.check_output(sys.argv[1]))\n"
+                            "with open(sys.argv[2] + '.runs', 'a') as f:\n    f.write('x')\n",
+                            encoding="ascii")
+    for name in "true", "echo":
+        shutil.copy(shutil.which(name), program)
+        ran = [build.run(program)[:2] for _ in range(2)]
+        assert ran == [(1, 0), (0, 0)], f"{name}: {ran}"
+    program.write_text("#!/bin/sh\n", encoding="ascii")
+    assert [build.run(program)[:2] for _ in range(2)] == [(1, 0)] * 2, "who knows what a script does"
+
+
 def main():
-    for check in check_calls, check_others:
+    for check in check_calls, check_others, check_programs:
         with tempfile.TemporaryDirectory() as folder:
             check(Build(os.path.realpath(folder)))
 

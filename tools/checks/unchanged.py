@@ -6,7 +6,8 @@
 A program of ours holds the parts of the compiler that it tests, so its bytes say whether they have changed.
 Besides, it depends on its arguments, the files among them, the environment, and what $UNCHANGED_DATA stands
 for: the machine and our files but sources that programs are made of (fingerprint.py --data). Tests in Python
-that start rlxc are known by what rlxc does in them (recorded.py). Its own test: `unchanged.py --self-test`.
+that are given rlxc are known by what rlxc does in them (recorded.py), and those that are given other programs
+of ours by the bytes of these. Its own test: `unchanged.py --self-test`.
 """
 import hashlib
 import os
@@ -109,7 +110,8 @@ def main():
     command = [rlxc if os.path.realpath(word) == rlxc else word for word in command]
     if os.environ.get("PYTHONPATH"):
         os.execvp(command[0], command)  # it would hide watched/
-    if len(command) > 2 and command[1].endswith(".py") and rlxc in command[2:] and recorder.exists():
+    has_program = any(word == rlxc or is_ours(word, build) for word in command[2:])
+    if has_program and command[1].endswith(".py") and recorder.exists():
         sys.exit(run_recorded(command, rlxc, Recording(build, name, rlxc, recorder)))
     os.execvp(command[0], command)
 

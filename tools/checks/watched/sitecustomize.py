@@ -23,6 +23,7 @@ MEASURES = re.compile(rb"RLIMIT|rusage|ru_maxrss|perf_counter|monotonic|process_
                       rb"|wait4|ulimit|/usr/bin/time|psutil")
 CLOCK_OF_DAYS = "rotation.py"
 LIBRARY = os.path.dirname(os.__file__) + os.sep
+PACKAGES = re.compile("/(?:site|dist)-packages/")  # numpy says "monotonic" of numbers
 
 
 class Watch:
@@ -124,7 +125,7 @@ class Watch:
         self.add("pythons", "ends")
 
     def is_own(self, path):
-        return path.endswith(".py") and "/site-packages/" not in path and not path.startswith(LIBRARY)
+        return path.endswith(".py") and not PACKAGES.search(path) and not path.startswith(LIBRARY)
 
 
 def with_files(run, rlxc):
