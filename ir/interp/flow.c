@@ -174,12 +174,22 @@ const Code *step_for(Machine *m, Strand *s, const Code *c)
     return test_loop(m, s, c);
 }
 
+static bool exceeds_steps(const Machine *m)
+{
+    return m->steps > m->launch->max_steps && m->launch->max_steps != 0;
+}
+
+static const Code *fail_steps(Machine *m, const Strand *s, const Code *c)
+{
+    return step_fail(m, c, s->begin, "more than %llu steps", (unsigned long long)m->launch->max_steps);
+}
+
 const Code *step_next(Machine *m, Strand *s, const Code *c)
 {
     const Code *loop = m->code + c->target;
     int64_t *i = CELLS(m, int64_t, loop->d);
-    if (m->steps > m->launch->max_steps && m->launch->max_steps != 0)
-        return step_fail(m, c, s->begin, "more than %llu steps", (unsigned long long)m->launch->max_steps);
+    if (exceeds_steps(m))
+        return fail_steps(m, s, c);
     for (uint32_t t = s->begin; t < s->end; t++)
         i[t] += loop->imm;
     return test_loop(m, s, loop);
@@ -247,29 +257,43 @@ static const Code *next_batch(Machine *m, Strand *s, const Code *c)
     return c + 1;
 }
 
+static uint64_t count_trips(const Machine *m, const Fork *f)
+{
+    uint64_t n = 1;
+    for (uint32_t l = 0; l < f->n_loops; l++) {
+        const int64_t low = CELLS(m, int64_t, f->loop[l].low)[0],
+                      high = CELLS(m, int64_t, f->loop[l].high)[0];
+        const int64_t step = f->loop[l].step;
+        n *= high <= low ? 0 : (uint64_t)(high - low + step - 1) / (uint64_t)step;
+    }
+    return n;
+}
+
+// A register's value of one thread for another one.
+static inline void hand_over(Machine *m, const Spread *r, uint32_t from, uint32_t to)
+{
+    const size_t bytes = (size_t)r->lanes * r->bytes;
+    memcpy(m->registers + r->slot + to * bytes, m->registers + r->slot + from * bytes, bytes);
+    if (m->has_poison)
+        memcpy(m->poison + (r->slot + to * bytes) / 4, m->poison + (r->slot + from * bytes) / 4, bytes / 4);
+}
+
+static void spread(Machine *m, const Fork *f, uint32_t n)
+{
+    for (uint32_t i = 0; i < f->spread.len; i++)
+        for (uint32_t t = 1; t < n; t++)
+            hand_over(m, &f->spread.data[i], 0, t);
+}
+
 // Iterations of parallel loops as threads, as many at once as registers have room for.
 const Code *step_fork(Machine *m, Strand *s, const Code *c)
 {
     const Fork *f = &m->p->forks.data[c->at];
     rlx_assert(s->begin == 0 && s->end == 1 && !m->is_fork && s->join == NULL);
-    m->fork_total = 1;
-    for (uint32_t l = 0; l < f->n_loops; l++) {
-        const int64_t low = CELLS(m, int64_t, f->loop[l].low)[0],
-                      high = CELLS(m, int64_t, f->loop[l].high)[0];
-        const int64_t step = f->loop[l].step;
-        m->fork_total *= high <= low ? 0 : (uint64_t)(high - low + step - 1) / (uint64_t)step;
-    }
+    m->fork_total = count_trips(m, f);
     if (m->fork_total == 0)
         return m->code + c->other;
-    for (uint32_t i = 0; i < f->spread.len; i++) {
-        const Spread *r = &f->spread.data[i];
-        const size_t bytes = (size_t)r->lanes * r->bytes;
-        for (uint32_t t = 1; t < m->p->threads; t++) {
-            memcpy(m->registers + r->slot + t * bytes, m->registers + r->slot, bytes);
-            if (m->has_poison)
-                memcpy(m->poison + (r->slot + t * bytes) / 4, m->poison + r->slot / 4, bytes / 4);
-        }
-    }
+    spread(m, f, m->p->threads);
     m->is_fork = true;
     m->fork_floor = m->fork_serial;
     m->fork_done = 0;
@@ -285,6 +309,48 @@ const Code *step_fork_next(Machine *m, Strand *s, const Code *c)
         return next_batch(m, s, fork);
     m->fork_serial += m->fork_total;
     m->is_fork = false;
+    m->n_threads = 1;
+    s->end = 1;
+    return c + 1;
+}
+
+// Iterations of a loop that are threads up to its chain. They only read, so that nothing is between them.
+const Code *step_batch(Machine *m, Strand *s, const Code *c)
+{
+    const Fork *f = &m->p->forks.data[c->at];
+    rlx_assert(s->begin == 0 && s->end == 1 && !m->is_fork);
+    m->fork_total = count_trips(m, f);
+    m->fork_done = 0;
+    if (m->fork_total == 0)
+        return m->code + c->other;
+    m->n_threads = m->p->threads;
+    spread(m, f, m->fork_total < m->p->threads ? (uint32_t)m->fork_total : m->p->threads);
+    return next_batch(m, s, c);
+}
+
+const Code *step_chain(Machine *m, Strand *s, const Code *c)
+{
+    const Fork *f = &m->p->forks.data[c->at];
+    const uint32_t n = s->end;
+    for (uint32_t t = 0; t < n; t++) {
+        Strand one = {.begin = t, .end = t + 1};
+        for (uint32_t i = 0; i < f->carried.len && t > 0; i++)
+            hand_over(m, &f->carried.data[i], t - 1, t);
+        for (uint32_t i = 1; i <= c->count; i++)
+            if (step_run(m, &one, c + i) == NULL)
+                return NULL;
+    }
+    for (uint32_t i = 0; i < f->carried.len && n > 1; i++)
+        hand_over(m, &f->carried.data[i], n - 1, 0);
+    return c + 1 + c->count;
+}
+
+const Code *step_batch_next(Machine *m, Strand *s, const Code *c)
+{
+    if (exceeds_steps(m))
+        return fail_steps(m, s, c);
+    if (m->fork_done < m->fork_total)
+        return next_batch(m, s, m->code + c->target);
     m->n_threads = 1;
     s->end = 1;
     return c + 1;

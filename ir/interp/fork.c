@@ -82,6 +82,26 @@ static void find_spread(Resolver *r, Fork *f, KRef loop)
             add_spread(r, f, r->point[i], 1, 8);
 }
 
+static void push_fork(Resolver *r, const Fork *f, uint32_t code)
+{
+    rlx_assert(code < r->p->code.len && f->n_loops != 0);
+    r->p->code.data[code].at = r->p->forks.len;
+    vec_push(r->arena, &r->p->forks, *f);
+}
+
+void resolve_batch(Resolver *r, KRef loop, uint32_t code)
+{
+    const KInst *n = k_inst(r->k, loop);
+    Fork f = {.n_loops = 1};
+    f.loop[0].var = r->slot[loop];
+    f.loop[0].low = resolve_slot(r, n->a);
+    f.loop[0].high = resolve_slot(r, n->b);
+    f.loop[0].step = n->imm;
+    find_spread(r, &f, loop);
+    resolve_carried(r, &f, loop);
+    push_fork(r, &f, code);
+}
+
 void resolve_fork(Resolver *r, KRef loop, uint32_t code)
 {
     Fork f = {0};
@@ -97,7 +117,6 @@ void resolve_fork(Resolver *r, KRef loop, uint32_t code)
         f.loop[f.n_loops++].step = n->imm;
     }
     find_spread(r, &f, loop);
-    rlx_assert(code < r->p->code.len && f.n_loops != 0);
-    r->p->code.data[code].at = r->p->forks.len;
-    vec_push(r->arena, &r->p->forks, f);
+    r->p->has_forks = true;
+    push_fork(r, &f, code);
 }

@@ -101,13 +101,13 @@ static void bind(Machine *m)
         b->high = (int64_t)a->end - (int64_t)a->at;
         b->is_whole = memchr(a->memory->written + a->begin, 0, a->end - a->begin) == NULL;
     }
-    if (m->p->threads > 1)
+    if (m->p->threads > 1 && (m->p->has_forks || !m->has_forks))
         bind_all_touches(m);
 }
 
 // --- threads -------------------------------------------------------------------------------------
 
-static const Code *run_checked(Machine *m, Strand *s, const Code *c)
+const Code *step_run(Machine *m, Strand *s, const Code *c)
 {
     m->steps += s->end - s->begin;
     if (m->has_poison && !poison_flow(m, s, c))
@@ -119,7 +119,7 @@ static void run_strand(Machine *m, Strand *s)
 {
     const Code *c = m->code + s->at;
     while (c != NULL)
-        c = run_checked(m, s, c);
+        c = step_run(m, s, c);
 }
 
 // A strand for which something has changed since it blocked.
@@ -255,6 +255,7 @@ const char *kernel_eval(Arena *a, const EvalLaunch *l)
     Machine m = {.arena = &arena, .scratch = &scratch, .launch = l, .progress = 1};
     if (l->kernel->custom != NULL)
         return arena_printf(a, "%s: the text of a custom op, which only a compiler can run", l->kernel->name);
+    step_cast_begin();
     m.p = program_make(&arena, l);
     m.code = m.p->code.data;
     m.has_fences = m.p->has_fences;

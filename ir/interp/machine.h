@@ -8,6 +8,8 @@
 #include "ir/interp/state.h"
 #include "ir/kernel/kernel_fold.h"
 
+#include <string.h>
+
 // --- programs (resolve.c) ------------------------------------------------------------------------
 
 // What a register holds: f32 (halves and smaller floats too, as they are computed), f64, KT_INDEX and i64,
@@ -92,6 +94,7 @@ typedef struct Fork {
         int64_t step;
     } loop[FORK_MAX_LOOPS]; // outermost first
     VEC(Spread) spread;     // registers that the iterations read: all get what thread 0 has
+    VEC(Spread) carried;    // of batches: variables that each iteration has from the one before
 } Fork;
 
 typedef struct Constant {
@@ -112,6 +115,7 @@ typedef struct Program {
     uint32_t register_bytes, shared_bytes;
     size_t array_bytes, state_bytes;
     bool has_matrix, has_fences;
+    bool has_forks; // there is a Fork that is no batch
 } Program;
 
 Program *program_make(Arena *a, const EvalLaunch *l);
@@ -122,6 +126,20 @@ extern const Step op_steps[KOP_COUNT][CELL_COUNT];
 Step cast_step(CellClass to, CellClass from);
 Step load_step(int type);
 Step store_step(int type);
+// Values of f16 by their bits, once step_cast_begin was called; those of bf16.
+extern float f16_values[1 << 16];
+void step_cast_begin(void);
+static inline float f16_value(uint16_t code)
+{
+    return f16_values[code];
+}
+static inline float bf16_value(uint16_t code)
+{
+    const uint32_t bits = (uint32_t)code << 16;
+    float v = 0;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
 // Elements as they lie in memory, and as cells.
 void cell_load(int type, const void *bytes, void *cell);
 void cell_store(int type, const void *cell, void *bytes);
@@ -223,6 +241,9 @@ const Code *step_fail(Machine *m, const Code *c, uint32_t t, const char *fmt, ..
 // Poison in registers, before the step of an instruction (poison.c). False: it was used.
 bool poison_flow(Machine *m, const Strand *s, const Code *c);
 
+// Runs the step of an instruction, with what holds for all; its result.
+const Code *step_run(Machine *m, Strand *s, const Code *c);
+
 // flow.c
 const Code *step_if(Machine *m, Strand *s, const Code *c);
 const Code *step_jump(Machine *m, Strand *s, const Code *c);
@@ -232,6 +253,9 @@ const Code *step_next(Machine *m, Strand *s, const Code *c);
 const Code *step_group(Machine *m, Strand *s, const Code *c);
 const Code *step_fork(Machine *m, Strand *s, const Code *c);
 const Code *step_fork_next(Machine *m, Strand *s, const Code *c);
+const Code *step_batch(Machine *m, Strand *s, const Code *c);
+const Code *step_chain(Machine *m, Strand *s, const Code *c);
+const Code *step_batch_next(Machine *m, Strand *s, const Code *c);
 const Code *step_end(Machine *m, Strand *s, const Code *c);
 const Code *step_barrier(Machine *m, Strand *s, const Code *c);
 const Code *step_device(Machine *m, Strand *s, const Code *c);
@@ -271,8 +295,6 @@ size_t matrix_bytes(void); // of a thread's registers
 
 // order.c
 void order_begin(Machine *m);
-// Has what left this mark happened before what `who` does now?
-bool order_knows(const Machine *m, uint64_t mark, uint32_t who, bool is_write, bool is_param);
 static inline uint64_t order_mark(const Machine *m, uint32_t who)
 {
     return !m->has_forks ? (uint64_t)(who + 1) << 32 | m->clock[who]

@@ -124,7 +124,7 @@ static inline bool reads_plainly(const Code *c, const Bound *p)
     return c->count == 1 && c->lanes == 1 && p->is_whole && p->touch == NULL;
 }
 
-#define LOAD(name, memory_type, cell_type)                                                                   \
+#define LOAD(name, memory_type, cell_type, value)                                                            \
     static const Code *load_##name(Machine *m, Strand *s, const Code *c)                                     \
     {                                                                                                        \
         const Bound *p = &m->params[c->at];                                                                  \
@@ -137,7 +137,7 @@ static inline bool reads_plainly(const Code *c, const Bound *p)
             if (__builtin_expect(at < low || at + (int64_t)sizeof v > high, 0))                              \
                 break;                                                                                       \
             memcpy(&v, data + at, sizeof v);                                                                 \
-            CELLS(m, cell_type, c->d)[begin] = (cell_type)v;                                                 \
+            CELLS(m, cell_type, c->d)[begin] = (cell_type)value(v);                                          \
         }                                                                                                    \
         for (uint32_t t = begin; t < s->end; t++) {                                                          \
             const int64_t at = index[t] * (int64_t)sizeof(memory_type);                                      \
@@ -147,13 +147,14 @@ static inline bool reads_plainly(const Code *c, const Bound *p)
             for (uint32_t i = 0; i < c->count; i++) {                                                        \
                 memory_type v;                                                                               \
                 memcpy(&v, p->data + at + i * sizeof v, sizeof v);                                           \
-                out[i] = (cell_type)v;                                                                       \
+                out[i] = (cell_type)value(v);                                                                \
             }                                                                                                \
             for (uint32_t i = c->count; i < c->lanes; i++)                                                   \
                 out[i] = 0;                                                                                  \
         }                                                                                                    \
         return c + 1;                                                                                        \
-    }                                                                                                        \
+    }
+#define STORE(name, memory_type, cell_type)                                                                  \
     static const Code *store_##name(Machine *m, Strand *s, const Code *c)                                    \
     {                                                                                                        \
         Bound *p = &m->params[c->at];                                                                        \
@@ -171,15 +172,22 @@ static inline bool reads_plainly(const Code *c, const Bound *p)
         return c + 1;                                                                                        \
     }
 
-LOAD(f32, float, float)
-LOAD(f64, double, double)
-LOAD(i64, int64_t, int64_t)
-LOAD(i32, int32_t, int64_t)
-LOAD(i16, int16_t, int64_t)
-LOAD(i8, int8_t, int64_t)
-LOAD(u32, uint32_t, int64_t)
-LOAD(u16, uint16_t, int64_t)
-LOAD(u8, uint8_t, int64_t)
+#define ITSELF(v) (v)
+#define BOTH(name, memory_type, cell_type)                                                                   \
+    LOAD(name, memory_type, cell_type, ITSELF)                                                               \
+    STORE(name, memory_type, cell_type)
+
+BOTH(f32, float, float)
+BOTH(f64, double, double)
+BOTH(i64, int64_t, int64_t)
+BOTH(i32, int32_t, int64_t)
+BOTH(i16, int16_t, int64_t)
+BOTH(i8, int8_t, int64_t)
+BOTH(u32, uint32_t, int64_t)
+BOTH(u16, uint16_t, int64_t)
+BOTH(u8, uint8_t, int64_t)
+LOAD(f16, uint16_t, float, f16_value)
+LOAD(bf16, uint16_t, float, bf16_value)
 
 // Types that are converted.
 static const Code *load_any(Machine *m, Strand *s, const Code *c)
@@ -219,6 +227,7 @@ static const Step by_type[DTYPE_COUNT][2] = {
     [DTYPE_i32] = {load_i32, store_i32}, [DTYPE_i16] = {load_i16, store_i16},
     [DTYPE_i8] = {load_i8, store_i8},    [DTYPE_u32] = {load_u32, store_u32},
     [DTYPE_u16] = {load_u16, store_u16}, [DTYPE_u8] = {load_u8, store_u8},
+    [DTYPE_f16] = {load_f16, NULL},      [DTYPE_bf16] = {load_bf16, NULL},
 };
 
 Step load_step(int type)

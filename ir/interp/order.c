@@ -84,7 +84,8 @@ void order_begin(Machine *m)
     }
 }
 
-bool order_knows(const Machine *m, uint64_t mark, uint32_t who, bool is_write, bool is_param)
+// Has what left this mark happened before what `who` does now? Inline: every access asks several times.
+static inline bool knows(const Machine *m, uint64_t mark, uint32_t who, bool is_write, bool is_param)
 {
     if (mark == 0)
         return true;
@@ -224,7 +225,7 @@ static void keep_reader(const Machine *m, Touch *t, uint64_t mark, uint32_t who,
         if (t->read[i] == mark)
             return;
     for (uint32_t i = 0; i < 2; i++)
-        if (order_knows(m, t->read[i], who, false, is_param)) {
+        if (knows(m, t->read[i], who, false, is_param)) {
             t->read[i] = mark;
             return;
         }
@@ -235,7 +236,7 @@ const char *touch_read(Machine *m, Touch *t, uint32_t n, uint32_t who, bool is_p
 {
     const uint64_t mark = order_mark(m, who);
     for (uint32_t i = 0; i < n; i++) {
-        if (t[i].write != mark && !order_knows(m, t[i].write, who, true, is_param))
+        if (t[i].write != mark && !knows(m, t[i].write, who, true, is_param))
             return race(m, t[i].write, "writes");
         if (t[i].read[0] != mark)
             keep_reader(m, &t[i], mark, who, is_param);
@@ -247,10 +248,10 @@ const char *touch_write(Machine *m, Touch *t, uint32_t n, uint32_t who, bool is_
 {
     const uint64_t mark = order_mark(m, who);
     for (uint32_t i = 0; i < n; i++) {
-        if (t[i].write != mark && !order_knows(m, t[i].write, who, true, is_param))
+        if (t[i].write != mark && !knows(m, t[i].write, who, true, is_param))
             return race(m, t[i].write, "writes");
         for (uint32_t r = 0; r < 2; r++)
-            if (!order_knows(m, t[i].read[r], who, false, is_param))
+            if (!knows(m, t[i].read[r], who, false, is_param))
                 return race(m, t[i].read[r], "reads");
         t[i] = (Touch){.write = mark};
     }

@@ -189,8 +189,10 @@ static void resolve_array(Resolver *r, KRef ref)
     } else {
         a.data = p->array_bytes;
         a.state = p->state_bytes;
-        p->array_bytes += ((size_t)a.n * a.element * p->threads + 15) / 16 * 16;
-        p->state_bytes += (size_t)a.n * p->threads;
+        const bool is_of_one = r->k->group == 0 && r->parts <= 1 && r->fork_end == 0;
+        const size_t threads = is_of_one ? 1 : p->threads;
+        p->array_bytes += ((size_t)a.n * a.element * threads + 15) / 16 * 16;
+        p->state_bytes += (size_t)a.n * threads;
     }
     vec_push(r->arena, &p->arrays, a);
     push(r, step_array, ref)->at = p->arrays.len - 1;
@@ -210,6 +212,8 @@ static void resolve_copy(Resolver *r, KRef ref)
 {
     const KInst *n = k_inst(r->k, ref);
     const bool is_set = n->kind == KI_set;
+    if (r->is_left_out[ref])
+        return;
     const uint32_t from = resolve_slot(r, is_set ? n->b : n->a);
     Code *c = push(r, step_copy, ref);
     c->a = from;
@@ -390,9 +394,32 @@ static void resolve_for(Resolver *r, KRef ref)
         open(r, here(r), BLOCK_NONE);
         return;
     }
+    if (r->fork_end == 0 && r->is_batch[ref]) {
+        open(r, here(r), BLOCK_BATCH);
+        r->batch_end = k_block_end(r->k, ref);
+        push_plain(r, step_batch, ref);
+        resolve_batch(r, ref, here(r) - 1);
+        return;
+    }
     open(r, here(r), BLOCK_LOOP);
     r->loop = here(r);
     push_plain(r, step_for, ref)->c = r->way;
+}
+
+static void resolve_one(Resolver *r, KRef ref);
+
+// Behind the rest of the body: what follows for each iteration.
+static void resolve_chain(Resolver *r, uint32_t begin, KRef end)
+{
+    const uint32_t chain = here(r);
+    r->batch_end = 0;
+    push_mark(r, step_chain, end)->at = r->p->code.data[begin].at;
+    for (KRef ref = r->p->code.data[begin].ref + 1; ref < end; ref++)
+        if (r->is_chain[ref])
+            resolve_one(r, ref);
+    r->p->code.data[chain].count = here(r) - chain - 1;
+    push_mark(r, step_batch_next, end)->target = begin;
+    r->p->code.data[begin].other = here(r);
 }
 
 static void resolve_end(Resolver *r, KRef ref)
@@ -415,6 +442,8 @@ static void resolve_end(Resolver *r, KRef ref)
         push_mark(r, step_fork_next, ref)->target = b.code;
         r->p->code.data[b.code].other = here(r);
         r->fork_end = 0;
+    } else if (b.form == BLOCK_BATCH) {
+        resolve_chain(r, b.code, ref);
     }
 }
 
@@ -438,6 +467,19 @@ static void (*const rules[KI_COUNT])(Resolver *, KRef) = {
     [KI_barrier] = resolve_barrier, [KI_matrix] = resolve_matrix, [KI_device] = resolve_device,
 };
 
+static void resolve_one(Resolver *r, KRef ref)
+{
+    const KInst *n = k_inst(r->k, ref);
+    if (kkind_is_expression(n->kind) && !r->is_used[ref])
+        return;
+    if (r->same[ref] != 0)
+        r->slot[ref] = r->slot[r->same[ref]];
+    if (has_register(n) && n->kind != KI_const && r->slot[ref] == 0)
+        r->slot[ref] = resolve_register(r, value_bytes(n));
+    if (rules[n->kind] != NULL)
+        rules[n->kind](r, ref);
+}
+
 static void count_uses(Resolver *r)
 {
     for (KRef ref = r->k->insts.len; ref-- > 1;) {
@@ -455,7 +497,8 @@ static uint32_t fork_threads(const Resolver *r)
     uint64_t bytes = 1;
     for (KRef ref = 1; ref < r->k->insts.len; ref++) {
         const KInst *n = k_inst(r->k, ref);
-        bytes += has_register(n) && n->kind != KI_const && (r->is_used[ref] || !kkind_is_expression(n->kind))
+        bytes += has_register(n) && n->kind != KI_const && r->same[ref] == 0 &&
+                         (r->is_used[ref] || !kkind_is_expression(n->kind))
                      ? value_bytes(n)
                      : 0;
     }
@@ -469,16 +512,17 @@ uint32_t resolve_groups_at_once(const Kernel *k)
     return k->resident > 1 ? k->resident : k->cluster > 1 ? k->cluster : 1;
 }
 
-static uint32_t thread_count(const Resolver *r, const EvalLaunch *l)
+static uint32_t thread_count(Resolver *r, const EvalLaunch *l)
 {
     if (r->k->group != 0)
         return (uint32_t)r->k->group * resolve_groups_at_once(r->k);
+    const bool has_batches = resolve_find_batches(r);
     if (l->parts > 1)
         return l->parts;
     for (KRef ref = 1; ref < r->k->insts.len; ref++)
         if (k_inst(r->k, ref)->kind == KI_for && resolve_may_fork(r, ref))
             return fork_threads(r);
-    return 1;
+    return has_batches ? fork_threads(r) : 1;
 }
 
 // Groups follow each other along the innermost loop.
@@ -501,21 +545,20 @@ Program *program_make(Arena *a, const EvalLaunch *l)
     r.is_used = ARENA_ARRAY(a, bool, k->insts.len);
     r.is_joined = ARENA_ARRAY(a, bool, k->insts.len);
     r.point = ARENA_ARRAY(a, uint32_t, (size_t)k->params.len + 1);
+    r.same = ARENA_ARRAY(a, KRef, k->insts.len);
+    r.is_left_out = ARENA_ARRAY(a, bool, k->insts.len);
+    r.is_batch = ARENA_ARRAY(a, bool, k->insts.len);
+    r.is_chain = ARENA_ARRAY(a, bool, k->insts.len);
     r.p->k = k;
     r.p->n_groups = 1;
     r.p->shared_bytes = k->shared_bytes;
     count_uses(&r);
+    resolve_copies(&r);
     r.p->threads = thread_count(&r, l);
     r.way = resolve_register(&r, 8); // register 0 stands for none
-    for (KRef ref = 1; ref < k->insts.len; ref++) {
-        const KInst *n = k_inst(k, ref);
-        if (kkind_is_expression(n->kind) && !r.is_used[ref])
-            continue;
-        if (has_register(n) && n->kind != KI_const && r.slot[ref] == 0)
-            r.slot[ref] = resolve_register(&r, value_bytes(n));
-        if (rules[n->kind] != NULL)
-            rules[n->kind](&r, ref);
-    }
+    for (KRef ref = 1; ref < k->insts.len; ref++)
+        if (ref >= r.batch_end || !r.is_chain[ref])
+            resolve_one(&r, ref);
     push_mark(&r, step_end, k->insts.len - 1);
     find_strides(r.p);
     return r.p;

@@ -9,28 +9,20 @@
 
 // --- elements in memory and in registers ---------------------------------------------------------
 
-static float bf16_value(uint32_t code)
-{
-    const uint32_t bits = code << 16;
-    float v = 0;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
+float f16_values[1 << 16];
 
-static float f16_value(uint32_t code)
+void step_cast_begin(void)
 {
-    static float values[1 << 16];
     static bool is_made;
     for (uint32_t i = 0; !is_made && i < 1 << 16; i++)
-        values[i] = (float)small_float_widen(DTYPE_f16, i);
+        f16_values[i] = (float)small_float_widen(DTYPE_f16, i);
     is_made = true;
-    return values[code];
 }
 
 static float small_value(int type, uint32_t code)
 {
-    return type == DTYPE_f16    ? f16_value(code)
-           : type == DTYPE_bf16 ? bf16_value(code)
+    return type == DTYPE_f16    ? f16_value((uint16_t)code)
+           : type == DTYPE_bf16 ? bf16_value((uint16_t)code)
                                 : (float)small_float_widen((DType)type, code);
 }
 

@@ -7,15 +7,16 @@
 // Stands for a meaning that an operation does not have, which kernel_verify refuses.
 #define NONE 0
 
-// What an operation of one class says where operands are. T, B: type of cells of the result and of operands.
+// What an operation of one class says where operands are; the result may be in the place of one. T, B: type
+// of cells of the result and of operands.
 #define LOOP(name, result, operand, first, wide, wrap, meaning)                                              \
     static const Code *name(Machine *m, Strand *s, const Code *k)                                            \
     {                                                                                                        \
         const uint32_t end = s->end * k->lanes;                                                              \
-        result *restrict out = CELLS(m, result, k->d);                                                       \
+        result *out = CELLS(m, result, k->d);                                                                \
         const first *x = CELLS(m, first, k->a);                                                              \
         const operand *y = CELLS(m, operand, k->b), *z = CELLS(m, operand, k->c);                            \
-        for (uint32_t i = s->begin * k->lanes; i < end; i++) {                                               \
+        _Pragma("GCC ivdep") for (uint32_t i = s->begin * k->lanes; i < end; i++) {                          \
             const wide a = (wide)x[i], b = (wide)y[i], c = (wide)z[i];                                       \
             (void)a, (void)b, (void)c, (void)y, (void)z;                                                     \
             out[i] = wrap(meaning);                                                                          \

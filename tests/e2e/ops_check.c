@@ -143,10 +143,11 @@ Reference ops_begin(Arena *a, const OpsCase *c)
     return (Reference){.arena = a, .g = ops_parse(a, c)};
 }
 
-void ops_complete(Reference *ref)
+void ops_complete(Reference *ref, uint32_t n)
 {
     Graph *g = ref->g;
-    for (uint32_t i = 0; i < OPS_RUNS && !ref->is_evaluated; i++) {
+    rlx_assert(n <= OPS_RUNS);
+    for (uint32_t i = ref->n_runs; i < n; i++) {
         EvalRun *run = &ref->run[i];
         *run = eval_begin(g, ref->arena, (DimValues){0});
         for (uint32_t k = 0; k < g->inputs.len; k++)
@@ -158,13 +159,13 @@ void ops_complete(Reference *ref)
             exit(1);
         }
     }
-    ref->is_evaluated = true;
+    ref->n_runs = n > ref->n_runs ? n : ref->n_runs;
 }
 
 Reference ops_evaluate(Arena *a, const OpsCase *c)
 {
     Reference ref = ops_begin(a, c);
-    ops_complete(&ref);
+    ops_complete(&ref, OPS_RUNS);
     return ref;
 }
 

@@ -38,15 +38,15 @@ typedef struct Reference {
     Arena *arena;
     Graph *g;
     EvalRun run[OPS_RUNS];
-    bool is_evaluated;
+    uint32_t n_runs; // that were evaluated
 } Reference;
 
 // The graph alone.
 Reference ops_begin(Arena *a, const OpsCase *c);
-// All runs, unless they were made before, with random inputs, states from run to run. Ends the program where
-// that fails.
-void ops_complete(Reference *ref);
-// Both.
+// The first n runs, unless they were made before, with random inputs, states from run to run. Ends the
+// program where that fails.
+void ops_complete(Reference *ref, uint32_t n);
+// Both, for all runs.
 Reference ops_evaluate(Arena *a, const OpsCase *c);
 void ops_set_inputs(const Plan *p, const Memory *m, const Reference *ref, uint32_t run);
 

@@ -294,7 +294,7 @@ static const char *check_new(Job *j, Reference *ref)
     const char *wrong = ops_check_plan(&j->scratch, j->plan, j->target);
     if (wrong != NULL || has_custom || j->lacks != NULL)
         return wrong;
-    ops_complete(ref);
+    ops_complete(ref, count_runs(j->plan));
     const double begin = now();
     n_run++;
     wrong = run_job(j, ref);

@@ -264,6 +264,66 @@ static void test_poison(void **state)
 
 // --- values --------------------------------------------------------------------------------------
 
+// --- loops of one thread -------------------------------------------------------------------------
+
+// A sum whose order shows, two variables that change places, and one that is stored as it was.
+static const char chain[] = "kernel k0_chain\n"
+                            "  param x: f32 read\n"
+                            "  param n: i64 read\n"
+                            "  param y: f32 write\n"
+                            "  %1 = var f32 0.0 \"sum\"\n"
+                            "  %2 = var f32 1.0 \"a\"\n"
+                            "  %3 = var f32 2.0 \"b\"\n"
+                            "  %4 = load i64 n[0]\n"
+                            "  %5 = cast index %4\n"
+                            "  for %6 = 0 .. %5 step 1\n"
+                            "    %7 = mul index %6 3\n"
+                            "    %8 = rem index %7 100\n"
+                            "    %9 = load f32 x[%8]\n"
+                            "    %10 = mul f32 %9 0.1\n"
+                            "    %11 = get f32 %1\n"
+                            "    %12 = fma f32 %11 1.5 %10\n"
+                            "    set %1 %12\n"
+                            "    %13 = get f32 %2\n"
+                            "    %14 = get f32 %3\n"
+                            "    set %2 %14\n"
+                            "    set %3 %13\n"
+                            "  end\n"
+                            "  %15 = get f32 %1\n"
+                            "  set %1 9.0\n"
+                            "  store y[0] = %15\n"
+                            "  %16 = get f32 %2\n"
+                            "  store y[1] = %16\n"
+                            "  %17 = get f32 %3\n"
+                            "  store y[2] = %17\n"
+                            "  %18 = get f32 %1\n"
+                            "  store y[3] = %18\n";
+
+static void test_chain(void **state)
+{
+    static const int64_t trips[] = {0, 1, 3, 64, 65, 99, 200};
+    const float *x = floats(N);
+    (void)state;
+    bench_memory(0, N * sizeof(float), x);
+    for (uint32_t t = 0; t < sizeof trips / sizeof *trips; t++) {
+        float sum = 0;
+        for (int64_t i = 0; i < trips[t]; i++)
+            sum = (float)((double)sum * 1.5 + (double)(x[i * 3 % 100] * 0.1f));
+        bench_memory(1, sizeof *trips, &trips[t]);
+        const float *y = bench_memory(2, 4 * sizeof(float), NULL);
+        bench_accepted(chain);
+        const float want[] = {sum, trips[t] % 2 == 0 ? 1 : 2, trips[t] % 2 == 0 ? 2 : 1, 9};
+        assert_memory_equal(y, want, sizeof want);
+    }
+    bench_refused(chain, "rem index %7 100\n", "    %8 = rem index %7 1000",
+                  "read outside: element 129 of x");
+    bench.memory[0].written[sizeof *x * 33] = 0;
+    bench_memory(2, 4 * sizeof(float), NULL);
+    bench_accepted(chain);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(bench.memory[2].written[sizeof *x * i], i != 0);
+}
+
 static const char values[] = "kernel k0_values\n"
                              "  param x: f32 read\n"
                              "  param y: f32 write\n"
@@ -318,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup(test_barriers, reset), cmocka_unit_test_setup(test_teams, reset),
         cmocka_unit_test_setup(test_paths, reset),    cmocka_unit_test_setup(test_budget, reset),
         cmocka_unit_test_setup(test_parallel, reset), cmocka_unit_test_setup(test_parts, reset),
+        cmocka_unit_test_setup(test_chain, reset),
         cmocka_unit_test_setup(test_poison, reset),   cmocka_unit_test_setup(test_values, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
