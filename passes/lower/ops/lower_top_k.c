@@ -287,7 +287,7 @@ enum {
     LINES_SHARE = 4,     // a part of the threads of the device
     ROUND_THREADS = 256, // where there are lines for all processors
     LEAST_THREADS = 32,
-    OF_THREAD = 16, // elements: teams of more threads take longer than these
+    OF_THREAD = 16, // neighbouring elements: teams of more threads take longer than these
     FEW_LINES = 2 // of each processor
 };
 
@@ -305,8 +305,9 @@ uint32_t top_k_threads(const Lower *l, const TopK *t, int64_t lines)
 {
     const uint32_t most =
         lines < FEW_LINES * l->caps->gpu->processors ? l->caps->group_threads : ROUND_THREADS;
+    const int64_t own = t->axis + 1 == lower_node(l, t->x)->shape->rank ? OF_THREAD : 1;
     uint32_t threads = LEAST_THREADS;
-    while (2 * threads <= most && 2 * threads * OF_THREAD <= t->n)
+    while (2 * threads <= most && 2 * threads * own <= t->n)
         threads *= 2;
     return threads;
 }

@@ -17,6 +17,7 @@ enum {
     MOST_ROWS = 2048,
     OF_THREAD = 4,  // elements of the rows at least, where the group has more than the least threads
     UNDER_WAY = 4,  // accesses of a thread that copies rows
+    COMPARED = 1 << 16, // pairs of rows and listed keys, in less time than a search by halves
     SPARE = 1024,   // bytes of shared memory
     LEAST_THREADS = 64
 };
@@ -208,14 +209,16 @@ static KRef find_begin(const Share *s, KRef row, KRef listed)
     return k_cast(k, k_get(k, begin), DTYPE_i32);
 }
 
-// Puts keys in order, and finds where those of each row begin.
-static void sort_listed(const Share *s, KRef listed)
+// Are there so many rows, and so many keys of a part, if they are spread evenly?
+static bool takes_halves(const Share *s)
+{
+    const int64_t looked = s->count < s->part ? s->count : s->part;
+    return s->own * (looked * s->own / s->s->shape->dim[0]) > COMPARED;
+}
+
+static void find_begins(const Share *s, KRef listed)
 {
     Kernel *k = s->l->k;
-    const KRef i = k_for(k, s->scan.thread, listed, s->threads, KFOR_SERIAL, "own");
-    const KRef key = k_aload(k, s->keys, i, 1);
-    k_astore(k, s->by_rows, place_of(s, key, listed), key);
-    k_end(k);
     k_if(k, k_expr(k, "$ == 0", s->scan.thread));
     k_astore(k, s->by_rows, listed, k_integer(k, DTYPE_i32, INT32_MAX));
     k_end(k);
@@ -223,6 +226,29 @@ static void sort_listed(const Share *s, KRef listed)
     const KRef row = k_for(k, s->scan.thread, k_index(k, s->own + 1), s->threads, KFOR_SERIAL, "row");
     k_astore(k, s->begins, row, find_begin(s, row, listed));
     k_end(k);
+}
+
+// Puts keys in order, and finds where those of each row begin: behind all keys below its first one. Few rows
+// are further keys, of which only the place is stored.
+static void sort_listed(const Share *s, KRef listed)
+{
+    Kernel *k = s->l->k;
+    const bool has_halves = takes_halves(s);
+    const KRef end = has_halves ? listed : k_expr(k, "$ + #", listed, s->own + 1);
+    const KRef i = k_for(k, s->scan.thread, end, s->threads, KFOR_SERIAL, "own");
+    const KRef is_key = k_lt(k, i, listed), row = k_sub(k, i, listed);
+    const KRef own = k_aload(k, s->keys, k_expr(k, "min($, $)", i, listed), 1);
+    const KRef key = k_select(k, is_key, own, k_cast(k, k_expr(k, "$ * #", row, s->part), DTYPE_i32));
+    const KRef place = place_of(s, key, listed);
+    k_if(k, is_key);
+    k_astore(k, s->by_rows, place, key);
+    if (!has_halves) {
+        k_else(k);
+        k_astore(k, s->begins, row, k_cast(k, place, DTYPE_i32));
+    }
+    k_ends(k, 2);
+    if (has_halves)
+        find_begins(s, listed);
     k_barrier(k);
 }
 
