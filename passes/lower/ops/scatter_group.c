@@ -44,34 +44,18 @@ static KRef number_of(const Share *s, KRef i)
     return k_expr(k, "($ * # + $) * # + $", line, s->each, i, LINE, lane);
 }
 
-// The row of an update from the group's first one on, in the type of 64-bit indices, or as an index. Rows
-// behind the last one may seem to be the last group's, but it has no elements of them.
-static KRef row_of(const Share *s, KRef update, KRef *is_own)
-{
-    Lower *l = s->l;
-    Kernel *k = l->k;
-    const int dtype = lower_node(l, s->s->indices)->dtype;
-    const int type = dtype == DTYPE_i64 || dtype == DTYPE_u64 ? dtype : (int)KT_INDEX;
-    const KRef v = operand_scalar(l, s->s->indices, operand_index(l, s->s->indices, &update), type);
-    const KRef zero = k_integer(k, type, 0), n = k_integer(k, type, s->s->shape->dim[0]);
-    const bool is_unsigned = dtype_info[dtype].cls == DCLASS_UINT;
-    const KRef row = is_unsigned ? v : k_select(k, k_lt(k, v, zero), k_add(k, v, n), v);
-    const KRef own = k_sub(k, row, k_cast(k, s->first, type));
-    const KRef is_below = k_lt(k, own, k_integer(k, type, s->own));
-    *is_own = is_unsigned && type != (int)KT_INDEX ? is_below : k_and(k, k_le(k, zero, own), is_below);
-    return k_cast(k, own, KT_INDEX);
-}
-
 // The key of an update, or -1.
 static KRef own_key(const Share *s, KRef part, KRef number)
 {
     Kernel *k = s->l->k;
-    KRef is_own = 0;
+    KRef inside = 0;
     const bool is_full = s->count % s->part == 0;
     const KRef at = k_expr(k, "$ * # + $", part, s->part, number);
-    const KRef row = row_of(s, is_full ? at : k_expr(k, "min($, #)", at, s->count - 1), &is_own);
-    const KRef is_there = is_full ? is_own : k_expr(k, "$ & $ < #", is_own, at, s->count);
-    return k_cast(k, k_select(k, is_there, k_expr(k, "$ * # + $", row, s->part, number), k_index(k, -1)),
+    const KRef update = is_full ? at : k_expr(k, "min($, #)", at, s->count - 1);
+    const KRef row = k_sub(k, scatter_row(s->l, s->s, update, &inside), s->first);
+    const KRef is_there = is_full ? inside : k_expr(k, "$ & $ < #", inside, at, s->count);
+    const KRef is_own = k_expr(k, "$ & 0 <= $ & $ < #", is_there, row, row, s->own);
+    return k_cast(k, k_select(k, is_own, k_expr(k, "$ * # + $", row, s->part, number), k_index(k, -1)),
                   DTYPE_i32);
 }
 
