@@ -51,6 +51,7 @@ const Target target_cuda = {
              .is_gpu = true,
              .shared_bytes = 48 << 10,
              .group_threads = 1024,
+             .orders_memory = true,
              .has_mma = true,
              .has_loops = true,
              .channels_last = true},

@@ -313,10 +313,15 @@ const Code *step_astore(Machine *m, Strand *s, const Code *c)
 static bool begin_wide(Machine *m, const Code *c, uint32_t t, int64_t index, int64_t at)
 {
     const Array *a = &m->p->arrays.data[c->target];
-    if (index % c->count != 0)
+    const uint64_t bytes = (uint64_t)dtype_info[c->dtype].bytes * c->count, begin = m->launch->args[c->at].at;
+    const bool is_multiple = index % c->count == 0, is_aligned = begin % bytes == 0;
+    if (!is_multiple)
         step_fail(m, c, t, "element %lld is no multiple of %u, as one access of so many needs",
                   (long long)index, c->count);
-    return index % c->count == 0 && is_element(m, c, t, a, at, c->count);
+    else if (!is_aligned)
+        step_fail(m, c, t, "accesses of %llu bytes to memory that begins at byte %llu",
+                  (unsigned long long)bytes, (unsigned long long)begin);
+    return is_multiple && is_aligned && is_element(m, c, t, a, at, c->count);
 }
 
 const Code *step_fetch(Machine *m, Strand *s, const Code *c)

@@ -35,7 +35,8 @@ static int64_t mark_chain(Resolver *r, KRef loop, KRef end)
     }
     for (KRef ref = loop + 1; ref < end; ref++) {
         const KInst *n = k_inst(r->k, ref);
-        const bool is_own = r->is_chain[n->a] || r->is_chain[n->b] || r->is_chain[n->c];
+        const bool is_in_var = r->is_chain[r->same[ref]]; // it is computed where the variable is (copies.c)
+        const bool is_own = is_in_var || r->is_chain[n->a] || r->is_chain[n->b] || r->is_chain[n->c];
         r->is_chain[ref] = is_own;
         if (r->is_used[ref] && n->kind != KI_const && !r->is_left_out[ref])
             more += is_own ? -1 : 1;

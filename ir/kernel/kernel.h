@@ -388,6 +388,7 @@ typedef struct TargetCaps {
     bool has_pair8;        // pair8 and join16 of vectors are two instructions, as wide as f32 vectors
     bool has_dot16;        // dot16 of vectors is two, which still take half of the time of as many f32 ones
     bool has_dot_bf16;     // the same for pairs of bf16
+    bool orders_memory;    // a thread sees behind a barrier what others of its group stored in parameters
     bool has_mma;          // device functions for products of matrices (device.def)
     bool has_simd_matrix;  // those of simdgroups
     bool has_loops;        // the device itself can launch a loop's body again (passes/plan/device_loops.h)

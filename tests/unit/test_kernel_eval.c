@@ -262,8 +262,6 @@ static void test_poison(void **state)
                   "it uses a value that nobody wrote");
 }
 
-// --- values --------------------------------------------------------------------------------------
-
 // --- loops of one thread -------------------------------------------------------------------------
 
 // A sum whose order shows, two variables that change places, and one that is stored as it was.
@@ -324,6 +322,47 @@ static void test_chain(void **state)
         assert_int_equal(bench.memory[2].written[sizeof *x * i], i != 0);
 }
 
+// Variables that become what does not depend on them: the last one is kept, and one is read before it changes.
+static const char lasts[] = "kernel k0_lasts\n"
+                            "  param x: f32 read\n"
+                            "  param y: f32 write\n"
+                            "  %1 = var f32 0.0 \"last\"\n"
+                            "  %2 = var f32 0.0 \"before\"\n"
+                            "  %3 = var f32 0.0 \"sum\"\n"
+                            "  for %4 = 0 .. 100 step 1\n"
+                            "    %5 = load f32 x[%4]\n"
+                            "    %6 = get f32 %2\n"
+                            "    %7 = get f32 %3\n"
+                            "    %8 = fma f32 %6 %5 %7\n"
+                            "    set %3 %8\n"
+                            "    %9 = mul f32 %5 2.0\n"
+                            "    set %1 %9\n"
+                            "    %10 = mul f32 %5 0.5\n"
+                            "    set %2 %10\n"
+                            "  end\n"
+                            "  %11 = get f32 %1\n"
+                            "  store y[0] = %11\n"
+                            "  %12 = get f32 %2\n"
+                            "  store y[1] = %12\n"
+                            "  %13 = get f32 %3\n"
+                            "  store y[2] = %13\n";
+
+static void test_lasts(void **state)
+{
+    const float *x = floats(N);
+    float sum = 0;
+    (void)state;
+    for (uint32_t i = 1; i < 100; i++)
+        sum = (float)((double)(x[i - 1] * 0.5f) * (double)x[i] + (double)sum);
+    bench_memory(0, N * sizeof(float), x);
+    const float *y = bench_memory(1, 3 * sizeof(float), NULL);
+    bench_accepted(lasts);
+    const float want[] = {x[99] * 2, x[99] * 0.5f, sum};
+    assert_memory_equal(y, want, sizeof want);
+}
+
+// --- values --------------------------------------------------------------------------------------
+
 static const char values[] = "kernel k0_values\n"
                              "  param x: f32 read\n"
                              "  param y: f32 write\n"
@@ -378,7 +417,7 @@ int main(void)
         cmocka_unit_test_setup(test_barriers, reset), cmocka_unit_test_setup(test_teams, reset),
         cmocka_unit_test_setup(test_paths, reset),    cmocka_unit_test_setup(test_budget, reset),
         cmocka_unit_test_setup(test_parallel, reset), cmocka_unit_test_setup(test_parts, reset),
-        cmocka_unit_test_setup(test_chain, reset),
+        cmocka_unit_test_setup(test_chain, reset),    cmocka_unit_test_setup(test_lasts, reset),
         cmocka_unit_test_setup(test_poison, reset),   cmocka_unit_test_setup(test_values, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

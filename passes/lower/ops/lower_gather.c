@@ -99,12 +99,12 @@ static bool wide_gather(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x
     return true;
 }
 
-// Coordinates of an element of the root by its number, clamped to those that there are.
-static Point place_at(Lower *l, const Domain *d, KRef number, int64_t all)
+// Coordinates of an element of the root by its number.
+static Point place_at(Lower *l, const Domain *d, KRef number)
 {
     Kernel *k = l->k;
     Point at = {.lanes = 1, .count = 1};
-    KRef rest = k_expr(k, "min($, #)", number, all - 1);
+    KRef rest = number;
     for (uint32_t i = d->rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d->extent[i]))
         at.idx[i] = i == 0 ? rest : k_expr(k, "$ % #", rest, d->extent[i]);
     return at;
@@ -130,7 +130,7 @@ static bool gather_several(Lower *l, const Gather *g, uint32_t inner)
     const int64_t threads = (int64_t)gpu_about_threads(l->caps->gpu);
     while (n > 1 && (n * dtype_info[type].bytes > BYTES || 2 * all < n * threads)) // half of them have some
         n /= 2;
-    if (n == 1)
+    if (n == 1 || all > INT32_MAX - n * WIDE_GROUP) // indices of the last group go beyond all elements
         return false;
     if (pull_is_computed(l, g->index))
         domain_add_operands(l, &d, g->index);
@@ -138,13 +138,13 @@ static bool gather_several(Lower *l, const Gather *g, uint32_t inner)
     const KRef part = k_for_group(k, ceil_div(all, n * WIDE_GROUP), "part");
     const KRef first = k_expr(k, "$ * # + $", part, n * WIDE_GROUP, k_thread(k)), held = k_array(k, type, n);
     KRef j = k_loop(k, n, KFOR_UNROLL, "j");
-    const Point from = place_at(l, &d, k_expr(k, "$ * # + $", j, WIDE_GROUP, first), all);
+    const Point from = place_at(l, &d, k_expr(k, "min($ * # + $, #)", j, WIDE_GROUP, first, all - 1));
     k_astore(k, held, j, operand_load(l, g->x, index_chosen(l, g, &d, &from), &from, 1));
     k_end(k);
     j = k_loop(k, n, KFOR_UNROLL, "j");
     const KRef number = k_expr(k, "$ * # + $", j, WIDE_GROUP, first);
     k_if(k, k_expr(k, "$ < #", number, all));
-    pull_store_root(l, &d, place_at(l, &d, number, all), k_aload(k, held, j, 1));
+    pull_store_root(l, &d, place_at(l, &d, number), k_aload(k, held, j, 1));
     k_ends(k, 3);
     return true;
 }

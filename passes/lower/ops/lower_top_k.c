@@ -287,8 +287,8 @@ enum {
     LINES_SHARE = 4,     // a part of the threads of the device
     ROUND_THREADS = 256, // where there are lines for all processors
     LEAST_THREADS = 32,
-    OF_THREAD = 16, // neighbouring elements: teams of more threads take longer than these
-    FEW_LINES = 2 // of each processor
+    OF_THREAD = 16,      // neighbouring elements: teams of more threads take longer than these
+    FEW_LINES = 2        // of each processor
 };
 
 static bool takes_rounds(const Lower *l, const TopK *t, int64_t lines)

@@ -21,6 +21,7 @@ enum {
     SPARE = 1024,   // bytes of shared memory
     LEAST_THREADS = 64
 };
+
 typedef struct Share {
     Lower *l;
     const Scatter *s;
@@ -124,11 +125,12 @@ static int64_t access_of(const Share *s, NodeId id)
 {
     const Node *n = lower_node(s->l, id);
     const Loc *loc = lower_loc(s->l, id);
+    const int64_t aligned = lower_alignment(s->l, loc, (DType)n->dtype) / dtype_info[n->dtype].bytes;
     int64_t dense = 1, width = k_fetch_width(n->dtype);
     for (uint32_t i = n->shape->rank; i-- > 0; dense *= n->shape->dim[i])
         if (n->shape->dim[i] != 1 && loc->stride[i] != dense)
             return 0;
-    while (width > 1 && (loc->offset % width != 0 || s->own * s->columns % width != 0 || dense % width != 0))
+    while (width > 1 && (aligned % width != 0 || s->own * s->columns % width != 0 || dense % width != 0))
         width /= 2;
     return width;
 }
@@ -158,8 +160,10 @@ static void copy_run(const Share *s, int64_t width)
 static void copy_rows(const Share *s)
 {
     const int64_t from = access_of(s, s->s->data), to = access_of(s, s->l->root);
-    if (from != 0 && to != 0) {
-        copy_run(s, from < to ? from : to);
+    const int64_t past = s->own * s->columns; // indices of the last group go beyond all elements
+    if (from != 0 && to != 0 && shape_numel(s->s->shape) <= INT32_MAX - past) {
+        // One element at a time, a thread reads later what it has stored itself.
+        copy_run(s, !s->l->caps->orders_memory ? 1 : from < to ? from : to);
         return;
     }
     const Spot e = open_elements(s);
