@@ -134,31 +134,36 @@ bool chain_split_constant(const Graph *g, NodeId id, OpId op, NodeId *x, NodeId 
     const Node *n = graph_node(g, id);
     if (n->op != op || n->dtype != DTYPE_i64)
         return false;
-    const bool is_last = node_is_const(g, n->src[1]);
-    *x = n->src[is_last ? 0 : 1];
-    *constant = n->src[is_last ? 1 : 0];
-    return node_is_const(g, *constant) && !node_is_const(g, *x);
+    const uint32_t at = node_is_const(g, n->src[1]) ? 1 : 0;
+    if (!node_is_const(g, n->src[at]) || node_is_const(g, n->src[1 - at]))
+        return false;
+    *x = n->src[1 - at];
+    *constant = n->src[at];
+    return true;
 }
 
-static bool are_flags(const Graph *g, NodeId constant)
+bool chain_constant_within(const Graph *g, NodeId constant, int64_t least, int64_t most)
 {
     const Tensor t = tensor_of_const(g, constant);
     for (int64_t i = 0; i < t.numel; i++)
-        if (tensor_get_i64(&t, i) < 0 || tensor_get_i64(&t, i) > 1)
+        if (tensor_get_i64(&t, i) < least || tensor_get_i64(&t, i) > most)
             return false;
     return true;
 }
 
 bool away_find(const Graph *g, NodeId id, AwayFromZero *out)
 {
+    const int64_t exact = (int64_t)1 << 53; // as f64, which constants are here
     const Node *n = graph_node(g, id);
     double zero = 1;
     *out = (AwayFromZero){0};
     if (n->op != OP_sub || n->dtype != DTYPE_i64 ||
-        !chain_split_constant(g, n->src[0], OP_add, &out->x, &out->half))
+        !chain_split_constant(g, n->src[0], OP_add, &out->x, &out->half) ||
+        !chain_constant_within(g, out->half, -exact, exact))
         return false;
     NodeId less = n->src[1];
-    if (chain_split_constant(g, n->src[1], OP_mul, &less, &out->more) && !are_flags(g, out->more))
+    if (chain_split_constant(g, n->src[1], OP_mul, &less, &out->more) &&
+        !chain_constant_within(g, out->more, 0, 1))
         return false;
     const Node *flag = graph_node(g, less);
     const Node *compare = flag->op == OP_cast ? graph_node(g, flag->src[0]) : flag;

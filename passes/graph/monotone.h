@@ -19,6 +19,8 @@ typedef struct AwayFromZero {
 bool away_find(const Graph *g, NodeId id, AwayFromZero *out);
 // The operand of a node of i64 that is no constant, and the one that is; false: there are not one of each.
 bool chain_split_constant(const Graph *g, NodeId id, OpId op, NodeId *x, NodeId *constant);
+// Are all elements of an integer constant between the two?
+bool chain_constant_within(const Graph *g, NodeId constant, int64_t least, int64_t most);
 
 typedef struct Chain {
     const Graph *g;

@@ -386,15 +386,6 @@ typedef struct TwoRoundings {
     NodeId sum, factor, half, shift;
 } TwoRoundings;
 
-static bool are_within(const Graph *g, NodeId constant, int64_t least, int64_t most)
-{
-    const Tensor t = tensor_of_const(g, constant);
-    for (int64_t i = 0; i < t.numel; i++)
-        if (tensor_get_i64(&t, i) < least || tensor_get_i64(&t, i) > most)
-            return false;
-    return true;
-}
-
 static bool is_constant(const Graph *g, NodeId id, double value)
 {
     double v = 0;
@@ -405,12 +396,14 @@ static bool is_constant(const Graph *g, NodeId id, double value)
 // number where the sum is one, which factors above 2^30 ensure.
 static bool find_two(const Graph *g, NodeId id, TwoRoundings *out)
 {
-    const Node *end = graph_node(g, id), *shift = graph_node(g, end->src[0]);
+    const Node *end = graph_node(g, id);
     NodeId constant = 0, product = 0, added = 0;
     AwayFromZero away;
-    if (end->op != OP_cast || end->dtype != DTYPE_i32 || shift->op != OP_shift_right ||
-        !node_is_const(g, shift->src[1]) || !away_find(g, shift->src[0], &away) ||
-        (away.more != 0 && !are_within(g, away.more, 1, 1)))
+    if (end->op != OP_cast || end->dtype != DTYPE_i32)
+        return false;
+    const Node *shift = graph_node(g, end->src[0]);
+    if (shift->op != OP_shift_right || !node_is_const(g, shift->src[1]) ||
+        !away_find(g, shift->src[0], &away) || (away.more != 0 && !chain_constant_within(g, away.more, 1, 1)))
         return false;
     const Node *first = graph_node(g, away.x);
     if (first->op != OP_shift_right || !is_constant(g, first->src[1], 31) ||
@@ -423,8 +416,8 @@ static bool find_two(const Graph *g, NodeId id, TwoRoundings *out)
     out->half = away.half;
     out->shift = shift->src[1];
     return graph_node(g, out->sum)->dtype == DTYPE_i32 && graph_node(g, out->sum)->shape == end->shape &&
-           are_within(g, out->factor, (1 << 30) + 1, INT32_MAX) && are_within(g, out->half, 0, 1 << 29) &&
-           are_within(g, out->shift, 1, 30);
+           chain_constant_within(g, out->factor, (1 << 30) + 1, INT32_MAX) &&
+           chain_constant_within(g, out->half, 0, 1 << 29) && chain_constant_within(g, out->shift, 1, 30);
 }
 
 // Does twice the sum fit i32?

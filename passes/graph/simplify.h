@@ -56,7 +56,7 @@ NodeId simplify_rows(const Simplify *s, NodeId id);
 // simplify_weights.c: constants behind a convolution or matmul into its weights
 NodeId simplify_weights(const Simplify *s, NodeId id);
 
-// simplify_scale.c: a number that multiplies a large operand of a product multiplies its sums
+// simplify_scale.c: a number that multiplies the larger operand of a product multiplies the smaller
 NodeId simplify_scaled_product(const Simplify *s, NodeId id);
 
 // simplify_transposes.c: transposes into matmul, and through elementwise ops until they meet another

@@ -18,16 +18,19 @@ NodeId scaled_value(const Graph *g, NodeId id, double *factor)
     return 0;
 }
 
-// The operand of a product that is large and only multiplied by a number, and has no other use: a pass over
-// memory of its own, which the kernel of the product would have for nothing. GPUs scale its sums without it
-// (group_products.c).
+// The operand of a product that is larger than its result and the other operand, only multiplied by a number,
+// and has no other use: a pass over memory of its own, which takes longer than one over the other operand.
+// The sums are none to be multiplied instead: they may be infinite where those of scaled operands are not.
+// GPUs scale them nevertheless where types allow (group_products.c).
 static uint32_t find_scaled(const Simplify *s, const Node *n, NodeId *of, double *factor)
 {
     uint32_t i = 0;
     for (; i < 2; i++) {
         const Shape *shape = graph_node(s->g, n->src[i])->shape;
         *of = s->uses[n->src[i]] == 1 ? scaled_value(s->g, n->src[i], factor) : 0;
-        if (*of != 0 && shape_is_const(shape) && shape_numel(shape) > shape_numel(n->shape))
+        const Shape *other = graph_node(s->g, n->src[1 - i])->shape;
+        if (*of != 0 && shape_is_const(shape) && shape_is_const(other) &&
+            shape_numel(shape) > shape_numel(n->shape) && shape_numel(shape) > shape_numel(other))
             break;
     }
     return i;
@@ -45,10 +48,10 @@ NodeId simplify_scaled_product(const Simplify *s, NodeId id)
     const uint32_t at = find_scaled(s, &n, &of, &factor);
     if (at == 2)
         return id;
-    src[at] = of;
-    const NodeId sums = graph_clone_node(s->g, s->g, id, src);
     NodeBuild b = simplify_begin(s, OP_mul, id);
-    node_src(&b, sums);
+    node_src(&b, n.src[1 - at]);
     node_src(&b, graph_scalar(s->g, DTYPE_f32, factor, node_span(s->g, id)));
-    return node_end(&b);
+    src[at] = of;
+    src[1 - at] = node_end(&b);
+    return graph_clone_node(s->g, s->g, id, src);
 }

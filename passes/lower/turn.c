@@ -254,8 +254,11 @@ static bool find_turn(Lower *l, const Domain *d, NodeId to, Turn *t)
 static int64_t strip_width(const Turn *t)
 {
     const int64_t bytes = dtype_info[lower_node(t->l, t->from)->dtype].bytes, line = LINE_BYTES / bytes;
+    const int64_t own = dtype_info[lower_node(t->l, t->l->root)->dtype].bytes;
     const int64_t rows = t->d->extent[t->row] < 1 ? 1 : t->d->extent[t->row];
-    const int64_t most = (int64_t)t->l->caps->cpu.l1_bytes * 3 / 4 / (bytes * rows);
+    const int64_t fits = (int64_t)t->l->caps->cpu.l1_bytes * 3 / 4 / ((own > bytes ? own : bytes) * rows);
+    const int64_t share = t->d->extent[t->column] / t->l->caps->threads; // all threads have a strip
+    const int64_t most = fits < share ? fits : share;
     int64_t lines = 1;
     while (lines < MAX_LINES && lines * 2 * line <= most)
         lines *= 2;

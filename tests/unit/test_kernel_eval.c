@@ -322,7 +322,7 @@ static void test_chain(void **state)
         assert_int_equal(bench.memory[2].written[sizeof *x * i], i != 0);
 }
 
-// Variables that become what does not depend on them: the last one is kept, and one is read before it changes.
+// Variables that become what does not depend on them: the last value stays; one is read before it changes.
 static const char lasts[] = "kernel k0_lasts\n"
                             "  param x: f32 read\n"
                             "  param y: f32 write\n"

@@ -109,7 +109,7 @@ static Spread spread_of_node(const Graph *g, const Node *n, NodeId operand, cons
     return n->shape->rank == shape->rank ? spread_of_axes(from, n->shape) : (Spread){0};
 }
 
-// Finds the axis of the input that is this axis of a value, as a whole.
+// Finds the axis of the input that is this axis of a value, or whose outer part it is.
 static bool find_origin(const Spread *s, uint32_t axis, uint32_t *found)
 {
     const Part *first = NULL;

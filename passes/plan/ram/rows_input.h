@@ -8,9 +8,9 @@
 
 enum { ROWS_IMAGE_AXIS = 2 }; // the first spatial axis of an image
 
-// The axis of an input that is the first spatial one of the first node behind it with such axes, or, if a
-// mean or another reduction over several axes comes first, the first of these. Where that does not come from
-// an axis of the input, it is the third one (rows_axis.c).
+// The axis of an input that is the first spatial one of a node behind it with such axes, or, if a mean or
+// another reduction over several axes comes before it, the first of these: of the first node whose axis comes
+// from one of the input. Where there is none, it is the third one (rows_axis.c).
 uint32_t rows_input_axis(const Graph *g, NodeId input, Arena *scratch);
 // What kernels read of an input of this graph; 0: it has no rows. They are along the third axis of a view of
 // the input, and along `axis` of the input itself.
