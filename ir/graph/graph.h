@@ -392,6 +392,7 @@ NodeId graph_op3(Graph *g, OpId op, NodeId a, NodeId b, NodeId c);
 NodeId graph_cast(Graph *g, NodeId a, DType to);                 // a itself when it has that type
 NodeId graph_reshape(Graph *g, NodeId a, const Shape *s);        // a itself when it has that shape
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm); // rank(a) entries
+NodeId graph_expand(Graph *g, NodeId a, const Shape *s);         // a itself when it has that shape
 // Elements start, start + step, ... before end of an axis of known size; a itself when these are all.
 NodeId graph_slice(Graph *g, NodeId a, int64_t axis, int64_t start, int64_t end, int64_t step);
 NodeId graph_result(Graph *g, NodeId a, uint32_t index);         // a itself for index 0

@@ -191,6 +191,17 @@ NodeId graph_reshape(Graph *g, NodeId a, const Shape *s)
     return reshape_by(g, is_copied ? reshape_by(g, a, &empty) : a, s);
 }
 
+NodeId graph_expand(Graph *g, NodeId a, const Shape *s)
+{
+    rlx_assert(a != 0 && s->rank <= SHAPE_MAX_RANK);
+    if (shape_equal(graph_node(g, a)->shape, s))
+        return a;
+    NodeBuild b = begin_like(g, OP_expand, a);
+    node_src(&b, a);
+    node_ints(&b, A_expand_shape, s->dim, s->rank);
+    return node_end(&b);
+}
+
 NodeId graph_transpose(Graph *g, NodeId a, const int64_t *perm)
 {
     uint32_t rank = graph_node(g, a)->shape->rank;

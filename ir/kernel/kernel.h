@@ -407,4 +407,9 @@ typedef struct TargetCaps {
     uint32_t split_cycles; // kernels that take less time than this are left to one thread
 } TargetCaps;
 
+static inline bool caps_have_vectors(const TargetCaps *caps)
+{
+    return !caps->is_gpu && caps->f32_lanes > 1;
+}
+
 #endif

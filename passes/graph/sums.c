@@ -6,6 +6,7 @@
 // long_norms.c.
 #include "ir/machine/machine.h"
 #include "ir/shape/forms.h"
+#include "ir/shape/shape.h"
 #include "passes/graph/last_updates.h"
 #include "passes/graph/long_norms.h"
 #include "passes/graph/long_rows.h"
@@ -243,26 +244,18 @@ static NodeId spread(Graph *g, NodeId x, bool is_k_last, bool is_right, int64_t 
     return is_k_last ? x : graph_transpose(g, x, perm);
 }
 
-static NodeId repeated(Graph *g, NodeId x, const Shape *all)
-{
-    NodeBuild b = node_begin(g, OP_expand, node_span(g, x), g->labels.data[x]);
-    node_src(&b, x);
-    node_ints(&b, A_expand_shape, all->dim, all->rank);
-    return node_end(&b);
-}
-
 // All products, in f32. Elements of 16 bits are repeated before they are cast, as what is cast before it is
 // repeated would be another launch.
 static NodeId all_products(Graph *g, const NodeId *x)
 {
-    const Shape *a = graph_node(g, x[0])->shape, *b = graph_node(g, x[1])->shape;
-    Shape all = a->rank < b->rank ? *b : *a;
-    for (uint32_t i = 1; i <= a->rank && i <= b->rank; i++)
-        all.dim[all.rank - i] = a->dim[a->rank - i] == 1 ? b->dim[b->rank - i] : a->dim[a->rank - i];
+    Shape all;
     NodeId f32[2];
+    const bool fits =
+        shape_broadcast(g->dims, graph_node(g, x[0])->shape, graph_node(g, x[1])->shape, &all);
+    rlx_assert(fits);
     for (uint32_t i = 0; i < 2; i++) {
         const bool is_half = k_is_half(graph_node(g, x[i])->dtype);
-        f32[i] = graph_cast(g, is_half ? repeated(g, x[i], &all) : x[i], DTYPE_f32);
+        f32[i] = graph_cast(g, is_half ? graph_expand(g, x[i], &all) : x[i], DTYPE_f32);
     }
     return graph_op2(g, OP_mul, f32[0], f32[1]);
 }

@@ -54,11 +54,6 @@ static bool widens(const Graph *g, const Node *n, bool has_vectors)
     return n->n_src != 0 && op_info[n->op].types != OPTYPES_MOVE && reads_narrow(g, n, has_vectors);
 }
 
-static bool caps_have_vectors(const TargetCaps *caps)
-{
-    return !caps->is_gpu && caps->f32_lanes > 1;
-}
-
 NodeId widen_node(Graph *g, const TargetCaps *caps, NodeId id)
 {
     rlx_assert(id != 0 && caps != NULL);

@@ -84,6 +84,15 @@ void domain_add_operands(Lower *l, Domain *d, NodeId id)
     add_operands(l, d, id, NULL);
 }
 
+Point domain_point(Kernel *k, const Domain *d, KRef number)
+{
+    Point at = {.lanes = 1, .count = 1};
+    KRef rest = number;
+    for (uint32_t i = d->rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d->extent[i]))
+        at.idx[i] = i == 0 ? rest : k_expr(k, "$ % #", rest, d->extent[i]);
+    return at;
+}
+
 Domain domain_of_root(Lower *l)
 {
     Domain d = domain_of(lower_node(l, l->root)->shape);

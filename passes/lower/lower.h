@@ -243,6 +243,9 @@ static inline bool point_is_sound(const Point *at)
     return at->lanes >= 1 && (at->lanes & (at->lanes - 1)) == 0 && at->count >= 1 && at->count <= at->lanes;
 }
 
+// The scalar point of an element by its number, where the last axis of the domain is the innermost.
+Point domain_point(Kernel *k, const Domain *d, KRef number);
+
 typedef struct Given {
     NodeId id;
     KRef value;

@@ -42,7 +42,7 @@ KRef operand_lanes(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count
 DType operand_moved_type(const Lower *l, NodeId id)
 {
     const int type = lower_node(l, id)->dtype;
-    return type == DTYPE_bool && !l->caps->is_gpu && l->caps->f32_lanes > 1 ? DTYPE_u8 : (DType)type;
+    return type == DTYPE_bool && caps_have_vectors(l->caps) ? DTYPE_u8 : (DType)type;
 }
 
 KRef operand_load_moved(Lower *l, NodeId id, KRef index, uint8_t lanes, uint8_t count)

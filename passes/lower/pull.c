@@ -113,7 +113,7 @@ static KRef apply(Lower *l, const Node *n, const KRef *src, int type)
     const KRef v = k_form(l->k, op_info[n->op].kernel, src, type);
     const KInst i = *k_inst(l->k, v);
     const bool joins = i.kind == KI_op && (i.kop == KOP_and || i.kop == KOP_or) && i.dtype == DTYPE_bool;
-    const bool has_vectors = !l->caps->is_gpu && l->caps->f32_lanes > 1;
+    const bool has_vectors = caps_have_vectors(l->caps);
     return joins && has_vectors && i.lanes == 1 ? joined_truths(l->k, (KOp)i.kop, i.a, i.b) : v;
 }
 

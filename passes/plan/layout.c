@@ -19,7 +19,6 @@ typedef struct Layout {
     bool prefers_channels_last;
     bool keeps_constants; // they are read where they are in a file
     bool pads_channels;   // for convolutions on matrix units, which read them channels-last
-    bool has_vectors;     // copies from one order to the other are fast
     const PassOptions *options;
     const TargetCaps *caps;
     NodeId rows, copy;    // 0, or the value of an input that comes row by row, and its copy
@@ -271,7 +270,7 @@ static bool wants_channels_last_operand(const Graph *g, const Layout *l, const N
     const bool is_grouped = x->shape->dim[1] > 1 && window_form(n).group > 1;
     if (has_byte_units(g, l, n) && x->shape->dim[1] >= MANY_CHANNELS)
         return true;
-    if (l->has_vectors && x->dtype == DTYPE_f32)
+    if (caps_have_vectors(l->caps) && x->dtype == DTYPE_f32)
         return is_grouped || sums_channels(g, n) || may_be_transformed(g, l, n) ||
                (n->op == OP_conv ? waits_for_rows(g, l, n) : waits_in_phases(g, l, n)) ||
                (conv_goes_to_matrix(g, l->options, n) && x->shape->dim[1] >= MANY_CHANNELS);
@@ -387,18 +386,13 @@ static NodeId with_operands(Graph *g, NodeId id, const NodeId *src)
     return id;
 }
 
-static bool has_vectors(const TargetCaps *caps)
-{
-    return !caps->is_gpu && caps->f32_lanes > 1;
-}
-
 // What is looked up in a table of single elements has the order of the indices. A norm whose rows lie across
 // memory takes vectors of rows, which need its result in the same order; without vectors, its result may as
 // well be in rows.
 static OpLayout layout_of(const Graph *g, const TargetCaps *caps, const Node *n)
 {
     const OpLayout rule = op_info[n->op].layout;
-    if (op_is_norm((OpId)n->op) && !has_vectors(caps))
+    if (op_is_norm((OpId)n->op) && !caps_have_vectors(caps))
         return OPLAYOUT_ANY;
     if (rule != OPLAYOUT_TABLE)
         return rule;
@@ -426,7 +420,7 @@ static bool keeps_rows(const Graph *g, const Layout *l, const Node *n)
     const bool has_open_sizes = g->lives.len > 0 || g->extents.len > 0;
     if (l->rows != 0 || has_open_sizes || !l->in_rows[l->old])
         return false;
-    if (l->has_vectors && conv_can_make_steps(g, n))
+    if (caps_have_vectors(l->caps) && conv_can_make_steps(g, n))
         return true;
     if (needs_turn(g, l, n->src[0]))
         return pool_keeps_rows(g, l->caps, n) || conv_can_keep_rows(g, l->options, n);
@@ -544,7 +538,6 @@ bool pass_layout(Pass *p)
                 .prefers_channels_last = p->options->caps->channels_last,
                 .keeps_constants = p->options->file != NULL,
                 .pads_channels = p->options->caps->has_mma,
-                .has_vectors = has_vectors(p->options->caps),
                 .options = p->options,
                 .caps = p->options->caps};
     if (!rows_input_begin(p, &l.rows))

@@ -69,12 +69,9 @@ NodeId stream_join(Graph *g, NodeId a, NodeId b, uint32_t axis)
 NodeId stream_repeat(Graph *g, NodeId id, uint32_t axis, int64_t frames)
 {
     Shape to = *graph_node(g, id)->shape;
-    NodeBuild b = node_begin(g, OP_expand, node_span(g, id), g->labels.data[id]);
     rlx_assert(to.dim[axis] == 1);
     to.dim[axis] = frames;
-    node_src(&b, id);
-    node_ints(&b, A_expand_shape, to.dim, to.rank);
-    return frames == 1 ? id : node_end(&b);
+    return graph_expand(g, id, &to);
 }
 
 NodeId stream_filled(Streamer *s, DType t, const Shape *shape, NodeId value)

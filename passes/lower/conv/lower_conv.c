@@ -18,7 +18,7 @@
 bool conv_can_pack(const Lower *l, NodeId w)
 {
     return node_is_const(l->g, w) || packer_can_pack(l, w) ||
-           (!l->caps->is_gpu && l->caps->f32_lanes > 1 && lower_loc(l, w)->buf != 0);
+           (caps_have_vectors(l->caps) && lower_loc(l, w)->buf != 0);
 }
 
 static void fill_by_tap(const void *ctx, void *out)

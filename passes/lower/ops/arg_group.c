@@ -164,12 +164,9 @@ static void emit_row(Lower *l, const Search *s, const Domain *d, int64_t rows)
     Kernel *k = l->k;
     const int64_t n = lower_node(l, s->x)->shape->dim[s->axis];
     const uint32_t threads = search_threads(l, rows, n);
-    Point at = {.lanes = 1, .count = 1};
     KRef idx[SHAPE_MAX_RANK], best, place;
     k_set_group(k, threads);
-    KRef rest = k_for_group(k, rows, "row");
-    for (uint32_t i = d->rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d->extent[i]))
-        at.idx[i] = k_expr(k, "$ % #", rest, d->extent[i]);
+    const Point at = domain_point(k, d, k_for_group(k, rows, "row"));
     place_part(l, s, &at, k_thread(k), idx);
     search_part(l, s, idx, threads, &best, &place);
     const KRef found = join_places(l, s, best, place, threads);

@@ -23,7 +23,7 @@ static KRef clamped_row(const Lower *l, KRef row, int dtype, int64_t n, uint8_t 
 {
     Kernel *k = l->k;
     const bool is_signed = dtype_info[dtype].cls != DCLASS_UINT;
-    const bool is_narrow = !l->caps->is_gpu && l->caps->f32_lanes > 1 && lanes == 1 && n <= MAX_NARROW_ROWS;
+    const bool is_narrow = caps_have_vectors(l->caps) && lanes == 1 && n <= MAX_NARROW_ROWS;
     const int plain = is_narrow ? (int)DTYPE_i32 : (int)KT_INDEX;
     const int type = dtype_info[dtype].bytes == 8 || (is_narrow && dtype == DTYPE_u32) ? dtype : plain;
     KRef v = k_cast(k, row, type);
@@ -99,17 +99,6 @@ static bool wide_gather(Lower *l, const Gather *g, uint32_t inner, uint32_t of_x
     return true;
 }
 
-// Coordinates of an element of the root by its number.
-static Point place_at(Lower *l, const Domain *d, KRef number)
-{
-    Kernel *k = l->k;
-    Point at = {.lanes = 1, .count = 1};
-    KRef rest = number;
-    for (uint32_t i = d->rank; i-- > 0; rest = k_expr(k, "$ / #", rest, d->extent[i]))
-        at.idx[i] = i == 0 ? rest : k_expr(k, "$ % #", rest, d->extent[i]);
-    return at;
-}
-
 // Single elements of GPUs, of which a thread has several under way, whose neighbours are those of its
 // neighbours.
 static bool gather_several(Lower *l, const Gather *g, uint32_t inner)
@@ -138,13 +127,13 @@ static bool gather_several(Lower *l, const Gather *g, uint32_t inner)
     const KRef part = k_for_group(k, ceil_div(all, n * WIDE_GROUP), "part");
     const KRef first = k_expr(k, "$ * # + $", part, n * WIDE_GROUP, k_thread(k)), held = k_array(k, type, n);
     KRef j = k_loop(k, n, KFOR_UNROLL, "j");
-    const Point from = place_at(l, &d, k_expr(k, "min($ * # + $, #)", j, WIDE_GROUP, first, all - 1));
+    const Point from = domain_point(l->k, &d, k_expr(k, "min($ * # + $, #)", j, WIDE_GROUP, first, all - 1));
     k_astore(k, held, j, operand_load(l, g->x, index_chosen(l, g, &d, &from), &from, 1));
     k_end(k);
     j = k_loop(k, n, KFOR_UNROLL, "j");
     const KRef number = k_expr(k, "$ * # + $", j, WIDE_GROUP, first);
     k_if(k, k_expr(k, "$ < #", number, all));
-    pull_store_root(l, &d, place_at(l, &d, number), k_aload(k, held, j, 1));
+    pull_store_root(l, &d, domain_point(l->k, &d, number), k_aload(k, held, j, 1));
     k_ends(k, 3);
     return true;
 }
